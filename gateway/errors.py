@@ -1,0 +1,208 @@
+"""Every failure the gateway can answer with.
+
+An error class *is* a row of the table: the JSON-RPC ``code``, the HTTP ``status`` that REST answers (an MCP
+era may choose another for a JSON-RPC error, see :mod:`gateway.mcp`), the ``slug`` that REST clients match on, and
+whether the failure ``refuses`` the HTTP exchange itself. What does not refuse and is a :class:`ToolFault` reads
+as a tool result with ``isError: true`` on MCP.
+
+MCP reserves -32768..-32000 (2026-07-28, basic/index "Error codes"), so a code of our own is the HTTP status as a
+positive integer. Messages are written for the caller: they never hold a backend's host, a stack or a token.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class GatewayError(Exception):
+    """Base of all failures that have an answer.
+
+    ``data`` is JSON for the error's ``data`` member; ``retry_after`` is in seconds and becomes ``Retry-After``.
+    """
+
+    code: ClassVar[int] = -32603
+    status: ClassVar[int] = 500
+    slug: ClassVar[str] = "internal_error"
+    refuses: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, data: object = None, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+        self.retry_after = retry_after
+
+
+class InternalError(GatewayError):
+    """Something unforeseen; the text is fixed and the cause is only in the log."""
+
+    def __init__(self) -> None:
+        super().__init__("Internal error")
+
+
+# --- JSON-RPC 2.0 §5.1 and what MCP adds to it -----------------------------------------------------------------
+
+
+class ParseError(GatewayError):
+    """The body is not JSON (RFC 8259) in UTF-8."""
+
+    code, status, slug = -32700, 400, "invalid_json"
+
+
+class InvalidRequest(GatewayError):
+    """The body is JSON but not the one JSON-RPC 2.0 message that is expected."""
+
+    code, status, slug = -32600, 400, "invalid_request"
+
+
+class MethodNotFound(GatewayError):
+    """No such MCP method, or one whose capability is not offered."""
+
+    code, status, slug = -32601, 404, "method_not_found"
+
+
+class InvalidParams(GatewayError):
+    """The parameters of an MCP method do not have its shape."""
+
+    code, status, slug = -32602, 400, "invalid_params"
+
+
+class MissingParameter(InvalidParams):
+    """A REST request lacks a parameter."""
+
+    slug = "missing_parameter"
+
+
+class InvalidCursor(InvalidParams):
+    """A cursor that this gateway did not issue."""
+
+    slug = "invalid_cursor"
+
+
+class UnknownTool(InvalidParams):
+    """No such tool in the caller's view."""
+
+    status, slug = 404, "tool_not_found"
+
+
+class InvalidEnvelope(GatewayError):
+    """The request's ``_meta`` lacks what 2026-07-28 requires of every request (basic/index "Request metadata")."""
+
+    code, status, slug = -32602, 400, "invalid_envelope"
+
+
+class HeaderMismatch(GatewayError):
+    """A standard header is absent, malformed, repeated or disagrees with the body (SEP-2243)."""
+
+    code, status, slug = -32020, 400, "header_mismatch"
+
+
+class UnsupportedVersion(GatewayError):
+    """A protocol revision that is not served here."""
+
+    code, status, slug = -32022, 400, "unsupported_protocol_version"
+
+
+# --- The HTTP exchange is refused ------------------------------------------------------------------------------
+
+
+class Refused(GatewayError):
+    """The exchange ends with this HTTP status whatever the protocol."""
+
+    refuses = True
+
+
+class Forbidden(Refused):
+    code, status, slug = 403, 403, "forbidden"
+
+
+class NotFound(Refused):
+    code, status, slug = 404, 404, "not_found"
+
+
+class MethodNotAllowed(Refused):
+    code, status, slug = 405, 405, "method_not_allowed"
+
+    def __init__(self, message: str, *, allow: str) -> None:
+        super().__init__(message)
+        self.allow = allow
+
+
+class NotAcceptable(Refused):
+    code, status, slug = 406, 406, "not_acceptable"
+
+
+class RequestTimeout(Refused):
+    code, status, slug = 408, 408, "request_timeout"
+
+
+class TooLarge(Refused):
+    code, status, slug = 413, 413, "too_large"
+
+
+class UnsupportedMediaType(Refused):
+    code, status, slug = 415, 415, "unsupported_media_type"
+
+
+class MisdirectedRequest(Refused):
+    """The Host header names none of this gateway's names: DNS rebinding, or ``mcp.hosts`` is incomplete."""
+
+    code, status, slug = 421, 421, "misdirected_request"
+
+
+class RateLimited(Refused):
+    code, status, slug = 429, 429, "rate_limited"
+
+
+class CatalogUnavailable(Refused):
+    """There is no listing to show, fresh or stale: never an empty list that a client would believe."""
+
+    code, status, slug = 503, 503, "catalog_unavailable"
+
+
+# --- A tool call came to nothing: isError on MCP, 4xx and 5xx on REST -------------------------------------------
+
+
+class ToolFault(GatewayError):
+    """The call was understood, and failed."""
+
+    slug = "execution_error"
+
+
+class InvalidArguments(ToolFault):
+    """The arguments break the tool's input schema; the backend was not touched."""
+
+    code, status, slug = -32602, 400, "invalid_arguments"
+
+
+class BackendError(ToolFault):
+    """The backend answered with a JSON-RPC error; the message is cleaned for strangers' eyes."""
+
+
+class BackendDenied(ToolFault):
+    """The backend refuses this caller: its 401 or 403, or Drupal's "Access Denied" within a 200."""
+
+    code, status, slug = 403, 403, "access_denied"
+
+
+class BackendUnavailable(ToolFault):
+    """No connection, a reset, or an HTTP error without a JSON-RPC body."""
+
+    code, status, slug = 502, 502, "backend_unavailable"
+
+
+class BackendTimeout(ToolFault):
+    """No complete answer before the deadline; whether the call took effect is unknown."""
+
+    code, status, slug = 504, 504, "backend_timeout"
+
+
+class BadBackendAnswer(ToolFault):
+    """The backend's answer is not a JSON-RPC 2.0 response to the call."""
+
+    code, status, slug = 502, 502, "bad_backend_answer"
+
+
+class ResultMismatch(ToolFault):
+    """The call ran, and its result breaks the output schema that the backend itself declares."""
+
+    code, status, slug = 502, 502, "result_mismatch"

@@ -1,0 +1,246 @@
+"""JSON-RPC 2.0 messages, in and out.
+
+Rules that hold here:
+
+* JSON is RFC 8259 in UTF-8 and nothing more: no NaN, no byte order mark, no lone surrogate. Integers are exact at
+  any size the engine reads (4,300 digits).
+* What *clients* send is read strictly: duplicate member names are refused, since two readers may pick different
+  ones, and nesting is capped at :data:`MAX_DEPTH`.
+* ``id`` is a string or an integer (MCP narrows JSON-RPC §4 so), at most 256 bytes, and goes back as it came.
+* This is the only module that names the JSON engine.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from gateway.errors import GatewayError, InvalidRequest, ParseError
+
+Id: TypeAlias = str | int
+
+MAX_DEPTH: Final = 64
+MAX_ID_BYTES: Final = 256
+_MAX_RESPONSE_DEPTH: Final = 256
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call that expects an answer."""
+
+    id: Id
+    method: str
+    params: dict[str, Any] | list[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A message without ``id``: there is no answer to it."""
+
+    method: str
+    params: dict[str, Any] | list[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientResponse:
+    """An answer posted by a client. The gateway asks nothing, so it is dropped or refused."""
+
+
+Message: TypeAlias = Request | Notification | ClientResponse
+
+
+class BadMessage(InvalidRequest):
+    """JSON that is no JSON-RPC message; carries the ``id`` where one could be read."""
+
+    def __init__(self, message: str, id: Id | None = None) -> None:
+        super().__init__(message)
+        self.id = id
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The ``error`` member of a response, as it came: nothing about it has been cleaned."""
+
+    code: int | None
+    message: str
+    data: Any = None
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON. Raises :class:`ValueError` for what JSON cannot say (a lone surrogate, a foreign type)."""
+    try:
+        return _encode(value)
+    except (TypeError, UnicodeEncodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted members: equal values have equal bytes, so it can be digested."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def decode(raw: bytes) -> Any:
+    """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
+    try:
+        return _decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def decode_strictly(raw: bytes) -> Any:
+    """Read JSON from a client.
+
+    Raises :class:`ParseError` for what is not JSON, :class:`BadMessage` for duplicate members and for nesting
+    beyond :data:`MAX_DEPTH`.
+    """
+    try:
+        value = decode(raw)
+    except ValueError as error:
+        raise ParseError(f"Parse error: {error}") from None
+    # Outside of strings, each member has exactly one colon, and each level one bracket: counting them in the
+    # text tells what the decoder silently dropped, at the speed of one regular expression.
+    skeleton = _STRINGS.sub(b"", raw)
+    if skeleton.count(b"{") + skeleton.count(b"[") > MAX_DEPTH and _depth(skeleton) > MAX_DEPTH:
+        raise BadMessage(f"Nested deeper than {MAX_DEPTH} levels")
+    if skeleton.count(b":") != _count_members(value):
+        raise BadMessage("Duplicate member names")
+    return value
+
+
+def _depth(skeleton: bytes) -> int:
+    depth = deepest = 0
+    for byte in skeleton:
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _count_members(value: Any) -> int:
+    count = 0
+    stack = [value]
+    while stack:
+        top = stack.pop()
+        if type(top) is dict:
+            count += len(top)
+            stack.extend(top.values())
+        elif type(top) is list:
+            stack.extend(top)
+    return count
+
+
+def message_of(value: Any) -> Message:
+    """The message that a decoded JSON value is. Raises :class:`BadMessage`."""
+    if type(value) is not dict:
+        what = "a batch" if isinstance(value, list) else "no object"
+        raise BadMessage(f"Invalid request: {what}, one JSON-RPC message is expected")
+    id = value.get("id")
+    if "id" in value:
+        _check_id(id)
+    if value.get("jsonrpc") != "2.0":
+        raise BadMessage('Invalid request: "jsonrpc" must be "2.0"', id)
+    method = value.get("method")
+    if method is None and ("result" in value or "error" in value):
+        return ClientResponse()
+    if type(method) is not str or not method:
+        raise BadMessage('Invalid request: "method" must be a non-empty string', id)
+    params = value.get("params")
+    if not ("params" not in value or isinstance(params, dict | list)):
+        raise BadMessage('Invalid request: "params" must be an object or an array', id)
+    if "id" in value:
+        return Request(value["id"], method, params)
+    return Notification(method, params)
+
+
+def _check_id(id: Any) -> None:
+    if type(id) is not int and type(id) is not str:
+        raise BadMessage('Invalid request: "id" must be a string or an integer')
+    if len(str(id).encode()) > MAX_ID_BYTES:
+        raise BadMessage(f'Invalid request: "id" is longer than {MAX_ID_BYTES} bytes')
+
+
+def result_bytes(id: Id, result: bytes) -> bytes:
+    """A response around an already serialized ``result``."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
+
+
+def error_bytes(id: Id | None, error: GatewayError) -> bytes:
+    """An error response; ``id`` is omitted where it is unknown, since MCP's schema has no null id."""
+    body: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        body["data"] = error.data
+    if id is None:
+        return b'{"jsonrpc":"2.0","error":%b}' % _encode(body)
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode(id), _encode(body))
+
+
+def request_bytes(id: str | None, method: str, params: dict[str, Any] | list[Any] | None) -> bytes:
+    """A call for a backend; without ``id`` a notification, without ``params`` no such member."""
+    body: dict[str, Any] = {"jsonrpc": "2.0"}
+    if id is not None:
+        body["id"] = id
+    body["method"] = method
+    if params is not None:
+        body["params"] = params
+    return encode(body)
+
+
+def response_of(raw: bytes, id: str) -> tuple[Any, Fault | None]:
+    """``(result, fault)`` of a backend's response to the call ``id``.
+
+    Services are forgiven what is harmless on a single call over HTTP: an ``id`` that is null, absent or a number
+    in place of its string; no ``jsonrpc`` member; a null ``error`` beside a result; an error without a code.
+    Raises :class:`ValueError` with the violation for anything else.
+    """
+    value = decode(raw)
+    if type(value) is not dict:
+        raise ValueError("a batch" if isinstance(value, list) else "not a JSON-RPC object")
+    answered = value.get("id")
+    if answered is not None and str(answered) != id:
+        raise ValueError("the id of another call")
+    error = value.get("error")
+    if error is not None:
+        if value.get("result") is not None:
+            raise ValueError("both a result and an error")
+        return None, _fault_of(error)
+    if "result" not in value:
+        raise ValueError("neither a result nor an error")
+    if raw.count(b"{") + raw.count(b"[") > _MAX_RESPONSE_DEPTH and _too_deep(value["result"]):
+        raise ValueError("nested too deeply")
+    return value["result"], None
+
+
+def _fault_of(error: Any) -> Fault:
+    if not isinstance(error, dict):
+        return Fault(None, error if isinstance(error, str) else "")
+    code = error.get("code")
+    message = error.get("message")
+    return Fault(
+        code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data")
+    )
+
+
+def _too_deep(value: Any, limit: int = _MAX_RESPONSE_DEPTH) -> bool:
+    """Whether a value nests deeper than what every client's parser is sure to read."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for parent in level
+            if type(parent) is dict or type(parent) is list
+            for child in (parent.values() if type(parent) is dict else parent)
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,223 @@
+"""The nouns of the gateway, as immutable values.
+
+A *backend* lists *methods* in some *dialect*; we offer *tools*. A ``Method`` is theirs, as its listing describes
+it; a ``Tool`` is ours, and knows no MCP revision: an era projects it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from gateway.errors import ToolFault
+
+JsonObject: TypeAlias = Mapping[str, Any]
+Schema: TypeAlias = Mapping[str, Any] | bool
+
+EMPTY: Final[JsonObject] = {}
+
+
+class Structure(StrEnum):
+    """How a method takes its ``params``, in OpenRPC's words; ``unknown`` is a listing that does not say."""
+
+    BY_NAME = "by-name"
+    BY_POSITION = "by-position"
+    EITHER = "either"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a method, in the order in which the listing has it."""
+
+    name: str
+    schema: Schema = True
+    required: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A backend method as its listing describes it.
+
+    ``parameters`` is None where the listing does not tell, which is not the same as none. A listing that has the
+    whole arguments object as one schema gives it as ``input_schema``; ``parameters`` is then unused.
+    ``root`` is the document that ``$ref``\\ s of the schemas point into. ``endpoint`` is a path on the backend's own
+    origin where this method is served, if not at the usual one. ``meta`` is published in ``_meta``.
+    """
+
+    name: str
+    dialect: str
+    title: str = ""
+    description: str = ""
+    parameters: tuple[Parameter, ...] | None = ()
+    input_schema: JsonObject | None = None
+    structure: Structure = Structure.UNKNOWN
+    result: Schema | None = None
+    notification: bool = False
+    root: JsonObject = field(default=EMPTY, repr=False)
+    endpoint: str | None = None
+    scopes: frozenset[str] = frozenset()
+    annotations: JsonObject = EMPTY
+    meta: JsonObject = EMPTY
+    deprecated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a backend answered to one question about its listing.
+
+    ``found`` says that ``value`` holds JSON (a result, or a document). Otherwise ``summary`` says what came instead,
+    ``denied`` that credentials are missing, ``unreachable`` that asking on is of no use.
+    """
+
+    summary: str
+    value: Any = None
+    found: bool = False
+    denied: bool = False
+    unreachable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A method that is left out: why, and the override that would free it. Never fatal to the others."""
+
+    name: str
+    reason: str
+    remedy: str
+    pointer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a dialect made of a backend's answer.
+
+    ``title`` and ``version`` are the service's own, where the listing has them; ``notes`` are remarks for the
+    operator.
+    """
+
+    dialect: str
+    methods: tuple[Method, ...]
+    quarantined: tuple[Quarantined, ...] = ()
+    title: str = ""
+    version: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How arguments become a backend call.
+
+    ``order`` names the parameters by position; ``spread`` is the one argument that holds all positional params of
+    a method whose parameters are unknown. ``defaults`` fill gaps between positions. ``declares_parameters`` is
+    whether ``params`` is sent at all when there are no arguments.
+    """
+
+    method: str
+    structure: Structure
+    order: tuple[str, ...] = ()
+    spread: str | None = None
+    defaults: JsonObject = EMPTY
+    declares_parameters: bool = True
+    notification: bool = False
+    endpoint: str | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12."""
+
+    name: str
+    method: str
+    description: str
+    input_schema: JsonObject
+    binding: Binding
+    title: str = ""
+    output_schema: Schema | None = None
+    annotations: JsonObject = EMPTY
+    meta: JsonObject = EMPTY
+    scopes: frozenset[str] = frozenset()
+    auth_level: str = "none"
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The tools at a moment, sorted by name.
+
+    ``created`` is wall-clock seconds; ``digest`` is equal for catalogs that offer the same tools.
+    """
+
+    tools: tuple[Tool, ...]
+    digest: str
+    dialect: str
+    created: float
+    quarantined: tuple[Quarantined, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(tool.name for tool in self.tools)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Tool]:
+        by_method: dict[str, list[Tool]] = {}
+        for tool in self.tools:
+            by_method.setdefault(tool.method, []).append(tool)
+        found = {method: tools[0] for method, tools in by_method.items() if len(tools) == 1}
+        return found | {tool.name: tool for tool in self.tools}
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of this name, or the one tool of this backend method. A tool's own name comes first."""
+        return self._by_name.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Whose catalog: the shared one, or one caller's by (issuer, subject, scopes)."""
+
+    issuer: str = ""
+    subject: str = ""
+    scopes: frozenset[str] = frozenset()
+
+    @property
+    def shared(self) -> bool:
+        return not self.subject
+
+
+SHARED: Final = View()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the address that limits count by, and the languages the caller prefers."""
+
+    address: str = ""
+    language: str | None = None
+    view: View = SHARED
+
+
+ANONYMOUS: Final = Caller()
+
+
+class Nothing:
+    """The value of a call that has no result, by declaration."""
+
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Final = Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to: a value (JSON, or :data:`NOTHING`) or a fault."""
+
+    tool: Tool
+    value: Any = None
+    fault: ToolFault | None = None

@@ -1,0 +1,28 @@
+"""Text from strangers, made fit to show: nothing that hides from people what a model reads, and not too long."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_MARK: Final = "…"
+# C0 and C1 controls but tab and newline; soft hyphen, zero-width, bidirectional and invisible operators; lone
+# surrogates; interlinear marks; tag characters.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    """Without control, bidirectional and tag characters, in Unicode's composed form (NFC)."""
+    return _HIDDEN.sub("", unicodedata.normalize("NFC", text.replace("\r\n", "\n")))
+
+
+def cap(text: str, limit: int) -> str:
+    """At most ``limit`` bytes of UTF-8, with a mark where something was cut."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= limit:
+        return text
+    return raw[: limit - len(_MARK.encode())].decode("utf-8", "ignore") + _MARK
