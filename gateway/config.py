@@ -40,16 +40,18 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not supported", mark)
-        return super().compose_node(parent, index)  # type: ignore[no-any-return, no-untyped-call]
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is not a string: quote it", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key!r} is not a string: quote it", key_node.start_mark
+                )
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", key_node.start_mark)
             seen.add(key)
@@ -57,10 +59,16 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")]
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
+    ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
 
 
 def read_yaml(text: str, origin: str) -> Any:
@@ -75,9 +83,7 @@ def read_yaml(text: str, origin: str) -> Any:
         raise ConfigError([f"{origin}: {str(error) or 'nested too deeply'}"]) from None
 
 
-def load(
-    file: Path | None = None, overrides: Iterable[str] = (), environ: Mapping[str, str] | None = None
-) -> Settings:
+def load(file: Path | None = None, overrides: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> Settings:
     """The settings from all layers. Raises :class:`ConfigError`."""
     environ = os.environ if environ is None else environ
     faults: list[str] = []
@@ -178,7 +184,7 @@ def _faults_of(error: ValidationError) -> list[str]:
 def _suggestion(location: tuple[int | str, ...]) -> str:
     model: Any = Settings
     for part in location[:-1]:
-        field = model.model_fields.get(part) if isinstance(model, type) and issubclass(model, BaseModel) else None
+        field = model.model_fields.get(str(part)) if isinstance(model, type) and issubclass(model, BaseModel) else None
         if field is None:
             return ""
         model = field.annotation

@@ -86,6 +86,11 @@ def canonical(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
+def pretty(value: Any) -> str:
+    """JSON for people."""
+    return msgspec.json.format(encode(value), indent=2).decode()
+
+
 def decode(raw: bytes) -> Any:
     """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
     try:
@@ -226,9 +231,7 @@ def _fault_of(error: Any) -> Fault:
         return Fault(None, error if isinstance(error, str) else "")
     code = error.get("code")
     message = error.get("message")
-    return Fault(
-        code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data")
-    )
+    return Fault(code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data"))
 
 
 def _too_deep(value: Any, limit: int = _MAX_RESPONSE_DEPTH) -> bool:

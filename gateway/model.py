@@ -17,8 +17,6 @@ from gateway.errors import ToolFault
 JsonObject: TypeAlias = Mapping[str, Any]
 Schema: TypeAlias = Mapping[str, Any] | bool
 
-EMPTY: Final[JsonObject] = {}
-
 
 class Structure(StrEnum):
     """How a method takes its ``params``, in OpenRPC's words; ``unknown`` is a listing that does not say."""
@@ -58,11 +56,11 @@ class Method:
     structure: Structure = Structure.UNKNOWN
     result: Schema | None = None
     notification: bool = False
-    root: JsonObject = field(default=EMPTY, repr=False)
+    root: JsonObject = field(default_factory=dict, repr=False)
     endpoint: str | None = None
     scopes: frozenset[str] = frozenset()
-    annotations: JsonObject = EMPTY
-    meta: JsonObject = EMPTY
+    annotations: JsonObject = field(default_factory=dict)
+    meta: JsonObject = field(default_factory=dict)
     deprecated: bool = False
 
 
@@ -120,7 +118,7 @@ class Binding:
     structure: Structure
     order: tuple[str, ...] = ()
     spread: str | None = None
-    defaults: JsonObject = EMPTY
+    defaults: JsonObject = field(default_factory=dict)
     declares_parameters: bool = True
     notification: bool = False
     endpoint: str | None = None
@@ -138,8 +136,8 @@ class Tool:
     binding: Binding
     title: str = ""
     output_schema: Schema | None = None
-    annotations: JsonObject = EMPTY
-    meta: JsonObject = EMPTY
+    annotations: JsonObject = field(default_factory=dict)
+    meta: JsonObject = field(default_factory=dict)
     scopes: frozenset[str] = frozenset()
     auth_level: str = "none"
     digest: str = ""

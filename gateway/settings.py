@@ -12,7 +12,16 @@ import re
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, Secret, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    Secret,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from gateway.units import Duration, Rate, Size
 
@@ -21,7 +30,7 @@ DIALECTS: Final = ("auto", "jsonrpc_mcp", "drupal", "openrpc", "introspection", 
 
 def knob(default: Any, help: str, *, live: bool = False, **bounds: Any) -> Any:
     """A field; ``live`` says that a reload applies it without a restart."""
-    extra = {"reload": "live" if live else "restart"}
+    extra: dict[str, JsonValue] = {"reload": "live" if live else "restart"}
     if callable(default):
         return Field(default_factory=default, description=help, json_schema_extra=extra, **bounds)
     return Field(default, description=help, json_schema_extra=extra, **bounds)
@@ -74,16 +83,9 @@ class Server(Section):
         "File whose first line signs cursors; further lines are still accepted, for rotation. "
         "Absent: a random secret, so that cursors end with the process.",
     )
-    max_body: Size = knob(
-        1024**2, "Largest request body.", ge=1024, le=64 * 1024**2
-    )
-    head_timeout: Duration = knob(
-        10.0, "Time a client has to send its request head.", gt=0, le=300
-    )
+    max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
     body_timeout: Duration = knob(15.0, "Time a client has to send its request body.", gt=0, le=300)
-    shutdown_timeout: Duration = knob(
-        60.0, "Time that requests under way have to finish after SIGTERM.", ge=0, le=600
-    )
+    shutdown_timeout: Duration = knob(60.0, "Time that requests under way have to finish after SIGTERM.", ge=0, le=600)
 
     @field_validator("public_url")
     @classmethod
@@ -232,15 +234,22 @@ class ToolOverride(Section):
     """What the operator knows better than the listing about the methods that a pattern matches."""
 
     name: str | None = knob(
-        None, "Name of the tool, in place of one made from the method's.", live=True, pattern=r"^[A-Za-z0-9_.-]{1,128}$"
+        None,
+        "Name of the tool, in place of one made from the method's.",
+        live=True,
+        pattern=r"^[A-Za-z0-9_.-]{1,128}$",
     )
     title: str | None = knob(None, "Title.", live=True)
     description: str | None = knob(None, "Description.", live=True)
     annotations: Annotations = knob(Annotations, "Hints to clients.", live=True)
     timeout: Duration | None = knob(None, "Deadline of a call, in place of backend.timeout.", live=True, gt=0, le=3600)
-    structure: Literal["by-name", "by-position"] | None = knob(None, "Shape of params, in place of the listing's.", live=True)
+    structure: Literal["by-name", "by-position"] | None = knob(
+        None, "Shape of params, in place of the listing's.", live=True
+    )
     arguments: dict[str, Argument] = knob(
-        dict, "By name. Where the listing does not tell the parameters, these are all of them, in order.", live=True
+        dict,
+        "By name. Where the listing does not tell the parameters, these are all of them, in order.",
+        live=True,
     )
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, in place of the listing's; false: none.", live=True
@@ -252,7 +261,11 @@ class CatalogSettings(Section):
 
     ttl: Duration = knob(300.0, "Age at which a listing is refreshed, in the background.", live=True, ge=1, le=86400)
     max_stale: Duration = knob(
-        86400.0, "Age up to which the last good listing serves while refreshing fails.", live=True, ge=0, le=30 * 86400
+        86400.0,
+        "Age up to which the last good listing serves while refreshing fails.",
+        live=True,
+        ge=0,
+        le=30 * 86400,
     )
     page_size: int = knob(500, "Most tools on one page of MCP's tools/list.", live=True, ge=1, le=5000)
     rest_page_size: int = knob(50, "Most tools on one page of GET /mcp/tools/list.", live=True, ge=1, le=5000)
@@ -263,10 +276,14 @@ class CatalogSettings(Section):
         live=True,
     )
     trust_annotations: bool = knob(
-        False, "Publish the backend's own readOnlyHint and its like as hints, rather than in _meta.", live=True
+        False,
+        "Publish the backend's own readOnlyHint and its like as hints, rather than in _meta.",
+        live=True,
     )
     tools: dict[str, ToolOverride] = knob(
-        dict, "Overrides by method name or pattern (node.*); of several that match, later ones win.", live=True
+        dict,
+        "Overrides by method name or pattern (node.*); of several that match, later ones win.",
+        live=True,
     )
 
 
@@ -282,16 +299,15 @@ class Auth(Section):
 class Limits(Section):
     """Who may do how much."""
 
-    discovery: Rate = knob(
-        "60/minute", "Listings per caller address; following a cursor is free.", live=True
-    )
+    discovery: Rate = knob("60/minute", "Listings per caller address; following a cursor is free.", live=True)
 
 
 class Mcp(Section):
     """Protection of the public port against DNS rebinding (MCP, transports "Security Warning")."""
 
     origins: tuple[str, ...] = knob(
-        (), "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com."
+        (),
+        "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
     )
     hosts: tuple[str, ...] = knob(
         (), 'Host names accepted besides loopback and public_url; ["*"] where a proxy in front checks them.'

@@ -1,0 +1,52 @@
+# Two commands matter: `make run` and `make test`. Both set up what they need.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fix bench config
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## serve a small JSON-RPC service and the gateway in front of it
+	@$(BIN)/python -m gateway demo
+
+test: check services ## all checks and all tests, against real services
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+fix: $(VENV)/.dev ## format, and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP, as ratios
+	$(BIN)/python -m tests.bench
+
+config: $(VENV)/.run ## write the files that derive from gateway/settings.py
+	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml
+	$(BIN)/python -m gateway schema --format json > config/gateway.schema.json
+	$(BIN)/python -m gateway schema --format methods > config/methods.schema.json
+	$(BIN)/python -m gateway schema --format markdown > docs/configuration.md
+
+.PHONY: services
+services: $(VENV)/.dev
+	@bash tests/install.sh $(BIN)/python
+
+# Stamps: a change of the dependencies installs them anew.
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	@echo "installing the gateway into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing the gateway and what its tests need into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(BIN)/python:
+	@bash tests/venv.sh $(PYTHON) $(VENV)

@@ -1,0 +1,196 @@
+"""Assembly: makes the parts from the settings and wires them. Knows everybody, decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+from aiohttp import web
+
+from gateway import __version__, config
+from gateway.backend.client import BackendClient, Limits
+from gateway.backend.faults import Cleaner
+from gateway.backend.params import Conventions
+from gateway.catalog.build import Builder
+from gateway.catalog.discovery import Discovery
+from gateway.catalog.pages import Pages
+from gateway.catalog.validation import Validators
+from gateway.credentials import credential_of
+from gateway.invocation import Invocation
+from gateway.limits import AddressReader, Budget
+from gateway.listing.reader import ListingReader
+from gateway.mcp import legacy, modern
+from gateway.mcp.endpoint import Endpoint
+from gateway.mcp.operations import Operations, ServerInfo
+from gateway.model import Catalog
+from gateway.outbound import Outbound, TlsFiles
+from gateway.settings import Settings
+from gateway.signing import Signer, read_secrets
+from gateway.telemetry import logs
+from gateway.web.context import Context
+from gateway.web.ops import admin_application
+from gateway.web.origins import Origins
+from gateway.web.rest import REST
+from gateway.web.routes import public_application
+
+READY_AFTER: Final = 10.0
+"""Seconds after which a gateway is ready although its first listing is still awaited."""
+_KEEPALIVE: Final = 75.0
+_BACKLOG: Final = 1024
+
+log = structlog.get_logger()
+
+
+class Current:
+    """The settings of the moment; a reload swaps the one reference."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """From listing to call, without a server: what ``serve``, ``check``, ``tools`` and ``call`` share."""
+
+    outbound: Outbound
+    discovery: Discovery
+    invocation: Invocation
+
+    async def close(self) -> None:
+        await self.outbound.close()
+
+
+def pipeline(current: Current, progress: Callable[[str], None] = lambda _: None) -> Pipeline:
+    """Raises :class:`config.ConfigError` where a TLS file cannot be used."""
+    backend = current.settings.backend
+    outbound = _outbound(current.settings)
+    credential = credential_of(backend.credentials)
+    listing_credential = credential_of(backend.listing.credentials, credential)
+    prefix = tuple(secret.get_secret_value() for secret in backend.params.prefix)
+    secrets = (
+        *credential.secrets(),
+        *listing_credential.secrets(),
+        *(part for part in prefix if isinstance(part, str)),
+    )
+    cleaner = Cleaner((*secrets, urlsplit(backend.url).hostname or "", urlsplit(backend.url).netloc))
+    client = BackendClient(outbound, backend.url, Limits(backend.timeout, backend.max_response), cleaner)
+    validators = Validators()
+    discovery = Discovery(
+        ListingReader(outbound, backend, listing_credential, progress).fetch,
+        Builder(backend.params, validators),
+        lambda: current.settings.catalog,
+    )
+    conventions = Conventions(prefix, backend.params.always)
+    invocation = Invocation(
+        discovery, client, credential, validators, conventions, lambda: current.settings.backend.timeout
+    )
+    return Pipeline(outbound, discovery, invocation)
+
+
+def _outbound(settings: Settings) -> Outbound:
+    backend = settings.backend
+    tls = TlsFiles(backend.tls.ca_file, backend.tls.cert_file, backend.tls.key_file)
+    try:
+        return Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy)
+    except OSError as error:
+        raise config.ConfigError([f"backend.tls: {error.filename or ''} {error.strerror or error}".strip()]) from None
+
+
+class Gateway:
+    """A gateway with its two ports. ``port`` and ``admin_port`` are the bound ones once started."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.port = 0
+        self.admin_port = 0
+        self._current = Current(settings)
+        self._runners: list[web.AppRunner] = []
+        self._refreshing: asyncio.Task[None] | None = None
+        self._started = time.monotonic()
+        self._stopping = False
+
+    @property
+    def settings(self) -> Settings:
+        return self._current.settings
+
+    async def start(self) -> None:
+        """Raises :class:`OSError` where a port is taken, :class:`config.ConfigError`,
+        :class:`gateway.signing.SecretError`."""
+        settings = self.settings
+        cursors = Signer(read_secrets(settings.server.secret_file), "cursor")
+        self._parts = pipeline(self._current)
+        self.budget = Budget("discovery", settings.limits.discovery)
+        self._pages = Pages()
+        discovery = self._parts.discovery
+        discovery.on_change(self._prepare_pages)
+        operations = Operations(
+            discovery, self._parts.invocation, self._pages, self.budget, cursors,
+            lambda: self.settings.catalog, ServerInfo("jsonrpc-mcp-gateway", __version__),
+        )  # fmt: skip
+        context = Context(
+            Endpoint(operations), operations, self._parts.invocation, discovery, self.budget,
+            AddressReader(settings.server.trusted_proxies),
+            Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins),
+            lambda: self.settings.catalog.rest_page_size,
+            settings.server.max_body, settings.server.body_timeout,
+        )  # fmt: skip
+        try:
+            self.admin_port = await self._listen(admin_application(self._unready), settings.server.admin_port)
+            self.port = await self._listen(public_application(context), settings.server.port)
+        except OSError:
+            await self.stop()
+            raise
+        self._refreshing = asyncio.create_task(discovery.keep_fresh())
+        log.info("gateway started", host=settings.server.host, port=self.port, admin_port=self.admin_port)
+
+    async def listed(self) -> None:
+        """Wait until the first attempt at a listing is over."""
+        await self._parts.discovery.attempted.wait()
+
+    async def stop(self) -> None:
+        """Finish what is under way, then let go of everything."""
+        self._stopping = True
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.wait([self._refreshing])
+        for runner in reversed(self._runners):
+            await runner.cleanup()
+        await self._parts.close()
+
+    async def apply(self, new: Settings) -> config.Change:
+        """Go on with the live knobs of ``new``, at once and without losing a request."""
+        change = config.merge(self.settings, new)
+        self._current.settings = change.settings
+        if any(knob.startswith("limits.") for knob in change.changed):
+            self.budget.set_rate(change.settings.limits.discovery)
+        if any(knob.startswith("catalog.") for knob in change.changed):
+            await self._parts.discovery.rebuild()
+        logs.set_level(change.settings.telemetry.log.level)
+        return change
+
+    async def _listen(self, application: web.Application, port: int) -> int:
+        runner = web.AppRunner(
+            application, access_log=None, keepalive_timeout=_KEEPALIVE, handle_signals=False,
+            shutdown_timeout=self.settings.server.shutdown_timeout,
+        )  # fmt: skip
+        await runner.setup()
+        self._runners.append(runner)
+        await web.TCPSite(runner, self.settings.server.host, port, backlog=_BACKLOG).start()
+        return int(runner.addresses[0][1])
+
+    def _prepare_pages(self, catalog: Catalog) -> None:
+        knobs = self.settings.catalog
+        self._pages.prepare(catalog, (modern.PROJECTOR, *legacy.PROJECTORS), knobs.page_size)
+        self._pages.prepare(catalog, (REST,), knobs.rest_page_size)
+
+    def _unready(self) -> str | None:
+        if self._stopping:
+            return "stopping"
+        waited = time.monotonic() - self._started
+        if not self._parts.discovery.attempted.is_set() and waited < READY_AFTER:
+            return "the first listing is still awaited"
+        return None

@@ -1,0 +1,183 @@
+"""JSON-RPC 2.0 calls to the backend.
+
+Services disagree about everything around the message: the same error comes as HTTP 200, 400 or 500, with four
+content types or none. So the body is parsed first whenever it is JSON, and the status only counts where it is not.
+A call is sent once: nothing here repeats what may have run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+import structlog
+
+from gateway import jsonrpc
+from gateway.backend.faults import Cleaner
+from gateway.backend.transport import Transport
+from gateway.errors import (
+    BackendDenied,
+    BackendError,
+    BackendTimeout,
+    BackendUnavailable,
+    BadBackendAnswer,
+    ToolFault,
+)
+from gateway.model import NOTHING
+from gateway.outbound import (
+    Answer,
+    AnswerTooLarge,
+    BadHttp,
+    ConnectFailed,
+    DeadlinePassed,
+    Interrupted,
+    OutboundError,
+)
+
+HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    "User-Agent": "jsonrpc-mcp-gateway",
+}
+NOT_JSON: Final = "The backend did not answer with JSON"
+
+# What aiohttp's failures mean to a caller. None of it names the backend's host.
+_FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
+    ConnectFailed: (BackendUnavailable, "The backend is unavailable"),
+    Interrupted: (BackendUnavailable, "The backend broke off; whether the call took effect is unknown"),
+    DeadlinePassed: (
+        BackendTimeout,
+        "The backend did not answer in time; whether the call took effect is unknown",
+    ),
+    AnswerTooLarge: (BadBackendAnswer, "The backend's answer is too large"),
+    BadHttp: (BadBackendAnswer, "The backend's answer is not HTTP"),
+}
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds and bytes of one exchange."""
+
+    timeout: float
+    max_bytes: int
+
+
+class BackendClient:
+    """Calls to one endpoint; ``url`` is the backend's, and every other address derives from its origin."""
+
+    def __init__(self, transport: Transport, url: str, limits: Limits, cleaner: Cleaner) -> None:
+        self.url = url
+        self._transport = transport
+        self._limits = limits
+        self._cleaner = cleaner
+        self._ids = itertools.count(1)
+
+    async def call(
+        self,
+        method: str,
+        params: dict[str, Any] | list[Any] | None,
+        *,
+        headers: Mapping[str, str],
+        endpoint: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """The ``result``. Raises a :class:`ToolFault` whose message is fit for the caller."""
+        # Some services answer an integer id with a string or null; a short string comes back as it went.
+        id = f"c{next(self._ids)}"
+        body = jsonrpc.request_bytes(id, method, params)
+        answer = await self._post(body, headers, endpoint, timeout, method)
+        try:
+            result, fault = jsonrpc.response_of(answer.body, id)
+        except ValueError as error:
+            raise self._not_a_response(answer, method, str(error)) from None
+        if fault is not None:
+            raise self._fault(fault, method)
+        return result
+
+    async def notify(
+        self,
+        method: str,
+        params: dict[str, Any] | list[Any] | None,
+        *,
+        headers: Mapping[str, str],
+        endpoint: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Send a notification; :data:`NOTHING`, whatever a willing service answers. Raises :class:`ToolFault`."""
+        answer = await self._post(jsonrpc.request_bytes(None, method, params), headers, endpoint, timeout, method)
+        if answer.status < 300 and not answer.body.strip():
+            return NOTHING
+        try:
+            _, fault = jsonrpc.response_of(answer.body, "")
+        except ValueError as error:
+            if answer.status < 300:
+                return NOTHING
+            raise self._not_a_response(answer, method, str(error)) from None
+        if fault is not None:
+            raise self._fault(fault, method)
+        return NOTHING
+
+    async def _post(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        endpoint: str | None,
+        timeout: float | None,
+        method: str,
+    ) -> Answer:
+        url = self.url if endpoint is None else same_origin(self.url, endpoint)
+        try:
+            return await self._transport.post(
+                url,
+                body,
+                {**HEADERS, **headers},
+                timeout=timeout or self._limits.timeout,
+                max_bytes=self._limits.max_bytes,
+            )
+        except OutboundError as error:
+            kind, message = _FAULTS[type(error)]
+            log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug)
+            raise kind(message) from error
+
+    def _fault(self, fault: jsonrpc.Fault, method: str) -> ToolFault:
+        text = self._cleaner.describe(fault)
+        log.info("backend error", method=method, code=fault.code, message=text)
+        # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
+        if isinstance(fault.data, str) and fault.data.startswith("Access Denied"):
+            return BackendDenied(text)
+        return BackendError(text)
+
+    def _not_a_response(self, answer: Answer, method: str, violation: str) -> ToolFault:
+        log.warning(
+            "backend answer unusable",
+            method=method,
+            status=answer.status,
+            content_type=answer.content_type,
+            reason=violation,
+        )
+        if answer.status in (401, 403):
+            return BackendDenied("The backend refuses this caller")
+        if answer.status >= 500:
+            return BackendUnavailable(f"The backend failed (HTTP {answer.status})")
+        if 300 <= answer.status < 400:
+            return BadBackendAnswer("The backend redirects, which is not followed")
+        if not answer.body.strip():
+            return BadBackendAnswer("The backend's answer is empty")
+        try:
+            jsonrpc.decode(answer.body)
+        except ValueError:
+            return BadBackendAnswer(NOT_JSON)
+        return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}")
+
+
+def same_origin(url: str, path: str) -> str:
+    """``path`` on the origin of ``url``. Raises :class:`ValueError` if it leads elsewhere: a listing is a stranger."""
+    joined = urljoin(url, path)
+    if urlsplit(joined)[:2] != urlsplit(url)[:2]:
+        raise ValueError(f"{path} is not on the backend's origin")
+    return joined

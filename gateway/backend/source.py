@@ -1,0 +1,120 @@
+"""The backend as a source of listings: questions that never raise, whatever comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from gateway import jsonrpc
+from gateway.backend.client import HEADERS
+from gateway.backend.transport import Transport
+from gateway.model import Seen
+from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, OutboundError
+
+_ID: Final = "listing"
+_EXCERPT: Final = 80
+
+
+class BackendSource:
+    """Questions about one listing, asked with one caller's headers, within one deadline.
+
+    ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
+    ``place`` is where the operator says the listing is, ``file`` the file it is in. ``patience`` bounds each question
+    in seconds.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        place: str | None = None,
+        file: str | None = None,
+        timeout: float,
+        max_bytes: int,
+        patience: float | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        self.url = url
+        self.base = urlunsplit((parts.scheme, parts.netloc, parts.path.rpartition("/")[0], "", ""))
+        self.origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+        self.place = place
+        self.file = file
+        self.patience = patience
+        self._transport = transport
+        self._headers = {**HEADERS, **headers}
+        self._deadline = time.monotonic() + timeout
+        self._max_bytes = max_bytes
+
+    async def call(self, method: str, params: Any = None) -> Seen:
+        """POST a JSON-RPC call to ``place`` or ``url``."""
+        body = jsonrpc.request_bytes(_ID, method, params)
+        return await self._ask("POST", self.place or self.url, body)
+
+    async def get(self, url: str) -> Seen:
+        """GET a JSON document."""
+        return await self._ask("GET", url, None)
+
+    async def read(self, file: str) -> bytes:
+        """The content of a local file. Raises :class:`OSError`."""
+        return await asyncio.to_thread(Path(file).read_bytes)
+
+    async def _ask(self, verb: str, url: str, body: bytes | None) -> Seen:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
+            return Seen("not asked, the time for the listing is over")
+        timeout = remaining if self.patience is None else min(remaining, self.patience)
+        try:
+            if body is not None:
+                answer = await self._transport.post(
+                    url, body, self._headers, timeout=timeout, max_bytes=self._max_bytes
+                )
+            else:
+                answer = await self._transport.get(url, self._headers, timeout=timeout, max_bytes=self._max_bytes)
+        except ConnectFailed as error:
+            return Seen(str(error), unreachable=True)
+        except DeadlinePassed:
+            return Seen(f"no answer within {timeout:.0f} s")
+        except OutboundError as error:
+            return Seen(str(error))
+        return _result_in(answer) if verb == "POST" else _document_in(answer)
+
+
+def _result_in(answer: Answer) -> Seen:
+    try:
+        result, fault = jsonrpc.response_of(answer.body, _ID)
+    except ValueError:
+        return _other(answer)
+    if fault is None:
+        return Seen("a result", result, found=True)
+    denied = answer.status in (401, 403)
+    return Seen(f"error {fault.code}: {_excerpt(fault.message)}", denied=denied)
+
+
+def _document_in(answer: Answer) -> Seen:
+    if answer.status == 200:
+        try:
+            return Seen("a document", jsonrpc.decode(answer.body), found=True)
+        except ValueError:
+            pass
+    return _other(answer)
+
+
+def _other(answer: Answer) -> Seen:
+    if answer.status in (401, 403):
+        return Seen(f"HTTP {answer.status}, credentials are needed", denied=True)
+    what = answer.content_type or "no content type"
+    if 300 <= answer.status < 400:
+        what = "a redirect, which is not followed"
+    elif not answer.body:
+        what = "empty"
+    return Seen(f"HTTP {answer.status}, {what}")
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

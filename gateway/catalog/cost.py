@@ -1,0 +1,183 @@
+"""A bound on what checking a value against a schema can cost, taken before the schema is ever used.
+
+A validator visits a subschema once for every path that leads to it, so a ladder of ``anyOf`` over ``$ref`` doubles
+its work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Two things are
+computed here, with references multiplied out and results kept, so that the ladder itself costs nothing to measure:
+
+* ``breadth``: how many subschemas apply to one and the same value;
+* whether that number *grows* while the validator descends into a value, as with a schema that applies twice to the
+  same child of each value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.jsonrpc import MAX_DEPTH
+
+MAX_APPLICATORS: Final = 2000
+
+_IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
+_IN_PLACE: Final = ("not", "if", "then", "else")
+_ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_ANY_ITEM: Final = ("items", "contains", "unevaluatedItems", "additionalItems")
+_ANY: Final = "*"
+
+
+class TooCostly(Exception):
+    """Checking against the schema could take too long; the text says why."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """One subschema with what applies to the same value, summed up: ``children`` counts, for each child of the
+    value, how often each subschema applies to it."""
+
+    breadth: int = 1
+    children: dict[tuple[str, str], Counter[int]] = field(default_factory=dict)
+
+
+def breadth(schema: Mapping[str, Any]) -> int:
+    """How many subschemas can apply to one value. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
+
+    ``schema`` is self-contained: its references are JSON pointers into itself.
+    """
+    measure = _Measure(schema)
+    root = measure.node(schema)
+    widest = max(node.breadth for node in measure.nodes.values())
+    if widest > MAX_APPLICATORS:
+        raise TooCostly(f"its combined alternatives come to {_rounded(widest)}, more than {MAX_APPLICATORS}")
+    measure.check_growth(id(schema))
+    return root.breadth
+
+
+class _Measure:
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
+        self.nodes: dict[int, _Node] = {}
+        self._schemas: dict[int, Mapping[str, Any]] = {}
+        self._open: set[int] = set()
+
+    def node(self, schema: Any) -> _Node:
+        """The node of a subschema and of everything below it."""
+        pending = [schema]
+        while pending:
+            top = pending.pop()
+            if isinstance(top, Mapping) and id(top) not in self.nodes:
+                node = self._in_place(top)
+                pending += [self._schemas[child] for counter in node.children.values() for child in counter]
+        return self.nodes[id(schema)]
+
+    def _in_place(self, schema: Mapping[str, Any]) -> _Node:
+        key = id(schema)
+        known = self.nodes.get(key)
+        if known is not None:
+            return known
+        if key in self._open:
+            raise TooCostly("a reference leads back to itself without descending into the value")
+        self._open.add(key)
+        node = _Node()
+        for place, child in _descents(schema):
+            if isinstance(child, Mapping):
+                self._schemas[id(child)] = child
+                node.children.setdefault(place, Counter())[id(child)] += 1
+        for child in self._applied(schema):
+            if not isinstance(child, Mapping):
+                continue
+            inner = self._in_place(child)
+            node.breadth += inner.breadth
+            for place, counter in inner.children.items():
+                mine = node.children.setdefault(place, Counter())
+                for target, times in counter.items():
+                    mine[target] += times
+        self._open.discard(key)
+        self.nodes[key] = node
+        return node
+
+    def _applied(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+        for keyword in _IN_PLACE_LISTS:
+            alternatives = schema.get(keyword)
+            if isinstance(alternatives, list):
+                yield from alternatives
+        for keyword in _IN_PLACE:
+            if keyword in schema:
+                yield schema[keyword]
+        dependent = schema.get("dependentSchemas")
+        if isinstance(dependent, Mapping):
+            yield from dependent.values()
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield resolve(self.root, reference)
+
+    def check_growth(self, start: int) -> None:
+        """Follow the worst path into a value as deep as a request can nest."""
+        work = {key: node.breadth for key, node in self.nodes.items()}
+        for _ in range(MAX_DEPTH):
+            following = {key: self._worst(node, work) for key, node in self.nodes.items()}
+            if following == work:
+                return
+            worst = following[start]
+            if worst > MAX_APPLICATORS:
+                raise TooCostly("its alternatives multiply with each level of the value")
+            work = following
+            if not any(work.values()):
+                return
+
+    def _worst(self, node: _Node, work: dict[int, int]) -> int:
+        """The most subschemas that apply to any one child of a value."""
+        sums = {
+            place: sum(times * work[target] for target, times in counter.items() if target in work)
+            for place, counter in node.children.items()
+        }
+        everywhere = {kind: sums.get((kind, _ANY), 0) for kind in ("member", "item")}
+        return max(
+            (amount + (everywhere[place[0]] if place[1] != _ANY else 0) for place, amount in sums.items()),
+            default=0,
+        )
+
+
+def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Each subschema that applies to a child of the value, with which child that is."""
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        for name, child in properties.items():
+            yield ("member", name), child
+    patterns = schema.get("patternProperties")
+    if isinstance(patterns, Mapping):
+        for child in patterns.values():
+            yield ("member", _ANY), child
+    for keyword in _ANY_MEMBER:
+        if keyword in schema:
+            yield ("member", _ANY), schema[keyword]
+    prefix = schema.get("prefixItems")
+    if isinstance(prefix, list):
+        for position, child in enumerate(prefix):
+            yield ("item", str(position)), child
+    for keyword in _ANY_ITEM:
+        if keyword in schema:
+            yield ("item", _ANY), schema[keyword]
+
+
+def resolve(root: Any, reference: str) -> Any:
+    """What a reference ``#/a/b`` points to (RFC 6901), or None."""
+    if reference == "#":
+        return root
+    if not reference.startswith("#/"):
+        return None
+    target = root
+    for part in reference[2:].split("/"):
+        part = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, Mapping):
+            target = target.get(part)
+        elif isinstance(target, list) and part.isdigit() and int(part) < len(target):
+            target = target[int(part)]
+        else:
+            return None
+    return target
+
+
+def _rounded(number: int) -> str:
+    return str(number) if number < 10**9 else f"about 10^{len(str(number)) - 1}"

@@ -1,0 +1,196 @@
+"""The current catalog of each view.
+
+Fresh → it. Stale → it, and one refresh in the background. Absent → one refresh that everyone awaits. Refresh failed →
+the last good catalog until ``max_stale``, then 503 with Retry-After: never an empty list that a client would believe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import structlog
+from cachetools import LRUCache
+
+from gateway.errors import CatalogUnavailable
+from gateway.listing.dialect import NoListing
+from gateway.model import SHARED, Caller, Catalog, Listing, View
+from gateway.settings import CatalogSettings
+
+MAX_VIEWS: Final = 10_000
+EMPTY_TTL: Final = 5.0
+"""Seconds for which a first listing without tools is kept: permissions may be on their way."""
+EMPTY_CONFIRMED_AFTER: Final = 60.0
+"""Seconds for which a listing that had tools has to stay empty before that is believed."""
+_BACKOFF: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+
+log = structlog.get_logger()
+
+
+class CatalogBuilder(Protocol):
+    async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog: ...
+
+
+@dataclass
+class _Entry:
+    """What is known for one view; times are those of the injected clock."""
+
+    listing: Listing | None = None
+    catalog: Catalog | None = None
+    fresh_until: float = 0.0
+    good_at: float = 0.0
+    retry_at: float = 0.0
+    failures: int = 0
+    empty_since: float | None = None
+    failure: Exception | None = None
+    refresh: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class Discovery:
+    """Fetches, builds and keeps catalogs. ``fetch`` asks the backend on a caller's behalf and raises
+    :class:`NoListing`; ``settings`` gives the current knobs; ``clock`` is monotonic seconds."""
+
+    def __init__(
+        self,
+        fetch: Callable[[Caller], Awaitable[Listing]],
+        builder: CatalogBuilder,
+        settings: Callable[[], CatalogSettings],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.attempted = asyncio.Event()
+        """Set once the first attempt at a listing is over, well or not."""
+        self._fetch = fetch
+        self._builder = builder
+        self._settings = settings
+        self._clock = clock
+        self._entries: LRUCache[View, _Entry] = LRUCache(MAX_VIEWS)
+        self._listeners: list[Callable[[Catalog], None]] = []
+
+    def on_change(self, listener: Callable[[Catalog], None]) -> None:
+        """Have ``listener`` called with each new catalog, before anybody sees it. It must not raise."""
+        self._listeners.append(listener)
+
+    def current(self, view: View = SHARED) -> Catalog | None:
+        """The catalog at hand, however old."""
+        entry = self._entries.get(view)
+        return entry.catalog if entry else None
+
+    def remaining(self, view: View) -> float:
+        """Seconds for which the view's catalog is still fresh."""
+        entry = self._entries.get(view)
+        return max(0.0, entry.fresh_until - self._clock()) if entry else 0.0
+
+    async def catalog(self, caller: Caller) -> Catalog:
+        """Raises :class:`CatalogUnavailable`; its cause is what the last attempt failed with."""
+        entry = self._entry(caller.view)
+        now = self._clock()
+        if entry.catalog is not None and now < entry.fresh_until:
+            return entry.catalog
+        if entry.catalog is not None and now - entry.good_at <= self._settings().max_stale:
+            if now >= entry.retry_at:
+                self._start(entry, caller)
+            return entry.catalog
+        if now < entry.retry_at and entry.refresh is None:
+            raise self._unavailable(entry, now) from entry.failure
+        # One caller who hangs up must not end the refresh for the others.
+        await asyncio.shield(self._start(entry, caller))
+        if entry.catalog is None or self._clock() - entry.good_at > self._settings().max_stale:
+            raise self._unavailable(entry, self._clock()) from entry.failure
+        return entry.catalog
+
+    async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
+        """Ask the backend now; failures are logged and kept, not raised."""
+        await asyncio.shield(self._start(self._entry(caller.view), caller))
+
+    async def rebuild(self) -> None:
+        """Build all catalogs again from the listings at hand, after the operator's knobs changed."""
+        for entry in list(self._entries.values()):
+            if entry.listing is not None:
+                self._adopt(entry, entry.listing, await self._builder.build(entry.listing, self._settings()))
+
+    async def keep_fresh(self) -> None:
+        """Refresh the shared view shortly before it gets stale, for ever; jittered, so that replicas spread."""
+        caller = Caller()
+        while True:
+            await self.refresh(caller)
+            entry = self._entry(SHARED)
+            wait = max(entry.fresh_until, entry.retry_at) - self._clock()
+            await asyncio.sleep(max(0.5, wait * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
+
+    def _entry(self, view: View) -> _Entry:
+        entry = self._entries.get(view)
+        if entry is None:
+            entry = self._entries[view] = _Entry()
+        return entry
+
+    def _start(self, entry: _Entry, caller: Caller) -> asyncio.Task[None]:
+        """The refresh under way, or a new one."""
+        if entry.refresh is None:
+            entry.refresh = asyncio.create_task(self._refresh(entry, caller))
+        return entry.refresh
+
+    async def _refresh(self, entry: _Entry, caller: Caller) -> None:
+        started = time.perf_counter()
+        try:
+            listing = await self._fetch(caller)
+            catalog = await self._builder.build(listing, self._settings())
+        except NoListing as error:
+            self._failed(entry, error, [str(step) for step in error.steps])
+        except Exception as error:
+            log.exception("listing failed unexpectedly")
+            self._failed(entry, error, [type(error).__name__])
+        else:
+            if self._believes(entry, catalog):
+                self._refreshed(entry, listing, catalog, (time.perf_counter() - started) * 1000)
+        finally:
+            entry.refresh = None
+            self.attempted.set()
+
+    def _believes(self, entry: _Entry, catalog: Catalog) -> bool:
+        """A listing that shrinks to nothing at once is more often a fault than a decision."""
+        now = self._clock()
+        if catalog.tools or entry.catalog is None or not entry.catalog.tools:
+            entry.empty_since = None
+            return True
+        entry.empty_since = now if entry.empty_since is None else entry.empty_since
+        if now - entry.empty_since >= EMPTY_CONFIRMED_AFTER:
+            entry.empty_since = None
+            return True
+        entry.retry_at = now + EMPTY_CONFIRMED_AFTER / 4
+        log.warning("empty listing not believed yet", tools=len(entry.catalog.tools))
+        return False
+
+    def _refreshed(self, entry: _Entry, listing: Listing, catalog: Catalog, ms: float) -> None:
+        now = self._clock()
+        entry.failures, entry.retry_at, entry.good_at = 0, 0.0, now
+        entry.fresh_until = now + (self._settings().ttl if catalog.tools else min(EMPTY_TTL, self._settings().ttl))
+        changed = self._adopt(entry, listing, catalog)
+        fields: dict[str, Any] = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed}
+        log.info("listing refreshed", **fields, quarantined=len(catalog.quarantined), ms=round(ms, 1))
+        if changed:
+            for method in catalog.quarantined:
+                log.warning("method quarantined", method=method.name, reason=method.reason, remedy=method.remedy)
+
+    def _adopt(self, entry: _Entry, listing: Listing, catalog: Catalog) -> bool:
+        changed = entry.catalog is None or entry.catalog.digest != catalog.digest
+        entry.listing = listing
+        if changed:
+            for listener in self._listeners:
+                listener(catalog)
+        entry.catalog = catalog
+        return changed
+
+    def _failed(self, entry: _Entry, failure: Exception, steps: list[str]) -> None:
+        entry.failure = failure
+        entry.retry_at = self._clock() + _BACKOFF[min(entry.failures, len(_BACKOFF) - 1)]
+        entry.failures += 1
+        served = "nothing" if entry.catalog is None else "the last good listing"
+        log.warning("listing failed", steps=steps, serving=served, attempts=entry.failures)
+
+    def _unavailable(self, entry: _Entry, now: float) -> CatalogUnavailable:
+        wait = max(1, round(entry.retry_at - now + 0.5))
+        return CatalogUnavailable("The backend's methods cannot be listed at the moment", retry_after=wait)

@@ -1,0 +1,230 @@
+"""Method → Tool, as Drupal's bridge defines it: id → name, usage → description, params → inputSchema, output →
+outputSchema, title and annotations.
+
+Repair comes first. A method that cannot become a sound tool raises :class:`Unsound` and is quarantined by
+:mod:`gateway.catalog.build`, with the override that would free it; a bad output schema is dropped instead, since the
+tool is of use without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gateway import jsonrpc
+from gateway.catalog.schemas import Bundler, Unsound, bundle, object_schema
+from gateway.catalog.validation import Validators
+from gateway.model import Binding, JsonObject, Method, Parameter, Schema, Structure, Tool
+from gateway.settings import Params, ToolOverride
+from gateway.text import cap, printable
+
+SPREAD: Final = "params"
+MAX_DESCRIPTION: Final = 4096
+MAX_TITLE: Final = 256
+MAX_META: Final = 4096
+HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator decided for all methods."""
+
+    params: Params
+    trust_annotations: bool = False
+
+
+def tool_of(method: Method, name: str, override: ToolOverride, policy: Policy, validators: Validators) -> Tool:
+    """The tool for a method. Raises :class:`Unsound`."""
+    method = _overridden(method, override)
+    structure = _structure(method, override, policy.params)
+    input_schema = _input_schema(method)
+    validators.compile(input_schema)
+    output_schema, note = _output_schema(method, override, validators)
+    annotations, leftover = _annotations(method, override, policy.trust_annotations)
+    meta = dict(method.meta)
+    if method.deprecated:
+        meta["deprecated"] = True
+    if leftover and len(jsonrpc.encode(leftover)) <= MAX_META:
+        meta["annotations"] = leftover
+    if note:
+        meta["outputSchemaDropped"] = note
+    tool = Tool(
+        name=name,
+        method=method.name,
+        title=cap(printable(method.title).strip(), MAX_TITLE),
+        description=_description(method, name),
+        input_schema=input_schema,
+        output_schema=output_schema,
+        annotations=annotations,
+        meta=meta,
+        scopes=method.scopes,
+        auth_level=_auth_level(method.annotations),
+        binding=_binding(method, structure, input_schema, override.timeout),
+    )
+    return replace(tool, digest=digest_of(tool))
+
+
+def digest_of(tool: Tool) -> str:
+    """Equal for tools that a client cannot tell apart and that are called alike."""
+    binding = tool.binding
+    parts = [
+        tool.name, tool.method, tool.title, tool.description, tool.input_schema, tool.output_schema,
+        tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
+        [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
+        [binding.notification, binding.endpoint, binding.timeout],
+    ]  # fmt: skip
+    return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
+
+
+def _overridden(method: Method, override: ToolOverride) -> Method:
+    """The method with what the operator knows better."""
+    changes: dict[str, Any] = {}
+    if override.title is not None:
+        changes["title"] = override.title
+    if override.description is not None:
+        changes["description"] = override.description
+    if override.arguments:
+        changes.update(_with_arguments(method, override))
+    return replace(method, **changes) if changes else method
+
+
+def _with_arguments(method: Method, override: ToolOverride) -> dict[str, Any]:
+    known: dict[str, Parameter]
+    if method.input_schema is not None and method.parameters in (None, ()):
+        properties = method.input_schema.get("properties")
+        required = method.input_schema.get("required")
+        known = {
+            name: Parameter(name, schema, isinstance(required, list) and name in required)
+            for name, schema in (properties if isinstance(properties, Mapping) else {}).items()
+        }
+    else:
+        known = {parameter.name: parameter for parameter in method.parameters or ()}
+    for name, argument in override.arguments.items():
+        before = known.get(name, Parameter(name))
+        known[name] = Parameter(
+            name,
+            before.schema if argument.schema_ is None else argument.schema_,
+            before.required if argument.required is None else argument.required,
+            before.description if argument.description is None else argument.description,
+        )
+    root = method.root or method.input_schema or {}
+    return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
+
+
+def _structure(method: Method, override: ToolOverride, params: Params) -> Structure:
+    if override.structure is not None:
+        return Structure(override.structure)
+    if params.structure != "auto":
+        return Structure(params.structure)
+    if method.structure is not Structure.UNKNOWN:
+        return Structure.BY_NAME if method.structure is Structure.EITHER else method.structure
+    # Names that no programming language can have are headings over positions (Ethereum's "Transaction hash").
+    positional = any(not parameter.name.isidentifier() for parameter in method.parameters or ())
+    return Structure.BY_POSITION if positional else Structure.BY_NAME
+
+
+def _input_schema(method: Method) -> dict[str, Any]:
+    if method.input_schema is not None:
+        return object_schema(method.input_schema)
+    if method.parameters is None:
+        if method.structure is Structure.BY_NAME:
+            return {"type": "object"}
+        spread = {"type": "array", "description": "The positional parameters, in order."}
+        return {"type": "object", "properties": {SPREAD: spread}, "additionalProperties": False}
+    bundler = Bundler(method.root)
+    properties: dict[str, Any] = {}
+    for parameter in method.parameters:
+        pointer = f"/properties/{parameter.name}"
+        schema = bundler.add(parameter.schema, pointer)
+        if parameter.description and not schema.get("description"):
+            schema = {**schema, "description": cap(printable(parameter.description), MAX_DESCRIPTION)}
+        properties[parameter.name] = schema
+    whole: dict[str, Any] = {"type": "object", "properties": properties}
+    required = [parameter.name for parameter in method.parameters if parameter.required]
+    if required:
+        whole["required"] = required
+    whole["additionalProperties"] = False
+    return bundler.finish(whole)
+
+
+def _output_schema(
+    method: Method, override: ToolOverride, validators: Validators
+) -> tuple[dict[str, Any] | None, str | None]:
+    """The output schema, or None and why there is none."""
+    declared: Schema | None = method.result
+    if override.output_schema is not None:
+        declared = override.output_schema
+    if declared is None or isinstance(declared, bool) or not declared:
+        return None, None
+    try:
+        schema = bundle(declared, method.root)
+        validators.compile(schema)
+    except Unsound as error:
+        return None, error.reason
+    constrains = schema.keys() - {"title", "description", "default", "examples", "deprecated", "$defs"}
+    return (schema if constrains else None), None
+
+
+def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple[JsonObject, dict[str, Any]]:
+    """What is published as hints, and what of the backend's annotations is left for ``_meta``."""
+    leftover = {key: value for key, value in method.annotations.items() if isinstance(key, str)}
+    published: dict[str, Any] = {}
+    if trusted:
+        published = {key: leftover.pop(key) for key in HINTS if isinstance(leftover.get(key), bool)}
+    published |= override.annotations.model_dump(exclude_none=True)
+    return published, leftover
+
+
+def _auth_level(annotations: Mapping[str, Any]) -> str:
+    """jsonrpc_mcp's rule: scopes without a level mean required, no ``auth`` at all means none."""
+    auth = annotations.get("auth")
+    if not isinstance(auth, Mapping):
+        return "none"
+    level = auth.get("level")
+    if level in ("none", "optional", "required"):
+        return str(level)
+    return "required" if auth.get("scopes") else "none"
+
+
+def _description(method: Method, name: str) -> str:
+    text = printable(method.description).strip() or printable(method.title).strip() or name
+    if method.deprecated:
+        text = f"{text}\n\nDeprecated."
+    return cap(text, MAX_DESCRIPTION)
+
+
+def _binding(method: Method, structure: Structure, schema: Mapping[str, Any], timeout: float | None) -> Binding:
+    spread = SPREAD if method.parameters is None and method.input_schema is None else None
+    if spread is not None and structure is Structure.BY_NAME:
+        spread = None
+    properties = schema.get("properties", {})
+    order = () if spread else tuple(properties)
+    defaults: dict[str, Any] = {}
+    for name in order:
+        if "default" in properties[name]:
+            defaults[name] = properties[name]["default"]
+        elif _takes_null(properties[name]):
+            defaults[name] = None
+    return Binding(
+        method=method.name,
+        structure=Structure.BY_POSITION if structure is Structure.BY_POSITION else Structure.BY_NAME,
+        order=order,
+        spread=spread,
+        defaults=defaults,
+        declares_parameters=method.parameters is None or bool(properties),
+        notification=method.notification,
+        endpoint=method.endpoint,
+        timeout=timeout,
+    )
+
+
+def _takes_null(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    if kind is not None:
+        return kind == "null" or (isinstance(kind, list) and "null" in kind)
+    alternatives = schema.get("anyOf", schema.get("oneOf"))
+    if isinstance(alternatives, list):
+        return any(isinstance(item, Mapping) and _takes_null(item) for item in alternatives)
+    return not schema.keys() - {"title", "description"}

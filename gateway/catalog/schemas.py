@@ -1,0 +1,171 @@
+"""Schemas of a listing become self-contained JSON Schema 2020-12 of bounded size.
+
+What a ``$ref`` points to within the listing is copied into ``$defs``, as much of it as is needed; a reference out of
+the document is never fetched (2026-07-28, basic/index "$ref resolution"). What PHP writes as an empty list where
+a map belongs is mended on the way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+from gateway import jsonrpc
+from gateway.catalog.cost import resolve
+from gateway.model import Schema
+
+MAX_BYTES: Final = 64 * 1024
+MAX_DEPTH: Final = 32
+
+_ONE: Final = frozenset(
+    ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "additionalItems",
+     "unevaluatedProperties", "unevaluatedItems", "contentSchema", "items")
+)  # fmt: skip
+_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas"))
+_DEFINITIONS: Final = frozenset(("$defs", "definitions"))
+
+
+class Unsound(Exception):
+    """A schema that cannot be published; ``pointer`` is the place within it."""
+
+    def __init__(self, reason: str, pointer: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.pointer = pointer
+
+
+class Bundler:
+    """Collects the schemas of one method into one document."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._names: dict[tuple[int, str], str] = {}
+        self.definitions: dict[str, Any] = {}
+
+    def add(self, schema: Schema, pointer: str = "") -> dict[str, Any]:
+        """The schema as part of the document. Raises :class:`Unsound`."""
+        if isinstance(schema, bool):
+            return {} if schema else {"not": {}}
+        converted = self._convert(schema, schema, pointer, 1)
+        return converted if isinstance(converted, dict) else self.add(converted)
+
+    def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The document around ``schema``, its root. Raises :class:`Unsound` beyond the bounds."""
+        if self.definitions:
+            schema = {**schema, "$defs": self.definitions}
+        size = len(jsonrpc.encode(schema))
+        if size > MAX_BYTES:
+            raise Unsound(f"the schema has {size // 1024} KiB, more than {MAX_BYTES // 1024} KiB")
+        return schema
+
+    def _convert(self, value: Any, local: Mapping[str, Any], pointer: str, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise Unsound(f"the schema is nested deeper than {MAX_DEPTH} levels", pointer)
+        if isinstance(value, bool):
+            return value
+        if not isinstance(value, Mapping):
+            if value in ([], None):
+                return {}
+            raise Unsound("a subschema is neither an object nor a boolean", pointer)
+        converted = {}
+        for keyword, content in value.items():
+            if keyword in _DEFINITIONS or (keyword in ("$schema", "$id", "id", "$anchor") and isinstance(content, str)):
+                continue  # what is referred to has been copied, and identifiers would move the base of references
+            converted[keyword] = self._keyword(keyword, content, local, f"{pointer}/{_escape(keyword)}", depth)
+        if isinstance(converted.get("items"), list):
+            converted["prefixItems"] = converted.pop("items")
+            if "additionalItems" in converted:
+                converted["items"] = converted.pop("additionalItems")
+        if converted.get("default") == [] and converted.get("type") == "object":
+            converted["default"] = {}
+        return converted
+
+    def _keyword(self, keyword: str, content: Any, local: Mapping[str, Any], pointer: str, depth: int) -> Any:
+        if keyword == "$ref":
+            return self._reference(content, local, pointer, depth)
+        if keyword in ("$dynamicRef", "$recursiveRef"):
+            raise Unsound(f"{keyword} is not supported", pointer)
+        if keyword in _MAPS:
+            if not isinstance(content, Mapping):
+                if content in ([], None):
+                    return {}
+                raise Unsound(f"{keyword} is not an object", pointer)
+            return {
+                name: _as_object(self._convert(child, local, f"{pointer}/{_escape(name)}", depth + 1))
+                for name, child in content.items()
+            }
+        if keyword in _LISTS or (keyword == "items" and isinstance(content, list) and content):
+            if not isinstance(content, list):
+                raise Unsound(f"{keyword} is not a list", pointer)
+            return [self._convert(child, local, f"{pointer}/{index}", depth + 1) for index, child in enumerate(content)]
+        if keyword in _ONE:
+            return self._convert(content, local, pointer, depth + 1)
+        return content
+
+    def _reference(self, reference: Any, local: Mapping[str, Any], pointer: str, depth: int) -> str:
+        if not isinstance(reference, str):
+            raise Unsound("$ref is not a string", pointer)
+        if not reference.startswith("#"):
+            raise Unsound(f"$ref {reference[:100]} leads out of the listing, and nothing is fetched", pointer)
+        target, home = resolve(self._root, unquote(reference)), self._root
+        if not isinstance(target, Mapping | bool):
+            target, home = resolve(local, unquote(reference)), local
+        if not isinstance(target, Mapping | bool):
+            raise Unsound(f"$ref {reference[:100]} points to nothing", pointer)
+        key = (id(home), reference)
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = self._free_name(reference)
+            self.definitions[name] = {}  # taken, so that a schema may refer to itself
+            # A definition is a root of its own: a long chain of them is not deep nesting.
+            self.definitions[name] = self._convert(target, local, f"/$defs/{_escape(name)}", 1)
+        return f"#/$defs/{_escape(name)}"
+
+    def _free_name(self, reference: str) -> str:
+        base = re.sub(r"[^A-Za-z0-9_.-]+", "_", unquote(reference).rpartition("/")[2]) or "schema"
+        name, number = base, 2
+        while name in self.definitions:
+            name, number = f"{base}_{number}", number + 1
+        return name
+
+
+def bundle(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
+    """One schema as a document of its own. Raises :class:`Unsound`."""
+    bundler = Bundler(root)
+    return bundler.finish(bundler.add(schema))
+
+
+def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of a whole arguments object: mended, its root an object, otherwise as it came.
+
+    Its references have to be its own. Raises :class:`Unsound`.
+    """
+    checker = Bundler(schema)
+    mended = checker.add(schema)
+    definitions = {key: schema[key] for key in _DEFINITIONS if isinstance(schema.get(key), Mapping)}
+    if definitions or "$ref" in mended or "$id" in schema:
+        # Anchors and identifiers within definitions are left alone: they are whole as they stand.
+        mended = {**schema, **{key: mended[key] for key in _MAPS if key in mended}}
+        if checker.definitions and not definitions:
+            raise Unsound("a $ref points at the schema's own parts in a way that cannot be kept", "/$ref")
+    elif "$schema" in schema:
+        mended = {"$schema": schema["$schema"], **mended}
+    if mended.get("type", "object") != "object":
+        raise Unsound("the arguments are not an object", "/type")
+    if len(jsonrpc.encode(mended)) > MAX_BYTES:
+        raise Unsound(f"the schema has more than {MAX_BYTES // 1024} KiB")
+    return {"type": "object", **mended} if "type" not in mended else mended
+
+
+def _as_object(schema: Any) -> Any:
+    """MCP up to 2025-11-25 wants the values of ``properties`` to be objects, not booleans."""
+    if schema is True:
+        return {}
+    return {"not": {}} if schema is False else schema
+
+
+def _escape(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,204 @@
+"""The command line: serve, check, tools, call, schema, demo.
+
+Exit codes: 0 well; 1 the tool reported a failure, or ``check`` found no tool; 2 the command line or the configuration
+is wrong, or a port is taken; 3 the backend gave no listing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+import yaml
+
+from gateway import __version__, config_reference, demo, jsonrpc, report, serving
+from gateway.app import Current, Pipeline, pipeline
+from gateway.catalog.lint import lint
+from gateway.config import ConfigError, load
+from gateway.errors import CatalogUnavailable, GatewayError
+from gateway.listing.dialect import NoListing
+from gateway.model import ANONYMOUS, NOTHING, Catalog, Tool
+from gateway.settings import Settings
+from gateway.signing import SecretError
+from gateway.telemetry import logs
+
+FAILED: Final = 1
+UNUSABLE: Final = 2
+NO_LISTING: Final = 3
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run on uvloop where there is one."""
+    try:
+        import uvloop  # noqa: PLC0415, absent on Windows
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def fail(code: int, *lines: str) -> NoReturn:
+    for line in lines:
+        click.echo(line, err=True)
+    raise SystemExit(code)
+
+
+def configured(command: Callable[..., None]) -> Callable[..., None]:
+    """The options --config and --set, as ``settings`` and ``reload``."""
+
+    @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="YAML file with the knobs.")
+    @click.option(
+        "--set", "overrides", multiple=True, metavar="SECTION.KNOB=VALUE", help="One knob, its value as YAML."
+    )
+    @wraps(command)
+    def with_settings(file: Path | None, overrides: tuple[str, ...], **arguments: Any) -> None:
+        def reload() -> Settings:
+            return load(file, overrides)
+
+        try:
+            settings = reload()
+        except ConfigError as error:
+            fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults))
+        command(settings=settings, reload=reload, file=file, **arguments)
+
+    return with_settings
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Make an existing JSON-RPC 2.0 service speak the Model Context Protocol."""
+
+
+@main.command()
+@configured
+def serve(settings: Settings, reload: Callable[[], Settings], file: Path | None) -> None:
+    """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
+    logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
+    try:
+        run(serving.serve(settings, reload, file))
+    except (ConfigError, SecretError) as error:
+        fail(UNUSABLE, str(error))
+    except OSError as error:
+        server = settings.server
+        fail(UNUSABLE, f"Cannot listen on {server.host} ports {server.port} and {server.admin_port}: {error.strerror}",
+             "Set server.port and server.admin_port to free ones.")  # fmt: skip
+
+
+@main.command()
+@configured
+def check(settings: Settings, **_: Any) -> None:
+    """Contact the backend; print its dialect, the tools, and what is quarantined and why."""
+    catalog = _with_catalog(settings, _return_catalog)
+    for line in report.check(settings, catalog, list(lint(catalog))):
+        click.echo(line)
+    if not catalog.tools:
+        fail(FAILED, "There is no tool to offer.")
+
+
+@main.command()
+@configured
+@click.option("--json", "as_json", is_flag=True, help="The tools as MCP 2026-07-28 lists them.")
+def tools(settings: Settings, as_json: bool, **_: Any) -> None:
+    """List the tools."""
+    catalog = _with_catalog(settings, _return_catalog)
+    click.echo(report.tools_json(catalog) if as_json else "\n".join(report.tools_table(catalog)))
+
+
+@main.command()
+@configured
+@click.argument("tool")
+@click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; read as its schema says.")
+@click.option("--args", "whole", metavar="JSON", help="All arguments as one JSON object.")
+def call(settings: Settings, tool: str, pairs: tuple[str, ...], whole: str | None, **_: Any) -> None:
+    """Call one tool and print its result."""
+
+    async def work(parts: Pipeline, catalog: Catalog) -> Any:
+        found = await parts.invocation.find(ANONYMOUS, tool)
+        return await parts.invocation.run(ANONYMOUS, found, _arguments(found, pairs, whole))
+
+    outcome = _with_catalog(settings, work)
+    if outcome.fault is not None:
+        fail(FAILED, outcome.fault.message)
+    if outcome.value is not NOTHING:
+        click.echo(outcome.value if isinstance(outcome.value, str) else report.pretty(outcome.value))
+
+
+@main.command()
+@click.option("--format", "form", type=click.Choice(["json", "yaml", "markdown", "methods"]), default="json",
+              help="JSON Schema; the commented file; the reference page; the schema of a listing file.")  # fmt: skip
+def schema(form: str) -> None:
+    """Print what the configuration may hold."""
+    click.echo(config_reference.render(form), nl=False)
+
+
+@main.command(name="demo")
+@click.option("--port", default=8080, show_default=True, help="Public port; a free one is taken where it is in use.")
+def demo_command(port: int) -> None:
+    """Start a small JSON-RPC service of its own on loopback, and the gateway in front. Needs nothing."""
+    logs.configure("warning", "auto")
+    run(demo.run(port, click.echo))
+
+
+async def _return_catalog(_: Pipeline, catalog: Catalog) -> Catalog:
+    return catalog
+
+
+def _with_catalog(settings: Settings, work: Callable[[Pipeline, Catalog], Coroutine[Any, Any, Any]]) -> Any:
+    """What ``work`` returns, given the catalog; failures end the program with a message and a code."""
+    logs.configure("error", "text")
+    try:
+        return run(_contact(settings, work))
+    except ConfigError as error:
+        fail(UNUSABLE, *error.faults)
+    except CatalogUnavailable as error:
+        cause = error.__cause__
+        steps = cause.steps if isinstance(cause, NoListing) else ()
+        fail(NO_LISTING, *report.no_listing(settings, steps))
+    except GatewayError as error:
+        fail(FAILED, error.message)
+
+
+async def _contact(settings: Settings, work: Callable[[Pipeline, Catalog], Coroutine[Any, Any, Any]]) -> Any:
+    with report.Progress(settings.backend.url) as progress:
+        parts = pipeline(Current(settings), progress.note)
+        try:
+            return await work(parts, await parts.discovery.catalog(ANONYMOUS))
+        finally:
+            await parts.close()
+
+
+def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str | None) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    if whole is not None:
+        try:
+            arguments = jsonrpc.decode(whole.encode())
+        except ValueError as error:
+            fail(UNUSABLE, f"--args is not JSON: {error}")
+        if not isinstance(arguments, dict):
+            fail(UNUSABLE, "--args must be a JSON object")
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            fail(UNUSABLE, f"--arg {pair}: must be NAME=VALUE")
+        schema = tool.input_schema.get("properties", {}).get(name, {})
+        arguments[name] = _read(name, text, schema.get("type"))
+    return arguments
+
+
+def _read(name: str, text: str, kind: Any) -> Any:
+    if kind == "string":
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        sys.exit(f"--arg {name}: neither a plain word nor JSON; use --args with one JSON object")
+
+
+if __name__ == "__main__":
+    main()

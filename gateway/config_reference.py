@@ -1,0 +1,146 @@
+"""What the settings models say, for editors and people: JSON Schema, the commented YAML, the reference page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from gateway.config import ENVIRONMENT_PREFIX
+from gateway.listing.static import FILE_SCHEMA
+from gateway.settings import Settings
+
+_SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_EXAMPLE_URL: Final = "http://127.0.0.1:8000/jsonrpc"
+
+
+def render(form: str) -> str:
+    """``json``: JSON Schema of the file; ``yaml``: every knob, commented; ``markdown``: the reference page;
+    ``methods``: JSON Schema of a listing file."""
+    return {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods}[form]()
+
+
+def _json() -> str:
+    schema = {"$schema": _SCHEMA_DIALECT, **Settings.model_json_schema()}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _methods() -> str:
+    return json.dumps(FILE_SCHEMA, indent=2) + "\n"
+
+
+def _yaml() -> str:
+    lines = [
+        "# yaml-language-server: $schema=gateway.schema.json",
+        "#",
+        "# Every knob with its default; only backend.url is required. Made by `make config`.",
+        "# Durations: 500ms, 30s, 5m, 1h, 1d. Sizes: 512KiB, 1MiB. Rates: 60/minute.",
+        "# ${NAME} is an environment variable, ${file:/path} the content of a file.",
+        "# Any knob can also be set in the environment (GATEWAY__BACKEND__URL) or with --set backend.url=...",
+        "# [live]: a reload applies it (SIGHUP, or a change of this file). The others need a restart.",
+    ]
+    for name, field in Settings.model_fields.items():
+        lines += ["", *_section(name, field, "")]
+    return "\n".join(lines) + "\n"
+
+
+def _section(name: str, field: FieldInfo, indent: str) -> Iterator[str]:
+    yield f"{indent}# {field.description}"
+    yield f"{indent}{name}:"
+    model = _model_of(field)
+    assert model is not None  # noqa: S101, every section of Settings is a model
+    for key, knob in model.model_fields.items():
+        inner = indent + "  "
+        if _model_of(knob) is not None and not _is_live(knob):
+            yield from _section(key, knob, inner)
+            continue
+        live = " [live]" if _is_live(knob) else ""
+        yield f"{inner}# {knob.description}{live}"
+        yield f"{inner}{key}: {_as_yaml(_default(knob))}"
+
+
+def _markdown() -> str:
+    lines = [
+        "# Configuration",
+        "",
+        "Made by `make config` from `gateway/settings.py`; do not edit.",
+        "",
+        "Later layers win: the YAML file (`--config`), the environment, `--set section.knob=value`.",
+        "The environment and `--set` read their values as YAML.",
+        "In the file, `${NAME}` is an environment variable and `${file:/path}` the content of a file;",
+        "`$${` is a literal `${`.",
+        "A live knob changes on SIGHUP or when the file changes; the others keep their value until a restart,",
+        "and the log names them.",
+        "",
+        "| knob | default | live | meaning |",
+        "|---|---|---|---|",
+    ]
+    for path, field in knobs():
+        live = "yes" if _is_live(field) else ""
+        default = "required" if field.is_required() else f"`{_as_yaml(_default(field))}`"
+        meaning = (field.description or "").replace("|", "\\|")
+        lines.append(f"| `{path}` | {default} | {live} | {meaning} |")
+    example = ENVIRONMENT_PREFIX + "CATALOG__TTL"
+    lines += [
+        "",
+        f"The environment name of a knob is its path in upper case: `catalog.ttl` is `{example}`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every knob with its path, those of ``catalog.tools`` under ``catalog.tools.*``."""
+    for name, field in model.model_fields.items():
+        where = f"{path}.{field.alias or name}".lstrip(".")
+        inner = _model_of(field)
+        element = _element_of(field)
+        if inner is not None:
+            yield from knobs(inner, where)
+        else:
+            yield where, field
+        if element is not None:
+            yield from knobs(element, f"{where}.*")
+
+
+def _model_of(field: FieldInfo) -> type[BaseModel] | None:
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _element_of(field: FieldInfo) -> type[BaseModel] | None:
+    if get_origin(field.annotation) is not dict:
+        return None
+    element = get_args(field.annotation)[1]
+    return element if isinstance(element, type) and issubclass(element, BaseModel) else None
+
+
+def _is_live(field: FieldInfo) -> bool:
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and extra.get("reload") == "live"
+
+
+def _default(field: FieldInfo) -> Any:
+    """The default as it is written in YAML."""
+    default = field.get_default(call_default_factory=True)
+    if default is PydanticUndefined:
+        return _EXAMPLE_URL
+    if isinstance(default, tuple):
+        return list(default)
+    if isinstance(default, BaseModel):
+        return default.model_dump(exclude_none=True)
+    for metadata in field.metadata:
+        written = getattr(metadata, "func", None)
+        if default is not None and type(metadata).__name__ == "PlainSerializer" and written is not None:
+            return written(default)
+    return default
+
+
+def _as_yaml(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False)
+    return text.removesuffix("\n").removesuffix("\n...").strip()

@@ -1,0 +1,216 @@
+"""``demo``: a small JSON-RPC service on loopback and the gateway in front of it. Needs nothing but this package.
+
+The service is a bookshop that lists its methods with ``rpc.discover``. It knows nothing of MCP, and nothing of the
+gateway is special for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiohttp import web
+
+from gateway import jsonrpc
+from gateway.app import Gateway
+from gateway.config import load
+from gateway.jsonrpc import BadMessage, Notification, Request
+
+_BOOK: Final = {
+    "type": "object",
+    "properties": {
+        "isbn": {"type": "string"},
+        "title": {"type": "string"},
+        "author": {"type": "string"},
+        "price": {"type": "number"},
+        "stock": {"type": "integer"},
+    },
+    "required": ["isbn", "title", "author", "price", "stock"],
+}
+
+
+def document() -> dict[str, Any]:
+    """The bookshop's OpenRPC document."""
+    book = {"$ref": "#/components/schemas/Book"}
+    isbn = {
+        "name": "isbn",
+        "required": True,
+        "description": "ISBN-13, digits only.",
+        "schema": {"type": "string", "pattern": "^[0-9]{13}$"},
+    }
+    return {
+        "openrpc": "1.3.2",
+        "info": {"title": "Bookshop", "version": "1.0.0"},
+        "methods": [
+            {
+                "name": "books.search",
+                "summary": "Find books by words of their title or author.",
+                "paramStructure": "by-name",
+                "params": [
+                    {
+                        "name": "query",
+                        "required": True,
+                        "description": "Words to look for.",
+                        "schema": {"type": "string"},
+                    },
+                    {
+                        "name": "limit",
+                        "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
+                    },
+                ],
+                "result": {"name": "books", "schema": {"type": "array", "items": book}},
+            },
+            {
+                "name": "books.get",
+                "summary": "One book.",
+                "paramStructure": "by-position",
+                "params": [isbn],
+                "result": {"name": "book", "schema": book},
+            },
+            {
+                "name": "orders.create",
+                "summary": "Order copies of a book.",
+                "paramStructure": "by-name",
+                "params": [
+                    isbn,
+                    {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}},
+                ],
+                "result": {
+                    "name": "order",
+                    "schema": {
+                        "type": "object",
+                        "properties": {"order": {"type": "integer"}, "total": {"type": "number"}},
+                        "required": ["order", "total"],
+                    },
+                },
+            },
+        ],
+        "components": {"schemas": {"Book": _BOOK}},
+    }
+
+
+class Bookshop:
+    """The service: JSON-RPC 2.0 on ``POST /jsonrpc``."""
+
+    def __init__(self) -> None:
+        self._orders = 0
+        self._books: list[dict[str, Any]] = [
+            {"isbn": isbn, "title": title, "author": author, "price": price, "stock": stock}
+            for isbn, title, author, price, stock in (
+                ("9780142437247", "Moby-Dick", "Herman Melville", 13.0, 7),
+                ("9780141439518", "Pride and Prejudice", "Jane Austen", 9.5, 3),
+                ("9780199535675", "Twenty Thousand Leagues Under the Sea", "Jules Verne", 11.0, 0),
+            )
+        ]
+
+    def application(self) -> web.Application:
+        application = web.Application()
+        application.router.add_post("/jsonrpc", self._handle)
+        return application
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        try:
+            message = jsonrpc.message_of(jsonrpc.decode(await request.read()))
+        except (ValueError, BadMessage):
+            return web.json_response(
+                {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
+            )
+        if not isinstance(message, Request | Notification):
+            return web.Response(status=400)
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": getattr(message, "id", None)}
+        try:
+            answer["result"] = self._dispatch(message.method, message.params)
+        except LookupError as error:
+            answer["error"] = {"code": 1001, "message": str(error.args[0])}
+        return web.json_response(answer)
+
+    def _dispatch(self, method: str, params: Any) -> Any:
+        match method, params:
+            case "rpc.discover", _:
+                return document()
+            case "books.search", {"query": str(query)}:
+                words = query.lower().split()
+                found = [b for b in self._books if all(w in f"{b['title']} {b['author']}".lower() for w in words)]
+                return found[: params.get("limit", 10)]
+            case "books.get", [isbn]:
+                return self._book(isbn)
+            case "orders.create", {"isbn": isbn}:
+                return self._order(self._book(isbn), params.get("copies", 1))
+        raise LookupError("Method not found")
+
+    def _book(self, isbn: str) -> dict[str, Any]:
+        for book in self._books:
+            if book["isbn"] == isbn:
+                return book
+        raise LookupError(f"There is no book with the ISBN {isbn}")
+
+    def _order(self, book: dict[str, Any], copies: int) -> dict[str, Any]:
+        if copies > book["stock"]:
+            raise LookupError(f"Only {book['stock']} copies of {book['title']} are left")
+        book["stock"] -= copies
+        self._orders += 1
+        return {"order": self._orders, "total": copies * book["price"]}
+
+
+async def run(port: int, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; ``say`` prints what to type next."""
+    service = web.AppRunner(Bookshop().application(), access_log=None, handle_signals=False)
+    await service.setup()
+    await web.TCPSite(service, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{service.addresses[0][1]}/jsonrpc"
+    settings = load(
+        None,
+        [
+            f"backend.url={url}",
+            f"server.port={_free(port)}",
+            f"server.admin_port={_free(9090)}",
+            "auth.mode=off",
+        ],
+        environ={},
+    )
+    gateway = Gateway(settings)
+    await gateway.start()
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    try:
+        await gateway.listed()
+        say(_guide(url, f"http://127.0.0.1:{gateway.port}", f"http://127.0.0.1:{gateway.admin_port}"))
+        await stop.wait()
+    finally:
+        await gateway.stop()
+        await service.cleanup()
+
+
+def _free(port: int) -> int:
+    """The port, or 0 for any where it is in use."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+    return port
+
+
+def _guide(service: str, gateway: str, admin: str) -> str:
+    return f"""\
+A bookshop speaks JSON-RPC 2.0 at  {service}
+The gateway speaks MCP for it at   {gateway}/mcp
+Health is at                       {admin}/readyz
+
+Type in another terminal:
+
+  curl -s {gateway}/mcp/tools/list
+
+  curl -s {gateway}/mcp/tools/invoke -H 'Content-Type: application/json' \\
+    -d '{{"name": "books.search", "arguments": {{"query": "sea"}}}}'
+
+  curl -s {gateway}/mcp/tools/books.get -H 'Content-Type: application/json' \\
+    -d '{{"jsonrpc": "2.0", "id": 1, "method": "books.get", "params": ["9780142437247"]}}'
+
+Or give {gateway}/mcp to any MCP client. Ctrl-C ends it.
+"""

@@ -1,0 +1,82 @@
+"""Who may do how much, in one process.
+
+Discovery above all: a listing costs the backend more than most calls, and clients ask for it in loops. What is counted
+(a caller), how (a sliding window) and where (memory) are the library's three parts.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import time
+from collections.abc import Sequence
+
+from limits import parse
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import SlidingWindowCounterRateLimiter
+
+from gateway.errors import RateLimited
+
+
+class Budget:
+    """A rate for each caller. ``rate`` is such as ``60/minute``."""
+
+    def __init__(self, name: str, rate: str) -> None:
+        self._name = name
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self.set_rate(rate)
+
+    def set_rate(self, rate: str) -> None:
+        """Change the rate; a changed one starts counting anew."""
+        self._limit = parse(rate)
+
+    async def spend(self, address: str) -> None:
+        """Count one against a caller. Raises :class:`RateLimited` with the seconds to wait."""
+        key = network_of(address)
+        if await self._limiter.hit(self._limit, self._name, key):
+            return
+        window = await self._limiter.get_window_stats(self._limit, self._name, key)
+        wait = max(1, math.ceil(window.reset_time - time.time()))
+        raise RateLimited(f"Too many {self._name} requests, at most {self._limit}", retry_after=wait)
+
+
+def network_of(address: str) -> str:
+    """What one caller can speak from: an IPv4 address, or an IPv6 /64, within which addresses are free."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+class AddressReader:
+    """Finds the caller behind reverse proxies."""
+
+    def __init__(self, trusted_proxies: Sequence[str]) -> None:
+        self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
+
+    def caller(self, peer: str, forwarded_for: Sequence[str]) -> str:
+        """The rightmost address of ``X-Forwarded-For`` that is no trusted proxy, if ``peer`` is one; else ``peer``."""
+        if not self._trusted or not self._trusts(peer):
+            return peer
+        hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
+        for hop in reversed(hops):
+            try:
+                ipaddress.ip_address(hop)
+            except ValueError:
+                return peer  # who writes what is no address is not to be believed about the rest
+            if not self._trusts(hop):
+                return hop
+            peer = hop
+        return peer
+
+    def _trusts(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._trusted if network.version == parsed.version)

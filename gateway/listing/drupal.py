@@ -1,0 +1,93 @@
+"""Drupal's jsonrpc module: ``GET {base}/jsonrpc/methods`` (jsonrpc_discovery 8.x-1.x to 3.x).
+
+PHP leaves its marks: an empty map is ``[]``, members that are empty are absent, ``required`` only appears when true,
+and a parameter's schema stands twice, of which the outer one is complete. Links carry the backend's own idea of its
+host and are not followed. The list holds only what the asking user may call.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.listing.dialect import (
+    NoListing,
+    Source,
+    Step,
+    name_fault,
+    not_a_listing,
+    object_of,
+    schema_of,
+    text_of,
+)
+from gateway.model import Listing, Method, Parameter, Quarantined, Structure
+
+PATH: Final = "/jsonrpc/methods"
+
+
+class Drupal:
+    name = "drupal"
+
+    async def fetch(self, source: Source) -> Listing:
+        seen = await source.get(source.place or source.base + PATH)
+        if seen.found and recognizes(seen.value):
+            return parse(seen.value)
+        steps: list[Step] = []
+        not_a_listing(steps, f"GET {PATH}", seen, "without data[] of JsonRpcMethod entries")
+        raise NoListing(steps)
+
+
+def recognizes(document: Any) -> bool:
+    """Whether a document is this listing; an empty one is told by its link to itself."""
+    if not isinstance(document, dict) or not isinstance(document.get("data"), list):
+        return False
+    if not document["data"]:
+        return "self" in object_of(document.get("links"))
+    return any(
+        isinstance(entry, dict)
+        and (text_of(entry.get("type")).startswith("JsonRpcMethod") or "usage" in object_of(entry.get("attributes")))
+        for entry in document["data"]
+    )
+
+
+def parse(document: Any) -> Listing:
+    methods = []
+    quarantined: list[Quarantined] = []
+    for index, entry in enumerate(document["data"]):
+        entry = object_of(entry)
+        fault = name_fault(entry.get("id"), index)
+        if fault is not None:
+            quarantined.append(fault)
+            continue
+        methods.append(_method(entry["id"], object_of(entry.get("attributes"))))
+    return Listing(Drupal.name, tuple(methods), tuple(quarantined))
+
+
+def _method(name: str, attributes: dict[str, Any]) -> Method:
+    declared = attributes.get("params")
+    if isinstance(declared, list):
+        parameters = tuple(_parameter(f"arg{index}", item) for index, item in enumerate(declared))
+        structure = Structure.BY_POSITION if declared else Structure.BY_NAME
+    else:
+        parameters = tuple(_parameter(key, item) for key, item in object_of(declared).items())
+        # An array is taken with HTTP 200, and its values silently ignored.
+        structure = Structure.BY_NAME
+    return Method(
+        name,
+        Drupal.name,
+        title=text_of(attributes.get("title")),
+        description=text_of(attributes.get("usage")),
+        parameters=parameters,
+        structure=structure,
+        result=attributes["output"] if isinstance(attributes.get("output"), dict) else None,
+    )
+
+
+def _parameter(name: str, definition: Any) -> Parameter:
+    definition = object_of(definition)
+    attributes = object_of(definition.get("attributes"))
+    schema = definition.get("schema")
+    if not isinstance(schema, dict):
+        schema = attributes.get("schema")
+    return Parameter(
+        name, schema_of(schema), attributes.get("required") is True, text_of(attributes.get("description"))
+    )

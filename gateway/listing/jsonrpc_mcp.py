@@ -1,0 +1,113 @@
+"""Drupal's jsonrpc_mcp module: ``GET {base}/mcp/tools/list``, already in the shape of MCP tools.
+
+The site's owner chose this set, so it is the catalog; ``/jsonrpc/methods`` only adds detail to its members and never
+a member. ``/mcp/tools/describe`` is not asked: a wrong name poisons the site's cache for everybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from gateway.listing import drupal
+from gateway.listing.dialect import (
+    NoListing,
+    Source,
+    Step,
+    name_fault,
+    not_a_listing,
+    object_of,
+    text_of,
+    texts_of,
+)
+from gateway.model import Listing, Method, Quarantined, Structure
+
+PATH: Final = "/mcp/tools/list"
+MAX_PAGES: Final = 200
+
+
+class JsonrpcMcp:
+    name = "jsonrpc_mcp"
+
+    async def fetch(self, source: Source) -> Listing:
+        place = source.place or source.base + PATH
+        entries: list[Any] = []
+        cursor: str | None = None
+        seen_cursors: set[str] = set()
+        for _ in range(MAX_PAGES):
+            separator = "&" if "?" in place else "?"
+            seen = await source.get(place if cursor is None else f"{place}{separator}{urlencode({'cursor': cursor})}")
+            if not (seen.found and recognizes(seen.value)):
+                steps: list[Step] = []
+                not_a_listing(steps, f"GET {PATH}", seen, "without tools[] that have an inputSchema")
+                raise NoListing(steps)
+            entries += seen.value["tools"]
+            cursor = seen.value.get("nextCursor")
+            # An unknown cursor means the first page again there; a repeated one would never end.
+            if not isinstance(cursor, str) or cursor in seen_cursors:
+                break
+            seen_cursors.add(cursor)
+        return await self._with_details(source, parse(entries))
+
+    async def _with_details(self, source: Source, listing: Listing) -> Listing:
+        seen = await source.get(source.base + drupal.PATH)
+        if not (seen.found and drupal.recognizes(seen.value)):
+            return listing
+        known = {method.name: method for method in drupal.parse(seen.value).methods}
+        methods = tuple(
+            _detailed(method, known[method.name]) if method.name in known else method for method in listing.methods
+        )
+        return replace(listing, methods=methods)
+
+
+def recognizes(document: Any) -> bool:
+    """Whether a document is a page of this listing; other products use the path, without input schemas."""
+    if not isinstance(document, dict) or not isinstance(document.get("tools"), list):
+        return False
+    tools = document["tools"]
+    if not tools:
+        return "nextCursor" in document
+    return any(isinstance(tool, dict) and "name" in tool and "inputSchema" in tool for tool in tools)
+
+
+def parse(entries: list[Any]) -> Listing:
+    methods = []
+    quarantined: list[Quarantined] = []
+    for index, entry in enumerate(entries):
+        entry = object_of(entry)
+        fault = name_fault(entry.get("name"), index)
+        if fault is None:
+            methods.append(_method(entry))
+        else:
+            quarantined.append(fault)
+    return Listing(JsonrpcMcp.name, tuple(methods), tuple(quarantined))
+
+
+def _method(entry: dict[str, Any]) -> Method:
+    annotations = object_of(entry.get("annotations"))
+    output = entry.get("outputSchema")
+    return Method(
+        entry["name"],
+        JsonrpcMcp.name,
+        title=text_of(entry.get("title")),
+        description=text_of(entry.get("description")),
+        input_schema=object_of(entry.get("inputSchema")),
+        structure=Structure.BY_NAME,
+        result=output if isinstance(output, dict | bool) else None,
+        annotations=annotations,
+        scopes=texts_of(object_of(annotations.get("auth")).get("scopes")),
+    )
+
+
+def _detailed(method: Method, other: Method) -> Method:
+    """Fill what this listing left open: a description, the schema of a parameter whose factory has one."""
+    properties = object_of(object_of(method.input_schema).get("properties"))
+    schemas = {parameter.name: parameter.schema for parameter in other.parameters or ()}
+    filled = {
+        name: schemas[name] if not isinstance(schema, dict) and name in schemas else schema
+        for name, schema in properties.items()
+    }
+    if filled != properties:
+        method = replace(method, input_schema={**(method.input_schema or {}), "properties": filled})
+    return method if method.description else replace(method, description=other.description)

@@ -1,0 +1,160 @@
+"""OpenRPC 1.x: ``rpc.discover``, or ``GET openrpc.json`` where a service has only that.
+
+Recognized by ``openrpc``, a string, and ``methods``, a list; the version is not looked at further, since documents in
+the wild say 1.0.0-rc1 to 1.4.1 and differ little. ``paramStructure`` absent means unknown here, although the
+specification says "either": of four real services three refuse one of the two shapes. ``servers`` may name any host
+and are ignored, but for a method's own relative path, which is the true endpoint with fastapi-jsonrpc.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from gateway.listing.dialect import (
+    NoListing,
+    Source,
+    Step,
+    name_fault,
+    not_a_listing,
+    object_of,
+    schema_of,
+    text_of,
+    texts_of,
+)
+from gateway.model import Listing, Method, Parameter, Quarantined, Structure
+
+FILE: Final = "openrpc.json"
+_TITLE_LENGTH: Final = 64
+_WANTED: Final = "no OpenRPC document"
+
+
+class OpenRpc:
+    name = "openrpc"
+
+    async def fetch(self, source: Source) -> Listing:
+        steps: list[Step] = []
+        seen = await source.call("rpc.discover")
+        if seen.found and recognizes(seen.value):
+            return parse(seen.value)
+        not_a_listing(steps, "rpc.discover", seen, _WANTED)
+        for place in _places(source) if not seen.unreachable else ():
+            seen = await source.get(place)
+            if seen.found and recognizes(seen.value):
+                return parse(seen.value)
+            not_a_listing(steps, f"GET {place.removeprefix(source.origin) or '/'}", seen, _WANTED)
+        raise NoListing(steps)
+
+
+def _places(source: Source) -> tuple[str, ...]:
+    if source.place:
+        return (source.place,)
+    candidates = (
+        f"{source.url.rstrip('/')}/{FILE}",
+        f"{source.base}/{FILE}",
+        f"{source.origin}/{FILE}",
+        f"{source.origin}/.well-known/{FILE}",
+    )
+    return tuple(dict.fromkeys(candidates))
+
+
+def recognizes(document: Any) -> bool:
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("openrpc"), str)
+        and isinstance(document.get("methods"), list)
+    )
+
+
+def parse(document: dict[str, Any]) -> Listing:
+    info = object_of(document.get("info"))
+    # The version that made "result" optional, and its absence a notification.
+    notifies = _version(document["openrpc"]) >= (1, 3)
+    methods: list[Method] = []
+    quarantined: list[Quarantined] = []
+    for index, entry in enumerate(document["methods"]):
+        entry = _resolved(entry, document)
+        fault = name_fault(entry.get("name"), index)
+        if fault is None:
+            methods.append(_method(entry, document, notifies))
+        else:
+            quarantined.append(fault)
+    return Listing(
+        OpenRpc.name,
+        tuple(methods),
+        tuple(quarantined),
+        text_of(info.get("title")),
+        text_of(info.get("version")),
+    )
+
+
+def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> Method:
+    summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
+    descriptors = [_resolved(item, document) for item in entry.get("params") or () if isinstance(item, dict)]
+    structure = _structure(entry.get("paramStructure"), descriptors)
+    result = _resolved(entry["result"], document) if "result" in entry else None
+    tags = [_resolved(tag, document).get("name") for tag in entry.get("tags") or () if isinstance(tag, dict)]
+    return Method(
+        entry["name"],
+        OpenRpc.name,
+        title=summary if len(summary) <= _TITLE_LENGTH and description else "",
+        description=description or summary,
+        parameters=_parameters(descriptors, structure),
+        structure=structure,
+        result=schema_of(result["schema"]) if result and "schema" in result else None,
+        notification=result is None and notifies,
+        root=document,
+        endpoint=_endpoint(entry.get("servers")),
+        scopes=texts_of(entry.get("x-scopes")),
+        meta={"tags": [tag for tag in tags if isinstance(tag, str)]} if tags else {},
+        deprecated=entry.get("deprecated") is True,
+    )
+
+
+def _parameters(descriptors: list[dict[str, Any]], structure: Structure) -> tuple[Parameter, ...]:
+    parameters: dict[str, Parameter] = {}
+    for position, descriptor in enumerate(descriptors):
+        name = text_of(descriptor.get("name")) or f"arg{position}"
+        if name in parameters:
+            if structure is not Structure.BY_POSITION:
+                continue
+            name = f"{name}_{position}"
+        description = text_of(descriptor.get("description")) or text_of(descriptor.get("summary"))
+        parameters[name] = Parameter(
+            name, schema_of(descriptor.get("schema")), descriptor.get("required") is True, description
+        )
+    return tuple(parameters.values())
+
+
+def _resolved(item: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """An object of the document, through at most a few references within the document."""
+    for _ in range(4):
+        if not isinstance(item, dict) or not isinstance(item.get("$ref"), str):
+            break
+        target: Any = document
+        for part in item["$ref"].removeprefix("#").split("/")[1:]:
+            target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+        item = target
+    return object_of(item)
+
+
+def _structure(value: Any, descriptors: list[dict[str, Any]]) -> Structure:
+    if not all(text_of(descriptor.get("name")) for descriptor in descriptors):
+        return Structure.BY_POSITION  # what has no name can only be told by its place
+    try:
+        return Structure(value)
+    except ValueError:
+        return Structure.UNKNOWN
+
+
+def _endpoint(servers: Any) -> str | None:
+    for server in servers if isinstance(servers, list) else ():
+        url = object_of(server).get("url")
+        if isinstance(url, str) and re.fullmatch(r"/(?!/)[A-Za-z0-9._~!$&'()*+,;=:@%/-]*", url):
+            return url
+    return None
+
+
+def _version(text: str) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (1, 0)

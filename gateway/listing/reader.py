@@ -1,0 +1,65 @@
+"""One backend's listing, asked for as the operator configured it, or as probing found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gateway.backend.source import BackendSource
+from gateway.backend.transport import Transport
+from gateway.credentials import Credential
+from gateway.listing.dialect import NoListing
+from gateway.listing.probe import DIALECTS, PATIENCE, probe
+from gateway.model import Caller, Listing
+from gateway.settings import Backend
+
+
+class ListingReader:
+    """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        settings: Backend,
+        credential: Credential,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._transport = transport
+        self._settings = settings
+        self._credential = credential
+        self._progress = progress
+        self._dialect = settings.listing.dialect
+
+    async def fetch(self, caller: Caller) -> Listing:
+        """Raises :class:`NoListing`."""
+        if self._dialect == "auto":
+            return await self._probe(caller)
+        try:
+            return await DIALECTS[self._dialect].fetch(await self._source(caller, None))
+        except NoListing as error:
+            configured = self._settings.listing.dialect != "auto"
+            if configured or error.unreachable or error.denied:
+                raise
+            return await self._probe(caller)
+
+    async def _probe(self, caller: Caller) -> Listing:
+        listing = await probe(await self._source(caller, PATIENCE), self._progress)
+        self._dialect = listing.dialect  # type: ignore[assignment]
+        return listing
+
+    async def _source(self, caller: Caller, patience: float | None) -> BackendSource:
+        listing = self._settings.listing
+        # A shared listing has one language; whoever asks first must not choose it for everybody.
+        language = listing.language if caller.view.shared else caller.language or listing.language
+        headers = dict(await self._credential.headers(caller))
+        if language:
+            headers["Accept-Language"] = language
+        return BackendSource(
+            self._transport,
+            self._settings.url,
+            headers,
+            place=listing.url,
+            file=listing.file,
+            timeout=listing.timeout,
+            max_bytes=listing.max_size,
+            patience=patience,
+        )

@@ -1,0 +1,93 @@
+"""What an MCP client can ask of a server with tools, whatever the revision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.catalog.discovery import Discovery
+from gateway.catalog.pages import Pages, Projector
+from gateway.errors import InvalidCursor, InvalidParams
+from gateway.invocation import Invocation
+from gateway.limits import Budget
+from gateway.model import Caller, Outcome
+from gateway.settings import CatalogSettings
+from gateway.signing import Signer
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPage:
+    """A page of tools: the JSON array, the cursor of the next page, and how long it may be kept (milliseconds)."""
+
+    tools: bytes
+    cursor: str | None
+    ttl_ms: int
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """How the gateway introduces itself to clients."""
+
+    name: str
+    version: str
+    title: str = ""
+
+
+class Operations:
+    def __init__(
+        self,
+        discovery: Discovery,
+        invocation: Invocation,
+        pages: Pages,
+        budget: Budget,
+        cursors: Signer,
+        settings: Callable[[], CatalogSettings],
+        info: ServerInfo,
+    ) -> None:
+        self.info = info
+        self._discovery = discovery
+        self._invocation = invocation
+        self._pages = pages
+        self._budget = budget
+        self._cursors = cursors
+        self._settings = settings
+
+    async def list_tools(
+        self, caller: Caller, cursor: object, projector: Projector, size: int | None = None
+    ) -> ToolPage:
+        """A page, the first without a cursor. A cursor is the last name, signed: it goes on in the catalog of the
+        moment, on any replica, and costs nothing of the discovery budget.
+
+        Raises :class:`InvalidCursor`, :class:`~gateway.errors.RateLimited`,
+        :class:`~gateway.errors.CatalogUnavailable`.
+        """
+        after = None
+        if cursor is None:
+            await self._budget.spend(caller.address)
+        else:
+            after = self._cursors.verify(cursor) if isinstance(cursor, str) else None
+            if after is None:
+                raise InvalidCursor("Invalid cursor: not one that this gateway issued; list again from the start")
+        catalog = await self._discovery.catalog(caller)
+        page = self._pages.page(catalog, projector, after, size or self._settings().page_size)
+        return ToolPage(
+            page.tools,
+            None if page.last is None else self._cursors.sign(page.last),
+            int(self._discovery.remaining(caller.view) * 1000),
+            caller.view.shared,
+        )
+
+    async def call_tool(self, caller: Caller, params: Mapping[str, Any]) -> Outcome:
+        """Raises :class:`InvalidParams`, :class:`~gateway.errors.UnknownTool`,
+        :class:`~gateway.errors.CatalogUnavailable`."""
+        name = params.get("name")
+        if not isinstance(name, str) or not name:
+            raise InvalidParams('"name" must be the name of a tool')
+        arguments = params.get("arguments")
+        if arguments is None:
+            arguments = {}
+        if not isinstance(arguments, dict):
+            raise InvalidParams('"arguments" must be an object')
+        return await self._invocation.call(caller, name, arguments)

@@ -1,0 +1,39 @@
+"""How each family of revisions shows a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.mcp.content import is_object_schema, wrapped_schema
+from gateway.model import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProjector:
+    """Members of a tool that a revision knows (schema.ts of each, ``Tool``).
+
+    ``objects_only`` wraps an output schema whose root is no object, as the results are.
+    """
+
+    key: str
+    annotations: bool = True
+    titles: bool = True
+    outputs: bool = True
+    objects_only: bool = False
+
+    def project(self, tool: Tool) -> dict[str, Any]:
+        shown: dict[str, Any] = {"name": tool.name}
+        if self.titles and tool.title:
+            shown["title"] = tool.title
+        shown["description"] = tool.description
+        shown["inputSchema"] = tool.input_schema
+        if self.outputs and isinstance(tool.output_schema, Mapping):
+            wrap = self.objects_only and not is_object_schema(tool.output_schema)
+            shown["outputSchema"] = wrapped_schema(dict(tool.output_schema)) if wrap else tool.output_schema
+        if self.annotations and tool.annotations:
+            shown["annotations"] = tool.annotations
+        if self.titles and tool.meta:
+            shown["_meta"] = tool.meta
+        return shown

@@ -1,0 +1,103 @@
+"""What the command line prints."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from gateway import jsonrpc
+from gateway.catalog.lint import says_nothing
+from gateway.listing.dialect import Step
+from gateway.mcp.modern import PROJECTOR
+from gateway.model import Catalog
+from gateway.settings import Settings
+
+_SLOW: Final = 1.0
+
+
+class Progress:
+    """Says on standard error what is being waited for, once it takes longer than a second."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stage = "contacting the backend"
+        self._slow = False
+        self._timer = threading.Timer(_SLOW, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._timer.cancel()
+
+    def note(self, stage: str) -> None:
+        self._stage = f"asking for a listing: {stage}"
+        if self._slow:
+            self._show()
+
+    def _show(self) -> None:
+        self._slow = True
+        print(f"{self._url}: {self._stage} …", file=sys.stderr)  # noqa: T201, the command line's output
+
+
+def check(settings: Settings, catalog: Catalog, remarks: list[str]) -> Iterator[str]:
+    yield f"backend      {settings.backend.url}"
+    yield f"dialect      {catalog.dialect}"
+    yield f"tools        {len(catalog.tools)}"
+    yield from (f"  {line}" for line in tools_table(catalog))
+    yield f"quarantined  {len(catalog.quarantined)}"
+    for method in catalog.quarantined:
+        place = f" at {method.pointer}" if method.pointer else ""
+        yield f"  {method.name}: {method.reason}{place}"
+        yield f"    remedy: {method.remedy}"
+    if remarks:
+        yield "remarks"
+        yield from (f"  {remark}" for remark in remarks)
+
+
+def tools_table(catalog: Catalog) -> Iterator[str]:
+    """A line for each tool: its name, its arguments (optional ones in brackets), its description's first line."""
+    rows = []
+    for tool in catalog.tools:
+        required = tool.input_schema.get("required", ())
+        properties = tool.input_schema.get("properties", {})
+        arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
+        rows.append((f"{tool.name}({arguments})", "" if says_nothing(tool) else tool.description.partition("\n")[0]))
+    width = min(max((len(head) for head, _ in rows), default=0), 48)
+    room = max(shutil.get_terminal_size((120, 24)).columns - width - 6, 30)
+    for head, description in rows:
+        yield f"{head:<{width}}  {_shortened(description, room)}".rstrip()
+
+
+def tools_json(catalog: Catalog) -> str:
+    return pretty({"tools": [PROJECTOR.project(tool) for tool in catalog.tools]})
+
+
+def no_listing(settings: Settings, steps: Iterable[Step]) -> Iterator[str]:
+    """Why there is no listing: each question and what it brought, and what to do about it."""
+    steps = tuple(steps)
+    yield f"{settings.backend.url} gave no listing of its methods."
+    for step in steps:
+        yield f"  {step}"
+    if any(step.saw.unreachable for step in steps):
+        yield f"Is the service running at {urlsplit(settings.backend.url).netloc}, and reachable from here?"
+    elif any(step.saw.denied for step in steps):
+        yield "It wants credentials: backend.credentials, or backend.listing.credentials for the listing alone."
+    else:
+        yield "Is backend.url the JSON-RPC endpoint itself? If the service lists nothing, describe its methods"
+        yield "in a file: backend.listing.dialect: static and backend.listing.file, see docs/listings.md."
+
+
+def pretty(value: Any) -> str:
+    return jsonrpc.pretty(value)
+
+
+def _shortened(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"

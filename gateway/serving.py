@@ -1,0 +1,75 @@
+"""A running gateway and its surroundings: signals, and a configuration file that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+from watchfiles import awatch
+
+from gateway.app import Gateway
+from gateway.config import ConfigError
+from gateway.settings import Settings
+
+log = structlog.get_logger()
+
+
+async def serve(settings: Settings, load: Callable[[], Settings], file: Path | None) -> None:
+    """Serve until SIGTERM or SIGINT. SIGHUP and a changed file reload.
+
+    ``load`` reads the configuration anew and raises :class:`ConfigError`. Raises what :meth:`Gateway.start` raises.
+    """
+    gateway = Gateway(settings)
+    stop = asyncio.Event()
+    reload = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, reload.set)
+    await gateway.start()
+    tasks = [asyncio.create_task(_reload_whenever(reload, gateway, load))]
+    if file is not None:
+        tasks.append(asyncio.create_task(_watch(file, reload, stop)))
+    try:
+        await stop.wait()
+        log.info("stopping", reason="signal")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await gateway.stop()
+    log.info("stopped")
+
+
+async def _reload_whenever(reload: asyncio.Event, gateway: Gateway, load: Callable[[], Settings]) -> None:
+    while True:
+        await reload.wait()
+        reload.clear()
+        try:
+            change = await gateway.apply(await asyncio.to_thread(load))
+        except ConfigError as error:
+            log.error("configuration refused, the old one stays", faults=list(error.faults))
+            continue
+        for knob in change.needs_restart:
+            log.warning("knob keeps its old value until a restart", knob=knob)
+        log.info("configuration reloaded", changed=list(change.changed))
+
+
+async def _watch(file: Path, reload: asyncio.Event, stop: asyncio.Event) -> None:
+    """Set ``reload`` when the file's content changes, also by a swapped symbolic link as Kubernetes does it."""
+    content = _content(file)
+    async for _ in awatch(file.parent, recursive=False, stop_event=stop, debounce=200):
+        changed = _content(file)
+        if changed is not None and changed != content:
+            content = changed
+            reload.set()
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None

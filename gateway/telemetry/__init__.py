@@ -1,0 +1,1 @@
+"""What the gateway tells about itself."""

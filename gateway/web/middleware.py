@@ -1,0 +1,94 @@
+"""What every request of the public port passes, outermost first.
+
+1. the log line, and the shield that turns whatever was raised into an answer
+2. host and origin
+3. the route's handler
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from gateway.errors import GatewayError, InternalError, MethodNotAllowed, NotFound, Refused, TooLarge
+from gateway.web.context import CONTEXT, TRACE, Trace
+from gateway.web.replies import refusal
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_CORS_HEADERS: Final = "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+_CORS_METHODS: Final = "GET, POST, DELETE"
+
+log = structlog.get_logger()
+
+
+@web.middleware
+async def logged(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """One line for each request; answers for everything that was raised."""
+    started = time.perf_counter()
+    trace = request[TRACE] = Trace()
+    status = 0
+    try:
+        response = await _shielded(request, handler)
+        status = response.status
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+    finally:
+        # A status of 0 is a client that left before its answer.
+        ms = round((time.perf_counter() - started) * 1000, 1)
+        log.info("request", http=request.method, path=request.path, status=status, ms=ms, **trace.fields)
+
+
+async def _shielded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except GatewayError as error:
+        return refusal(request, error)
+    except web.HTTPException as error:
+        return refusal(request, _ours(error))
+    except Exception:
+        log.exception("internal error", path=request.path)
+        return refusal(request, InternalError())
+
+
+def _ours(error: web.HTTPException) -> GatewayError:
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        return MethodNotAllowed("Method not allowed", allow=", ".join(sorted(error.allowed_methods)))
+    if isinstance(error, web.HTTPNotFound):
+        return NotFound("Not found")
+    if isinstance(error, web.HTTPRequestEntityTooLarge):
+        return TooLarge("The body is too large")
+    failure = Refused(error.reason or "Refused")
+    failure.status = error.status  # type: ignore[misc]
+    return failure
+
+
+@web.middleware
+async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuses foreign hosts and origins; lets the pages of allowed origins read the answers (CORS)."""
+    origins = request.config_dict[CONTEXT].origins
+    origins.check_host(request.host)
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return await handler(request)
+    foreign = origins.check_origin(origin, request.host)
+    if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+        response: web.StreamResponse = web.Response(status=204)
+        response.headers["Access-Control-Allow-Methods"] = _CORS_METHODS
+        response.headers["Access-Control-Allow-Headers"] = _CORS_HEADERS
+        response.headers["Access-Control-Max-Age"] = "600"
+    else:
+        response = await handler(request)
+    response.headers["Vary"] = "Origin"
+    if foreign:
+        response.headers["Access-Control-Allow-Origin"] = origin
+        response.headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
+    return response
+
+
+MIDDLEWARES: Final = (logged, guarded)

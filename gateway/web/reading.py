@@ -1,0 +1,49 @@
+"""Reading a request's body: only JSON, only so large, only so long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from gateway.errors import InvalidRequest, NotAcceptable, RequestTimeout, TooLarge, UnsupportedMediaType
+from gateway.web.context import CONTEXT
+
+_CHARSETS: Final = ("utf-8", "utf8")
+
+
+async def read_json_body(request: web.Request) -> bytes:
+    """The body, undecoded. Raises :class:`UnsupportedMediaType`, :class:`TooLarge`, :class:`RequestTimeout`.
+
+    Other content types are refused because a foreign page may send those without asking (CORS "simple requests").
+    """
+    context = request.config_dict[CONTEXT]
+    if request.content_type != "application/json":
+        raise UnsupportedMediaType("Content-Type must be application/json")
+    if request.charset is not None and request.charset.lower() not in _CHARSETS:
+        raise UnsupportedMediaType("JSON is UTF-8")
+    if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip"):
+        raise UnsupportedMediaType("Content-Encoding must be identity or gzip")
+    too_large = TooLarge(f"The body is larger than {context.max_body} bytes")
+    if request.content_length is not None and request.content_length > context.max_body:
+        raise too_large
+    try:
+        if request.content.is_eof():
+            return await request.read()
+        async with asyncio.timeout(context.body_timeout):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise too_large from None
+    except TimeoutError:
+        raise RequestTimeout(f"The body did not arrive within {context.body_timeout:g} s") from None
+    except (web.RequestPayloadError, ConnectionError):
+        raise InvalidRequest("The body is incomplete, or not encoded as its headers say") from None
+
+
+def check_accepts_json(request: web.Request) -> None:
+    """Raises :class:`NotAcceptable`. A client that accepts anything, or does not say, gets JSON."""
+    accept = request.headers.get("Accept")
+    if accept is None or "*/*" in accept or "application/json" in accept or "application/*" in accept:
+        return
+    raise NotAcceptable("Accept must admit application/json")

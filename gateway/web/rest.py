@@ -1,0 +1,96 @@
+"""Tools over REST: list, describe, invoke, as discovery clients older than MCP's transports know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from aiohttp import web
+
+from gateway import jsonrpc
+from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
+from gateway.model import NOTHING, Tool
+from gateway.web.context import CONTEXT, TRACE, caller_of
+from gateway.web.reading import read_json_body
+from gateway.web.replies import json_response, rest_error
+
+TOOLS: Final = "/mcp/tools"
+_OWN_SEGMENTS: Final = frozenset(("list", "describe", "invoke"))
+_SUFFIX: Final = "~"  # no tool name has it
+
+
+class RestProjector:
+    key = "rest"
+
+    def project(self, tool: Tool) -> dict[str, Any]:
+        """Every member that older clients require, where MCP would leave some out."""
+        return {
+            "name": tool.name,
+            "title": tool.title or tool.name,
+            "description": tool.description,
+            "inputSchema": tool.input_schema,
+            "outputSchema": tool.output_schema if isinstance(tool.output_schema, Mapping) else {},
+            "annotations": tool.annotations,
+            "endpoint": f"{TOOLS}/{quote(segment_of(tool.name))}",
+            "method": tool.method,
+            "requiresAuth": tool.auth_level == "required",
+        }
+
+
+REST: Final = RestProjector()
+
+
+def segment_of(name: str) -> str:
+    """The path segment of a tool; those that would meet our own get a suffix."""
+    return name + _SUFFIX if name in _OWN_SEGMENTS else name
+
+
+def name_of(segment: str) -> str:
+    return segment.removesuffix(_SUFFIX) if segment.removesuffix(_SUFFIX) in _OWN_SEGMENTS else segment
+
+
+async def list_tools(request: web.Request) -> web.Response:
+    """``GET /mcp/tools/list?cursor=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
+    context = request.config_dict[CONTEXT]
+    cursor = request.query.get("cursor")
+    page = await context.operations.list_tools(caller_of(request), cursor, REST, context.rest_page_size())
+    return json_response(b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor)))
+
+
+async def describe(request: web.Request) -> web.Response:
+    """``GET /mcp/tools/describe?name=`` → ``{tool}``."""
+    context = request.config_dict[CONTEXT]
+    name = request.query.get("name")
+    if not name:
+        raise MissingParameter('The parameter "name" is missing')
+    caller = caller_of(request)
+    await context.budget.spend(caller.address)
+    tool = await context.invocation.find(caller, name)
+    return json_response(jsonrpc.encode({"tool": REST.project(tool)}))
+
+
+async def invoke(request: web.Request) -> web.Response:
+    """``POST /mcp/tools/invoke`` with ``{name, arguments}`` → ``{result}``."""
+    context = request.config_dict[CONTEXT]
+    body = jsonrpc.decode_strictly(await read_json_body(request))
+    if not isinstance(body, dict):
+        raise InvalidRequest("The body must be an object with name and arguments")
+    name = body.get("name")
+    if not isinstance(name, str) or not name:
+        raise MissingParameter('"name" must be the name of a tool')
+    arguments = body.get("arguments", {})
+    if arguments == []:
+        arguments = {}  # how PHP writes an empty map
+    if not isinstance(arguments, dict):
+        raise InvalidArguments('"arguments" must be an object')
+    request[TRACE].fields["tool"] = name[:128]
+    outcome = await context.invocation.call(caller_of(request), name, arguments)
+    if outcome.fault is not None:
+        return rest_error(outcome.fault)
+    return json_response(b'{"result":%b}' % value_bytes(outcome.value))
+
+
+def value_bytes(value: Any) -> bytes:
+    """A call's value as JSON; what has no result is null."""
+    return b"null" if value is NOTHING else jsonrpc.encode(value)

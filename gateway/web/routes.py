@@ -1,0 +1,23 @@
+"""The routes of the public port."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from gateway.web import mcp, rest, tool_route
+from gateway.web.context import CONTEXT, Context
+from gateway.web.middleware import MIDDLEWARES
+from gateway.web.replies import MCP_PATH
+
+
+def public_application(context: Context) -> web.Application:
+    application = web.Application(middlewares=MIDDLEWARES, client_max_size=context.max_body)
+    application[CONTEXT] = context
+    router = application.router
+    router.add_post(MCP_PATH, mcp.post)
+    router.add_get(f"{rest.TOOLS}/list", rest.list_tools)
+    router.add_get(f"{rest.TOOLS}/describe", rest.describe)
+    router.add_post(f"{rest.TOOLS}/invoke", rest.invoke)
+    router.add_post(f"{rest.TOOLS}/{{name}}", tool_route.post)
+    router.add_get(f"{rest.TOOLS}/{{name}}", tool_route.get)
+    return application

@@ -1,0 +1,75 @@
+"""``/mcp/tools/{name}``: one tool, spoken to in JSON-RPC 2.0.
+
+The body names the tool or its backend method; one that names another is refused, so that what a proxy in front allows
+by path is what runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from gateway import jsonrpc
+from gateway.errors import Forbidden, GatewayError, InvalidArguments, MethodNotAllowed, MissingParameter
+from gateway.jsonrpc import BadMessage, Request
+from gateway.model import Tool
+from gateway.web.context import CONTEXT, TRACE, caller_of
+from gateway.web.reading import read_json_body
+from gateway.web.replies import json_response, rpc_error
+from gateway.web.rest import name_of, value_bytes
+
+
+async def post(request: web.Request) -> web.Response:
+    return await _call(request, await read_json_body(request))
+
+
+async def get(request: web.Request) -> web.Response:
+    """``GET ?query=`` with the JSON-RPC request as its value, for tools that are marked read-only."""
+    if request.headers.get("Sec-Fetch-Site") == "cross-site":
+        raise Forbidden("A foreign page may not call")
+    tool = await _tool(request)
+    if tool.annotations.get("readOnlyHint") is not True:
+        raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
+    query = request.query.get("query")
+    if query is None:
+        raise MissingParameter('The parameter "query" is missing')
+    return await _call(request, query.encode("utf-8", "surrogateescape"))
+
+
+async def _tool(request: web.Request) -> Tool:
+    invocation = request.config_dict[CONTEXT].invocation
+    return await invocation.find(caller_of(request), name_of(request.match_info["name"]))
+
+
+async def _call(request: web.Request, body: bytes) -> web.Response:
+    id: jsonrpc.Id | None = None
+    try:
+        message = jsonrpc.message_of(jsonrpc.decode_strictly(body))
+        if not isinstance(message, Request):
+            raise BadMessage('Invalid request: one JSON-RPC request with an "id" is expected')
+        id = message.id
+        tool = await _tool(request)
+        request[TRACE].fields["tool"] = tool.name
+        if message.method not in (tool.name, tool.method):
+            raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says', id)
+        context = request.config_dict[CONTEXT]
+        outcome = await context.invocation.run(caller_of(request), tool, by_name(tool, message.params))
+        if outcome.fault is not None:
+            raise outcome.fault
+    except GatewayError as error:
+        return rpc_error(error, getattr(error, "id", id) or id)
+    return json_response(jsonrpc.result_bytes(id, value_bytes(outcome.value)))
+
+
+def by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:
+    """``params`` as arguments: positions become the names they stand for. Raises :class:`InvalidArguments`."""
+    if params is None:
+        return {}
+    if isinstance(params, dict):
+        return params
+    if tool.binding.spread is not None:
+        return {tool.binding.spread: params}
+    if len(params) > len(tool.binding.order):
+        raise InvalidArguments(f"Invalid arguments: {len(params)} given, at most {len(tool.binding.order)} are taken")
+    return dict(zip(tool.binding.order, params, strict=False))

@@ -1,0 +1,135 @@
+"""The machine under the benchmark: programs, cores, ports, processes and the CPU time they used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+_PACKAGES = {"wrk": "wrk", "nginx": "nginx-light", "taskset": "util-linux"}
+_SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+_ROOT = Path(__file__).parents[2]
+_ECHO_MODULE = Path("/usr/lib/nginx/modules/ngx_http_echo_module.so")
+_READY_WITHIN = 30.0
+_STOP_WITHIN = 10.0
+
+
+class Unusable(Exception):
+    """The benchmark cannot run here or cannot be believed; the message says what to do."""
+
+
+def program(name: str) -> str:
+    """Where a program is."""
+    if found := shutil.which(name, path=_SEARCH_PATH):
+        return found
+    raise Unusable(f"{name} is missing: install the Debian package {_PACKAGES[name]}")
+
+
+def nginx_echo_module() -> Path:
+    """nginx's echo module, without which a constant answer cannot carry the id of its request."""
+    if _ECHO_MODULE.exists():
+        return _ECHO_MODULE
+    raise Unusable("nginx's echo module is missing: install the Debian package libnginx-mod-http-echo")
+
+
+def two_cores() -> tuple[int, int]:
+    """The core for load and backend, and the core for the system under test."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        raise Unusable(
+            "two cores are needed: one for the load and the backend, one for the system under test"
+        )
+    return allowed[0], allowed[1]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """Nanoseconds on a core, and nanoseconds ready to run while something else had the core."""
+
+    ran: int
+    waited: int
+
+    def __add__(self, other: Scheduled) -> Scheduled:
+        return Scheduled(self.ran + other.ran, self.waited + other.waited)
+
+    def __sub__(self, other: Scheduled) -> Scheduled:
+        return Scheduled(self.ran - other.ran, self.waited - other.waited)
+
+
+class Process:
+    """A program on one core for as long as the ``with`` block lasts; its output goes to ``log``."""
+
+    def __init__(self, command: Sequence[str | Path], core: int, log: Path) -> None:
+        self._command = [program("taskset"), "-c", str(core), *map(str, command)]
+        self._log = log
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Process:
+        with self._log.open("wb") as log:
+            self._child = subprocess.Popen(
+                self._command,
+                cwd=_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        child = self._running()
+        child.terminate()
+        try:
+            child.wait(_STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            # the session is the child's own, so this reaches it and its workers and nobody else
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            raise RuntimeError("the process has not been started")
+        return self._child
+
+    def wait_until(self, ready: Callable[[], bool], pause: float = 0.05) -> None:
+        """Poll until ``ready``; refuse with the end of the log where the process dies or takes too long."""
+        deadline = time.monotonic() + _READY_WITHIN
+        while not ready():
+            if self._running().poll() is not None or time.monotonic() > deadline:
+                end = self._log.read_text(errors="replace")[-2000:]
+                raise Unusable(f"{' '.join(self._command[3:])}\ndid not become ready:\n{end}")
+            time.sleep(pause)
+
+    def scheduled(self) -> Scheduled:
+        """Time so far of all threads of the process and its children."""
+        return _scheduled(self._running().pid)
+
+
+def _scheduled(pid: int) -> Scheduled:
+    total = Scheduled(0, 0)
+    # /proc/PID/schedstat alone counts the first thread only
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        ran, waited, _ = map(int, (task / "schedstat").read_text().split())
+        total += Scheduled(ran, waited)
+        for child in (task / "children").read_text().split():
+            total += _scheduled(int(child))
+    return total

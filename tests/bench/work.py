@@ -1,0 +1,123 @@
+"""What is asked and what is answered: one tool of a plausible size, in every form that the rivals speak."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+TOOL: Final = "order_find"
+ARGUMENTS: Final = {"customer": "ACME-004217", "status": "paid", "limit": 5}
+_LISTED: Final = 20
+
+RESULT: Final[dict[str, Any]] = {
+    "total": 17,
+    "orders": [
+        {
+            "id": f"ORD-2026-{number:06}",
+            "customer": "ACME-004217",
+            "status": "paid",
+            "currency": "EUR",
+            "amount": 1234.5 + number,
+            "placed": "2026-11-02T09:15:00Z",
+            "note": "leave with the porter",
+        }
+        for number in range(5)
+    ],
+}
+"""What the backend answers to everything: about 0.9 kB of JSON."""
+
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1.0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+_JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One request, repeated; ``check`` tells a right answer, as decoded JSON, from a wrong one."""
+
+    path: str
+    message: Mapping[str, Any]
+    headers: Mapping[str, str]
+    check: Callable[[Any], bool]
+
+    @property
+    def body(self) -> str:
+        return json.dumps(self.message, separators=(",", ":"))
+
+
+def _called(answer: Any) -> bool:
+    outcome = answer["result"]
+    return outcome["structuredContent"] == RESULT and not outcome.get("isError")
+
+
+def _modern(method: str, **headers: str) -> dict[str, str]:
+    return _JSON_HEADERS | {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method} | headers
+
+
+def listing(tools: int) -> Workload:
+    """MCP 2026-07-28 ``tools/list``, checked for the number of tools."""
+    message = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": _META}}
+    return Workload("/mcp", message, _modern("tools/list"), lambda a: len(a["result"]["tools"]) == tools)
+
+
+PLAIN_CALL: Final = Workload(
+    "/jsonrpc",
+    {"jsonrpc": "2.0", "id": "3", "method": TOOL, "params": ARGUMENTS},
+    _JSON_HEADERS,
+    lambda answer: bool(answer["result"] == RESULT),
+)
+LEGACY_CALL: Final = Workload(
+    "/mcp",
+    {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": TOOL, "arguments": ARGUMENTS}},
+    _JSON_HEADERS | {"MCP-Protocol-Version": "2025-06-18"},
+    _called,
+)
+MODERN_CALL: Final = Workload(
+    "/mcp",
+    {
+        "jsonrpc": "2.0",
+        "id": 3,
+        "method": "tools/call",
+        "params": {"name": TOOL, "arguments": ARGUMENTS, "_meta": _META},
+    },
+    _modern("tools/call", **{"Mcp-Name": TOOL}),
+    _called,
+)
+LIST: Final = listing(_LISTED)
+
+
+def openrpc(tools: int = _LISTED) -> dict[str, Any]:
+    """A listing of that many methods, all like :data:`TOOL`, which is the first."""
+    names = [TOOL, *(f"{TOOL}_{number:02}" for number in range(1, tools))]
+    return {
+        "openrpc": "1.3.2",
+        "info": {"title": "Orders", "version": "1.0.0"},
+        "methods": [_method(name) for name in names],
+    }
+
+
+def _method(name: str) -> dict[str, Any]:
+    parameters = {
+        "customer": {"type": "string", "maxLength": 64, "description": "Number of the customer"},
+        "status": {
+            "type": "string",
+            "enum": ["open", "paid", "shipped"],
+            "description": "State of the order",
+        },
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "How many orders at most"},
+    }
+    return {
+        "name": name,
+        "summary": "Find orders",
+        "description": "Find the orders of a customer that are in a given state, the newest first",
+        "paramStructure": "by-name",
+        "params": [{"name": n, "required": True, "schema": schema} for n, schema in parameters.items()],
+        "result": {"name": "found", "schema": {"type": "object"}},
+    }
