@@ -7,7 +7,6 @@ is wrong, or a port is taken; 3 the backend gave no listing.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
@@ -197,7 +196,7 @@ def _read(name: str, text: str, kind: Any) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        sys.exit(f"--arg {name}: neither a plain word nor JSON; use --args with one JSON object")
+        fail(UNUSABLE, f"--arg {name}: neither a plain word nor JSON; use --args with one JSON object")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Later layers win: the file, then ``GATEWAY__SECTION__KNOB`` from the environment, then ``--set section.knob=value``;
 the latter two read their values as YAML. In the file, ``${NAME}`` is an environment variable, ``${file:/path}`` the
-content of a file without its last newline, ``$${`` a literal ``${``.
+content of a file without its last newline, ``$${`` a literal ``${``. Relative file names in the file start from its
+own folder.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ from gateway.settings import Settings
 
 MAX_FILE_BYTES: Final = 1024**2
 ENVIRONMENT_PREFIX: Final = "GATEWAY__"
+_FILES: Final = (
+    "server.secret_file",
+    "backend.tls.ca_file",
+    "backend.tls.cert_file",
+    "backend.tls.key_file",
+    "backend.listing.file",
+)
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
 
@@ -103,7 +111,8 @@ def load(file: Path | None = None, overrides: Iterable[str] = (), environ: Mappi
     try:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
-        faults += _faults_of(error)
+        unread = {fault.partition(":")[0] for fault in faults}
+        faults += [fault for fault in _faults_of(error) if fault.partition(":")[0] not in unread]
     if faults:
         raise ConfigError(faults)
     return settings
@@ -122,41 +131,57 @@ def _read_file(file: Path, environ: Mapping[str, str], faults: list[str]) -> dic
         return {}
     if not isinstance(tree, dict):
         raise ConfigError([f"{file}: must be a mapping with sections such as backend:"])
-    resolved: dict[str, Any] = _interpolate(tree, environ, "", faults)
+    resolved: dict[str, Any] = _interpolate(tree, _References(environ, file.parent, faults), "")
+    for path in _FILES:
+        _anchor(resolved, path.split("."), file.parent)
     return resolved
 
 
-def _interpolate(value: Any, environ: Mapping[str, str], path: str, faults: list[str]) -> Any:
-    if isinstance(value, dict):
-        return {key: _interpolate(child, environ, f"{path}.{key}".lstrip("."), faults) for key, child in value.items()}
-    if isinstance(value, list):
-        return [_interpolate(child, environ, f"{path}[{index}]", faults) for index, child in enumerate(value)]
-    if not isinstance(value, str) or "${" not in value:
-        return value
+def _anchor(tree: Any, path: Sequence[str], folder: Path) -> None:
+    """Let a relative file name of a configuration file start from that file's folder."""
+    for key in path[:-1]:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    if isinstance(tree, dict) and isinstance(tree.get(path[-1]), str):
+        tree[path[-1]] = str(folder / tree[path[-1]])
 
-    def replace(match: re.Match[str]) -> str:
-        name = match[1]
-        if name is None:
-            return "${"
+
+@dataclass(frozen=True)
+class _References:
+    """What ``${…}`` may stand for; ``faults`` collects what cannot be had."""
+
+    environ: Mapping[str, str]
+    folder: Path
+    faults: list[str]
+
+    def value(self, name: str, path: str) -> str:
         try:
             if name.startswith("file:"):
-                return Path(name.removeprefix("file:")).read_text(encoding="utf-8").removesuffix("\n")
-            return environ[name]
+                return (self.folder / name.removeprefix("file:")).read_text(encoding="utf-8").removesuffix("\n")
+            return self.environ[name]
         except KeyError:
-            faults.append(f"{path}: the environment has no variable {name}")
+            self.faults.append(f"{path}: the environment has no variable {name}")
         except (OSError, UnicodeDecodeError) as error:
-            faults.append(f"{path}: {name.removeprefix('file:')}: {getattr(error, 'strerror', None) or 'not UTF-8'}")
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            self.faults.append(f"{path}: {name.removeprefix('file:')}: {reason}")
         return ""
 
-    return _REFERENCE.sub(replace, value)
+
+def _interpolate(value: Any, references: _References, path: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _interpolate(child, references, f"{path}.{key}".lstrip(".")) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_interpolate(child, references, f"{path}[{index}]") for index, child in enumerate(value)]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    return _REFERENCE.sub(lambda match: "${" if match[1] is None else references.value(match[1], path), value)
 
 
 def _put(tree: dict[str, Any], path: Sequence[str], text: str, origin: str, faults: list[str]) -> None:
     try:
         value = read_yaml(text, origin)
-    except ConfigError as error:
-        # Plain text such as "Bearer: x" is no YAML mapping that anybody meant.
-        faults.extend(f"{fault}; quote the value as YAML does" for fault in error.faults)
+    except ConfigError:
+        # What YAML says of a value may quote it, and it may be a secret.
+        faults.append(f"{origin}: cannot be read as YAML; quote the value as YAML does")
         return
     node = tree
     for key in path[:-1]:

@@ -19,6 +19,8 @@ from gateway.app import Gateway
 from gateway.config import load
 from gateway.jsonrpc import BadMessage, Notification, Request
 
+SERVICE_PORT: Final = 8000
+ADMIN_PORT: Final = 9090
 _BOOK: Final = {
     "type": "object",
     "properties": {
@@ -159,14 +161,14 @@ async def run(port: int, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; ``say`` prints what to type next."""
     service = web.AppRunner(Bookshop().application(), access_log=None, handle_signals=False)
     await service.setup()
-    await web.TCPSite(service, "127.0.0.1", 0).start()
+    await web.TCPSite(service, "127.0.0.1", _free(SERVICE_PORT)).start()
     url = f"http://127.0.0.1:{service.addresses[0][1]}/jsonrpc"
     settings = load(
         None,
         [
             f"backend.url={url}",
             f"server.port={_free(port)}",
-            f"server.admin_port={_free(9090)}",
+            f"server.admin_port={_free(ADMIN_PORT)}",
             "auth.mode=off",
         ],
         environ={},

@@ -179,15 +179,21 @@ class BackendError(ToolFault):
 
 
 class BackendDenied(ToolFault):
-    """The backend refuses this caller: its 401 or 403, or Drupal's "Access Denied" within a 200."""
+    """The backend refuses this caller: its 403, or Drupal's "Access Denied" within a 200."""
 
     code, status, slug = 403, 403, "access_denied"
 
 
 class BackendUnavailable(ToolFault):
-    """No connection, a reset, or an HTTP error without a JSON-RPC body."""
+    """No connection, a reset, an HTTP error without a JSON-RPC body, or a 401 to what is not the caller's own."""
 
     code, status, slug = 502, 502, "backend_unavailable"
+
+
+class BackendBusy(ToolFault):
+    """The backend's HTTP 503; its Retry-After goes on to the caller where it is a number of seconds, and few."""
+
+    code, status, slug = 503, 503, "backend_busy"
 
 
 class BackendTimeout(ToolFault):

@@ -41,14 +41,18 @@ class Section(BaseModel):
 
 
 def _http_url(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        # Without its text, which quotes what may be part of a password.
+        raise ValueError("is not a URL; a password in it belongs to backend.credentials") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL")
     if parts.username is not None or parts.password is not None:
         raise ValueError("must not carry a password; use backend.credentials")
     if parts.fragment:
         raise ValueError("must not have a #fragment")
-    _ = parts.port
     return url
 
 

@@ -17,7 +17,7 @@ _HIDDEN = re.compile(
 
 def printable(text: str) -> str:
     """Without control, bidirectional and tag characters, in Unicode's composed form (NFC)."""
-    return _HIDDEN.sub("", unicodedata.normalize("NFC", text.replace("\r\n", "\n")))
+    return unicodedata.normalize("NFC", _HIDDEN.sub("", text.replace("\r\n", "\n")))
 
 
 def cap(text: str, limit: int) -> str:

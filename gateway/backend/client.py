@@ -8,6 +8,7 @@ A call is sent once: nothing here repeats what may have run.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ from gateway import jsonrpc
 from gateway.backend.faults import Cleaner
 from gateway.backend.transport import Transport
 from gateway.errors import (
+    BackendBusy,
     BackendDenied,
     BackendError,
     BackendTimeout,
@@ -43,6 +45,7 @@ HEADERS: Final = {
     "User-Agent": "jsonrpc-mcp-gateway",
 }
 NOT_JSON: Final = "The backend did not answer with JSON"
+MAX_RETRY_AFTER: Final = 300
 
 # What aiohttp's failures mean to a caller. None of it names the backend's host.
 _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
@@ -160,8 +163,14 @@ class BackendClient:
             content_type=answer.content_type,
             reason=violation,
         )
-        if answer.status in (401, 403):
+        if answer.status == 401:
+            # What was shown is the gateway's own: nothing that the caller could mend.
+            log.error("the backend does not accept the gateway's credential", method=method)
+            return BackendUnavailable("The backend does not accept the gateway's credential")
+        if answer.status == 403:
             return BackendDenied("The backend refuses this caller")
+        if answer.status == 503:
+            return BackendBusy("The backend cannot serve now (HTTP 503)", retry_after=_retry_after(answer))
         if answer.status >= 500:
             return BackendUnavailable(f"The backend failed (HTTP {answer.status})")
         if 300 <= answer.status < 400:
@@ -173,6 +182,15 @@ class BackendClient:
         except ValueError:
             return BadBackendAnswer(NOT_JSON)
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}")
+
+
+def _retry_after(answer: Answer) -> int | None:
+    """Seconds, up to :data:`MAX_RETRY_AFTER`; a longer wait and a date are of no use to a call."""
+    text = answer.headers.get("Retry-After", "")
+    if not re.fullmatch("[0-9]{1,3}", text):
+        return None
+    seconds = int(text)
+    return seconds if seconds <= MAX_RETRY_AFTER else None
 
 
 def same_origin(url: str, path: str) -> str:

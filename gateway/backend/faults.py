@@ -19,16 +19,22 @@ MAX_BYTES: Final = 2048
 _MIN_SECRET: Final = 4  # redacting shorter ones would blot out ordinary words
 _STACK_KEYS: Final = re.compile(r".*(?:stack|trace).*|exception|class|file|line", re.IGNORECASE)
 _STACK_LINE = re.compile(
-    r"^\s*(?:Traceback \(most recent call last\)|File \".*\", line \d+|at .+[(:]\S*\d+\)?$|#\d+ \S+|\.\.\. \d+ more)"
+    r"^\s*(?:Traceback \(most recent call last\)|Stack trace:|File \".*\", line \d+|at .+[(:][^(:\s]*\d\)?$|#\d+ \S+"
+    r"|\.\.\. \d+ more)"
 )
+# Each takes time linear in the text: no run of characters can be entered at more than one place.
 _REDACTIONS: Final = (
-    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), "[token]"),
-    (re.compile(r"(?i)\b(bearer|basic|token)[ :=]+[\w.~+/=-]{8,}"), r"\1 [redacted]"),
-    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.IGNORECASE), "[url]"),
-    (re.compile(r"\\?(?:[A-Za-z_]\w*\\+){2,}[A-Za-z_]\w*"), "[class]"),
-    (re.compile(r"\b(?:[a-z_][\w$]*\.){2,}[A-Z][\w$]*(?:Exception|Error)\b"), "[class]"),
+    (re.compile(r"(?<![\w-])(?=(?:[\w-]*-)?eyJ)[\w-]++\.[\w-]++\.[\w-]*+"), "[token]"),
     (
-        re.compile(r"(?<![\w.])(?:/[\w.@+-]+){2,}\.(?:php|py|js|mjs|ts|rb|java|go|cc?|cpp|inc|module)\b(?::\d+)*"),
+        # After a blank only what looks like a secret: "basic authentication" and "unexpected token" are words.
+        re.compile(r"\b((?i:bearer|basic|token))(?:\s*[:=]\s*|\s+(?=[\w.~+/=-]*(?:\d|[a-z][A-Z])))[\w.~+/=-]{8,}"),
+        r"\1 [redacted]",
+    ),
+    (re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]+", re.IGNORECASE), "[url]"),
+    (re.compile(r"\\?(?<!\w)(?:[A-Za-z_]\w*\\+){2,}[A-Za-z_]\w*"), "[class]"),
+    (re.compile(r"(?<![\w$.])(?:[A-Za-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error)\b"), "[class]"),
+    (
+        re.compile(r"(?<![\w.@+-])(?:/[\w.@+-]+){2,}\.(?:php|py|js|mjs|ts|rb|java|go|cc?|cpp|inc|module)\b(?::\d+)*"),
         "[path]",
     ),
     (re.compile(r"(?<![\w.])/(?:var|home|usr|opt|srv|etc|root|tmp)/[\w./@+-]+"), "[path]"),
@@ -54,13 +60,23 @@ class Cleaner:
     def clean(self, text: str) -> str:
         if not text:
             return ""
-        lines = [line for line in text[: 8 * MAX_BYTES].splitlines() if not _STACK_LINE.match(line)]
-        text = printable("\n".join(lines)).strip()
+        text = printable(_without_stack(text[: 8 * MAX_BYTES])).strip()
         for secret in self._secrets:
             text = text.replace(secret, "[redacted]")
         for pattern, replacement in _REDACTIONS:
             text = pattern.sub(replacement, text)
         return text
+
+
+def _without_stack(text: str) -> str:
+    """Without the lines of a stack and what is indented beneath them, such as Python's lines of source."""
+    kept = []
+    within = False
+    for line in text.splitlines():
+        within = _STACK_LINE.match(line) is not None or (within and line[:1].isspace())
+        if not within:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _text_of(data: Any) -> str:

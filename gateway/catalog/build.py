@@ -24,6 +24,7 @@ from gateway.settings import CatalogSettings, Params, ToolOverride
 
 _SLICE: Final = 0.005
 """Seconds of work between two turns of the loop."""
+_HIDE: Final = "mend the entry in the backend's listing, or name it in catalog.exclude"
 
 
 class Builder:
@@ -50,6 +51,8 @@ class Builder:
                 tools.append(self._tools.setdefault(tool.digest, tool))
             except Unsound as error:
                 quarantined.append(_quarantined(method, error))
+            except (ValueError, RecursionError):
+                quarantined.append(Quarantined(method.name, "its entry cannot be written as JSON", _HIDE))
             if time.monotonic() - turn > _SLICE:
                 await asyncio.sleep(0)
                 turn = time.monotonic()
@@ -83,7 +86,8 @@ class Curation:
 
 
 def _matcher(patterns: Iterable[str]) -> Callable[[str], Any]:
-    together = "|".join(translate(pattern) for pattern in patterns)
+    # A method's own name matches it, whatever it means as a glob.
+    together = "|".join(rf"{translate(pattern)}|{re.escape(pattern)}\Z" for pattern in patterns)
     return re.compile(together or r"(?!)").match
 
 
@@ -95,7 +99,10 @@ def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
 
 def _quarantined(method: Method, error: Unsound) -> Quarantined:
     where = f'catalog.tools."{method.name}".arguments'
+    argument = error.argument
     parts = error.pointer.split("/")
-    if len(parts) > 2 and parts[1] == "properties":
-        where = f"{where}.{parts[2]}.schema"
+    if argument is None and len(parts) > 2 and parts[1] == "properties":
+        argument = parts[2].replace("~1", "/").replace("~0", "~")
+    if argument is not None:
+        where = f"{where}.{argument}.schema"
     return Quarantined(method.name, error.reason, f"give it a schema under {where}", error.pointer)

@@ -19,6 +19,8 @@ from typing import Any, Final
 from gateway.jsonrpc import MAX_DEPTH
 
 MAX_APPLICATORS: Final = 2000
+MAX_CHAIN: Final = 200
+"""Longest chain of references and combinations that leads from one subschema to another for the same value."""
 
 _IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
 _IN_PLACE: Final = ("not", "if", "then", "else")
@@ -78,6 +80,8 @@ class _Measure:
             return known
         if key in self._open:
             raise TooCostly("a reference leads back to itself without descending into the value")
+        if len(self._open) >= MAX_CHAIN:
+            raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
         self._open.add(key)
         node = _Node()
         for place, child in _descents(schema):
@@ -114,29 +118,34 @@ class _Measure:
 
     def check_growth(self, start: int) -> None:
         """Follow the worst path into a value as deep as a request can nest."""
+        groups = {key: _groups(node) for key, node in self.nodes.items() if node.children}
+        if all(sum(group.values()) <= 1 for of_node in groups.values() for group in of_node):
+            return  # no child of any value is looked at twice, so nothing multiplies
         work = {key: node.breadth for key, node in self.nodes.items()}
         for _ in range(MAX_DEPTH):
-            following = {key: self._worst(node, work) for key, node in self.nodes.items()}
-            if following == work:
-                return
-            worst = following[start]
-            if worst > MAX_APPLICATORS:
+            following = {key: _worst(of_node, work) for key, of_node in groups.items()}
+            if following.get(start, 0) > MAX_APPLICATORS:
                 raise TooCostly("its alternatives multiply with each level of the value")
-            work = following
-            if not any(work.values()):
+            # What ends above a level is not there on any level below.
+            following = {key: amount for key, amount in following.items() if amount}
+            if following == work or not following:
                 return
+            work = following
+            groups = {key: groups[key] for key in work}
 
-    def _worst(self, node: _Node, work: dict[int, int]) -> int:
-        """The most subschemas that apply to any one child of a value."""
-        sums = {
-            place: sum(times * work[target] for target, times in counter.items() if target in work)
-            for place, counter in node.children.items()
-        }
-        everywhere = {kind: sums.get((kind, _ANY), 0) for kind in ("member", "item")}
-        return max(
-            (amount + (everywhere[place[0]] if place[1] != _ANY else 0) for place, amount in sums.items()),
-            default=0,
-        )
+
+def _groups(node: _Node) -> list[Counter[int]]:
+    """For each child of a value that the schema tells apart, how often each subschema applies to it."""
+    everywhere = {kind: node.children.get((kind, _ANY), Counter[int]()) for kind in ("member", "item")}
+    return [
+        counter if name == _ANY or not everywhere[kind] else counter + everywhere[kind]
+        for (kind, name), counter in node.children.items()
+    ]
+
+
+def _worst(groups: list[Counter[int]], work: dict[int, int]) -> int:
+    """The most subschemas that apply to any one child of a value."""
+    return max(sum(times * work.get(target, 0) for target, times in group.items()) for group in groups)
 
 
 def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:

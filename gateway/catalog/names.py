@@ -36,8 +36,9 @@ def assign(methods: Iterable[str], chosen: dict[str, str]) -> dict[str, str]:
     ordered = sorted(set(methods), key=lambda method: (method not in chosen, not is_valid(method), method))
     for method in ordered:
         name = chosen.get(method) or (method if is_valid(method) else _sanitized(method))
-        if name in taken:
-            name = _suffixed(name, method)
+        salt = method
+        while name in taken:
+            name, salt = _suffixed(name, salt), f"{salt}+"
         names[method] = name
         taken.add(name)
     return names

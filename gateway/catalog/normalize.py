@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.schemas import Bundler, Unsound, bundle, object_schema
+from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
 from gateway.catalog.validation import Validators
 from gateway.model import Binding, JsonObject, Method, Parameter, Schema, Structure, Tool
 from gateway.settings import Params, ToolOverride
@@ -136,8 +136,10 @@ def _input_schema(method: Method) -> dict[str, Any]:
     bundler = Bundler(method.root)
     properties: dict[str, Any] = {}
     for parameter in method.parameters:
-        pointer = f"/properties/{parameter.name}"
-        schema = bundler.add(parameter.schema, pointer)
+        try:
+            schema = bundler.add(parameter.schema, f"/properties/{escape(parameter.name)}")
+        except Unsound as error:
+            raise Unsound(error.reason, error.pointer, parameter.name) from None
         if parameter.description and not schema.get("description"):
             schema = {**schema, "description": cap(printable(parameter.description), MAX_DESCRIPTION)}
         properties[parameter.name] = schema

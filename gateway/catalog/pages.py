@@ -50,7 +50,7 @@ class Pages:
         page = self._pages.get(key)
         if page is None:
             page = _page(catalog, projector, start, size)
-            if len(page.tools) < self._pages.maxsize:
+            if self._pages.getsizeof(page) <= self._pages.maxsize:
                 self._pages[key] = page
         return page
 

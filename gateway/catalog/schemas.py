@@ -29,12 +29,13 @@ _DEFINITIONS: Final = frozenset(("$defs", "definitions"))
 
 
 class Unsound(Exception):
-    """A schema that cannot be published; ``pointer`` is the place within it."""
+    """A schema that cannot be published; ``pointer`` is the place within it, ``argument`` the one it is of."""
 
-    def __init__(self, reason: str, pointer: str = "") -> None:
+    def __init__(self, reason: str, pointer: str = "", argument: str | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.pointer = pointer
+        self.argument = argument
 
 
 class Bundler:
@@ -43,6 +44,7 @@ class Bundler:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._names: dict[tuple[int, str], str] = {}
+        self._pending: list[tuple[str, Any, Mapping[str, Any]]] = []
         self.definitions: dict[str, Any] = {}
 
     def add(self, schema: Schema, pointer: str = "") -> dict[str, Any]:
@@ -50,13 +52,20 @@ class Bundler:
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
         converted = self._convert(schema, schema, pointer, 1)
+        while self._pending:
+            name, target, local = self._pending.pop()
+            # A definition is a root of its own: a long chain of them is not deep nesting.
+            self.definitions[name] = self._convert(target, local, f"/$defs/{escape(name)}", 1)
         return converted if isinstance(converted, dict) else self.add(converted)
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The document around ``schema``, its root. Raises :class:`Unsound` beyond the bounds."""
         if self.definitions:
             schema = {**schema, "$defs": self.definitions}
-        size = len(jsonrpc.encode(schema))
+        try:
+            size = len(jsonrpc.encode(schema))
+        except ValueError:
+            raise Unsound("the schema cannot be written as JSON") from None
         if size > MAX_BYTES:
             raise Unsound(f"the schema has {size // 1024} KiB, more than {MAX_BYTES // 1024} KiB")
         return schema
@@ -74,27 +83,29 @@ class Bundler:
         for keyword, content in value.items():
             if keyword in _DEFINITIONS or (keyword in ("$schema", "$id", "id", "$anchor") and isinstance(content, str)):
                 continue  # what is referred to has been copied, and identifiers would move the base of references
-            converted[keyword] = self._keyword(keyword, content, local, f"{pointer}/{_escape(keyword)}", depth)
+            converted[keyword] = self._keyword(keyword, content, local, f"{pointer}/{escape(keyword)}", depth)
         if isinstance(converted.get("items"), list):
             converted["prefixItems"] = converted.pop("items")
             if "additionalItems" in converted:
                 converted["items"] = converted.pop("additionalItems")
         if converted.get("default") == [] and converted.get("type") == "object":
             converted["default"] = {}
-        return converted
+        return _without_dependencies(converted)
 
     def _keyword(self, keyword: str, content: Any, local: Mapping[str, Any], pointer: str, depth: int) -> Any:
         if keyword == "$ref":
             return self._reference(content, local, pointer, depth)
         if keyword in ("$dynamicRef", "$recursiveRef"):
             raise Unsound(f"{keyword} is not supported", pointer)
-        if keyword in _MAPS:
+        if keyword in _MAPS or keyword == "dependencies":
             if not isinstance(content, Mapping):
                 if content in ([], None):
                     return {}
                 raise Unsound(f"{keyword} is not an object", pointer)
             return {
-                name: _as_object(self._convert(child, local, f"{pointer}/{_escape(name)}", depth + 1))
+                name: child
+                if keyword == "dependencies" and isinstance(child, list)
+                else _as_object(self._convert(child, local, f"{pointer}/{escape(name)}", depth + 1))
                 for name, child in content.items()
             }
         if keyword in _LISTS or (keyword == "items" and isinstance(content, list) and content):
@@ -111,7 +122,7 @@ class Bundler:
         if not reference.startswith("#"):
             raise Unsound(f"$ref {reference[:100]} leads out of the listing, and nothing is fetched", pointer)
         target, home = resolve(self._root, unquote(reference)), self._root
-        if not isinstance(target, Mapping | bool):
+        if not isinstance(target, Mapping | bool) or reference == "#":  # the listing as a whole is no schema
             target, home = resolve(local, unquote(reference)), local
         if not isinstance(target, Mapping | bool):
             raise Unsound(f"$ref {reference[:100]} points to nothing", pointer)
@@ -120,9 +131,8 @@ class Bundler:
         if name is None:
             name = self._names[key] = self._free_name(reference)
             self.definitions[name] = {}  # taken, so that a schema may refer to itself
-            # A definition is a root of its own: a long chain of them is not deep nesting.
-            self.definitions[name] = self._convert(target, local, f"/$defs/{_escape(name)}", 1)
-        return f"#/$defs/{_escape(name)}"
+            self._pending.append((name, target, local))
+        return f"#/$defs/{escape(name)}"
 
     def _free_name(self, reference: str) -> str:
         base = re.sub(r"[^A-Za-z0-9_.-]+", "_", unquote(reference).rpartition("/")[2]) or "schema"
@@ -139,25 +149,22 @@ def bundle(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of a whole arguments object: mended, its root an object, otherwise as it came.
-
-    Its references have to be its own. Raises :class:`Unsound`.
-    """
-    checker = Bundler(schema)
-    mended = checker.add(schema)
-    definitions = {key: schema[key] for key in _DEFINITIONS if isinstance(schema.get(key), Mapping)}
-    if definitions or "$ref" in mended or "$id" in schema:
-        # Anchors and identifiers within definitions are left alone: they are whole as they stand.
-        mended = {**schema, **{key: mended[key] for key in _MAPS if key in mended}}
-        if checker.definitions and not definitions:
-            raise Unsound("a $ref points at the schema's own parts in a way that cannot be kept", "/$ref")
-    elif "$schema" in schema:
-        mended = {"$schema": schema["$schema"], **mended}
+    """A schema of a whole arguments object: its root an object, its references its own. Raises :class:`Unsound`."""
+    bundler = Bundler(schema)
+    mended = bundler.add(schema)
     if mended.get("type", "object") != "object":
         raise Unsound("the arguments are not an object", "/type")
-    if len(jsonrpc.encode(mended)) > MAX_BYTES:
-        raise Unsound(f"the schema has more than {MAX_BYTES // 1024} KiB")
-    return {"type": "object", **mended} if "type" not in mended else mended
+    return bundler.finish({"type": "object", **mended})
+
+
+def _without_dependencies(schema: dict[str, Any]) -> dict[str, Any]:
+    """Draft 7's ``dependencies`` are two keywords since, by what they hold."""
+    dependencies = schema.pop("dependencies", {})
+    for keyword, kind in (("dependentRequired", list), ("dependentSchemas", dict)):
+        chosen = {name: value for name, value in dependencies.items() if isinstance(value, kind)}
+        if chosen:
+            schema[keyword] = {**chosen, **schema.get(keyword, {})}
+    return schema
 
 
 def _as_object(schema: Any) -> Any:
@@ -167,5 +174,6 @@ def _as_object(schema: Any) -> Any:
     return {"not": {}} if schema is False else schema
 
 
-def _escape(part: str) -> str:
+def escape(part: str) -> str:
+    """One part of a JSON pointer (RFC 6901)."""
     return part.replace("~", "~0").replace("/", "~1")

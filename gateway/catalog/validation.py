@@ -17,7 +17,7 @@ from cachetools import LRUCache
 
 from gateway import jsonrpc
 from gateway.catalog.cost import TooCostly, breadth
-from gateway.catalog.schemas import Unsound
+from gateway.catalog.schemas import Unsound, escape
 from gateway.text import cap, printable
 
 MAX_FAULTS: Final = 20
@@ -103,7 +103,7 @@ def _reason(error: Exception) -> str:
 
 
 def _pointer(error: Exception) -> str:
-    return "".join(f"/{part}" for part in getattr(error, "instance_path", ()))
+    return "".join(f"/{escape(str(part))}" for part in getattr(error, "instance_path", ()))
 
 
 def _without_refused_patterns(value: Any, within_map: bool = False) -> Any:

@@ -81,6 +81,11 @@ def object_of(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def list_of(value: Any) -> list[Any]:
+    """A list; what is none counts as empty."""
+    return value if isinstance(value, list) else []
+
+
 def text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 

@@ -7,7 +7,9 @@ host and are not followed. The list holds only what the asking user may call.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
+from urllib.parse import quote
 
 from gateway.listing.dialect import (
     NoListing,
@@ -22,6 +24,8 @@ from gateway.listing.dialect import (
 from gateway.model import Listing, Method, Parameter, Quarantined, Structure
 
 PATH: Final = "/jsonrpc/methods"
+_CONCURRENCY: Final = 4
+_MOST_DETAILS: Final = 500
 
 
 class Drupal:
@@ -30,10 +34,30 @@ class Drupal:
     async def fetch(self, source: Source) -> Listing:
         seen = await source.get(source.place or source.base + PATH)
         if seen.found and recognizes(seen.value):
-            return parse(seen.value)
+            return parse(await _complete(source, seen.value))
         steps: list[Step] = []
         not_a_listing(steps, f"GET {PATH}", seen, "without data[] of JsonRpcMethod entries")
         raise NoListing(steps)
+
+
+async def _complete(source: Source, document: dict[str, Any]) -> dict[str, Any]:
+    """The collection with parameters. A release of 1.x leaves them out of every entry of the collection, and has
+    them in the entry's own resource; where one entry has them, all do that take any."""
+    entries = [object_of(entry) for entry in document["data"]]
+    if any("params" in object_of(entry.get("attributes")) for entry in entries):
+        return document
+    turn = asyncio.Semaphore(_CONCURRENCY)
+
+    async def detailed(entry: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(entry.get("id"), str):
+            return entry
+        async with turn:
+            # The address is ours: the links are what the backend thinks its host is.
+            seen = await source.get(f"{source.base}{PATH}/{quote(entry['id'], safe='')}")
+        whole = object_of(seen.value)
+        return whole if whole.get("id") == entry["id"] else entry
+
+    return {**document, "data": await asyncio.gather(*map(detailed, entries[:_MOST_DETAILS])) + entries[_MOST_DETAILS:]}
 
 
 def recognizes(document: Any) -> bool:

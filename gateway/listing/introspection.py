@@ -51,14 +51,14 @@ class Introspection:
             steps: list[Step] = []
             not_a_listing(steps, LIST, seen, "no list of method names")
             raise NoListing(steps)
-        names = seen.value
+        names = [name for name in seen.value if isinstance(name, str)]
         signatures = await _ask_each(source, SIGNATURE, names)
         helps = await _ask_each(source, HELP, names)
-        return parse(names, signatures, helps)
+        return parse(seen.value, signatures, helps)
 
 
 def recognizes(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+    return isinstance(value, list) and any(isinstance(name, str) for name in value)
 
 
 async def _ask_each(source: Source, question: str, names: list[str]) -> dict[str, Any]:
@@ -77,11 +77,15 @@ async def _ask_each(source: Source, question: str, names: list[str]) -> dict[str
 def parse(names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any]) -> Listing:
     methods = []
     quarantined: list[Quarantined] = []
-    for index, name in enumerate(dict.fromkeys(names)):
+    known: set[str] = set()
+    for index, name in enumerate(names):
         fault = name_fault(name, index)
         if fault is not None:
             quarantined.append(fault)
             continue
+        if name in known:
+            continue
+        known.add(name)
         parameters, result = _typed(signatures.get(name))
         help = helps.get(name)
         methods.append(

@@ -15,6 +15,7 @@ from gateway.listing.dialect import (
     NoListing,
     Source,
     Step,
+    list_of,
     name_fault,
     not_a_listing,
     object_of,
@@ -90,10 +91,10 @@ def parse(document: dict[str, Any]) -> Listing:
 
 def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> Method:
     summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
-    descriptors = [_resolved(item, document) for item in entry.get("params") or () if isinstance(item, dict)]
+    descriptors = [_resolved(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict)]
     structure = _structure(entry.get("paramStructure"), descriptors)
     result = _resolved(entry["result"], document) if "result" in entry else None
-    tags = [_resolved(tag, document).get("name") for tag in entry.get("tags") or () if isinstance(tag, dict)]
+    tags = [_resolved(tag, document).get("name") for tag in list_of(entry.get("tags")) if isinstance(tag, dict)]
     return Method(
         entry["name"],
         OpenRpc.name,
@@ -148,7 +149,7 @@ def _structure(value: Any, descriptors: list[dict[str, Any]]) -> Structure:
 
 
 def _endpoint(servers: Any) -> str | None:
-    for server in servers if isinstance(servers, list) else ():
+    for server in list_of(servers):
         url = object_of(server).get("url")
         if isinstance(url, str) and re.fullmatch(r"/(?!/)[A-Za-z0-9._~!$&'()*+,;=:@%/-]*", url):
             return url

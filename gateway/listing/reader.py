@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from gateway.backend.source import BackendSource
 from gateway.backend.transport import Transport
-from gateway.credentials import Credential
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, PATIENCE, probe
 from gateway.model import Caller, Listing
 from gateway.settings import Backend
+
+
+class Credential(Protocol):
+    """What a listing is asked with."""
+
+    async def headers(self, caller: Caller) -> Mapping[str, str]: ...
 
 
 class ListingReader:

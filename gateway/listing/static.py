@@ -38,7 +38,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
         "version": {"type": "string"},
         "methods": {
             "type": "object",
-            "propertyNames": {"minLength": 1, "maxLength": 512},
+            "propertyNames": {"type": "string", "minLength": 1, "maxLength": 512},
             "additionalProperties": {
                 "type": ["object", "null"],
                 "additionalProperties": False,
@@ -48,6 +48,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
                     "structure": {"enum": ["by-name", "by-position"]},
                     "params": {
                         "type": "object",
+                        "propertyNames": {"type": "string"},
                         "additionalProperties": {
                             "type": ["object", "null"],
                             "additionalProperties": False,
@@ -62,7 +63,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
                     "result": _SCHEMA,
                     "annotations": {"type": "object"},
                     "deprecated": {"type": "boolean"},
-                    "endpoint": {"type": "string", "pattern": "^/"},
+                    "endpoint": {"type": "string", "pattern": "^/(?!/)"},
                 },
             },
         },
@@ -88,6 +89,8 @@ class Static:
             raise NoListing([Step(file, Seen(" ".join(str(error).split())))]) from None
         except ValueError as error:
             raise NoListing([Step(file, Seen(str(error)))]) from None
+        except RecursionError:
+            raise NoListing([Step(file, Seen("nested too deeply"))]) from None
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -152,6 +152,8 @@ def _envelope_version(meta: Any) -> str:
 def _agree(headers: Headers, name: str, body: str, *, encoded: bool = False) -> None:
     """Compare a header with the body, which alone decides. Raises :class:`HeaderMismatch`."""
     value = headers.get(name)
+    if value == body and not encoded:
+        return
     if value is None:
         raise HeaderMismatch(f"{name} is missing")
     if not _VISIBLE.fullmatch(value):
@@ -168,6 +170,9 @@ def decoded(name: str, value: str) -> str:
     if match is None:
         return value
     try:
-        return base64.b64decode(match[1], validate=True).decode()
+        raw = base64.b64decode(match[1], validate=True)
+        if base64.b64encode(raw).decode() == match[1]:  # the decoder lets excess padding and stray bits pass
+            return raw.decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise HeaderMismatch(f"{name} is not valid base64 of UTF-8") from None
+        pass
+    raise HeaderMismatch(f"{name} is not valid base64 of UTF-8")

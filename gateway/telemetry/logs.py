@@ -27,7 +27,7 @@ def _drop_below_level(_: Any, method: str, event: structlog.typing.EventDict) ->
 
 
 def _render_json(_: Any, __: str, event: structlog.typing.EventDict) -> str:
-    event = {"time": event.pop("time"), "level": event.pop("level"), **event}
+    event = {name: event.pop(name) for name in ("time", "level", "event")} | event
     try:
         return jsonrpc.encode(event).decode()
     except ValueError:
@@ -74,6 +74,11 @@ def set_level(level: str) -> None:
     """Change the least severity that is written, at once."""
     global _level
     _level = _LEVELS[level]
+
+
+def enabled(level: str) -> bool:
+    """Whether a line of this severity is written: asked first where a line would be made for each request."""
+    return _LEVELS[level] >= _level
 
 
 class _Bridge(logging.Handler):

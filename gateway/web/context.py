@@ -46,6 +46,7 @@ TRACE: Final = web.RequestKey("trace", Trace)
 
 def caller_of(request: web.Request) -> Caller:
     """Who asks."""
-    addresses = request.config_dict[CONTEXT].addresses
-    address = addresses.caller(request.remote or "", request.headers.getall("X-Forwarded-For", []))
-    return Caller(address, request.headers.get("Accept-Language"))
+    addresses = request.app[CONTEXT].addresses
+    headers = request.headers
+    address = addresses.caller(request.remote or "", headers.getall("X-Forwarded-For", []))
+    return Caller(address, headers.get("Accept-Language"))

@@ -13,7 +13,7 @@ from gateway.web.replies import JSON
 async def post(request: web.Request) -> web.Response:
     check_accepts_json(request)
     body = await read_json_body(request)
-    endpoint = request.config_dict[CONTEXT].endpoint
+    endpoint = request.app[CONTEXT].endpoint
     reply = await endpoint.answer(Inbound(request.headers, body, caller_of(request)))
     fields = request[TRACE].fields
     fields["mcp"] = reply.method

@@ -15,6 +15,7 @@ import structlog
 from aiohttp import web
 
 from gateway.errors import GatewayError, InternalError, MethodNotAllowed, NotFound, Refused, TooLarge
+from gateway.telemetry import logs
 from gateway.web.context import CONTEXT, TRACE, Trace
 from gateway.web.replies import refusal
 
@@ -39,9 +40,10 @@ async def logged(request: web.Request, handler: Handler) -> web.StreamResponse:
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
     finally:
-        # A status of 0 is a client that left before its answer.
-        ms = round((time.perf_counter() - started) * 1000, 1)
-        log.info("request", http=request.method, path=request.path, status=status, ms=ms, **trace.fields)
+        if logs.enabled("info"):
+            # A status of 0 is a client that left before its answer.
+            ms = round((time.perf_counter() - started) * 1000, 1)
+            log.info("request", http=request.method, path=request.path, status=status, ms=ms, **trace.fields)
 
 
 async def _shielded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -71,7 +73,7 @@ def _ours(error: web.HTTPException) -> GatewayError:
 @web.middleware
 async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuses foreign hosts and origins; lets the pages of allowed origins read the answers (CORS)."""
-    origins = request.config_dict[CONTEXT].origins
+    origins = request.app[CONTEXT].origins
     origins.check_host(request.host)
     origin = request.headers.get("Origin")
     if origin is None:

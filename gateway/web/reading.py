@@ -18,7 +18,7 @@ async def read_json_body(request: web.Request) -> bytes:
 
     Other content types are refused because a foreign page may send those without asking (CORS "simple requests").
     """
-    context = request.config_dict[CONTEXT]
+    context = request.app[CONTEXT]
     if request.content_type != "application/json":
         raise UnsupportedMediaType("Content-Type must be application/json")
     if request.charset is not None and request.charset.lower() not in _CHARSETS:

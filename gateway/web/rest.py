@@ -52,7 +52,7 @@ def name_of(segment: str) -> str:
 
 async def list_tools(request: web.Request) -> web.Response:
     """``GET /mcp/tools/list?cursor=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
-    context = request.config_dict[CONTEXT]
+    context = request.app[CONTEXT]
     cursor = request.query.get("cursor")
     page = await context.operations.list_tools(caller_of(request), cursor, REST, context.rest_page_size())
     return json_response(b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor)))
@@ -60,7 +60,7 @@ async def list_tools(request: web.Request) -> web.Response:
 
 async def describe(request: web.Request) -> web.Response:
     """``GET /mcp/tools/describe?name=`` → ``{tool}``."""
-    context = request.config_dict[CONTEXT]
+    context = request.app[CONTEXT]
     name = request.query.get("name")
     if not name:
         raise MissingParameter('The parameter "name" is missing')
@@ -72,7 +72,7 @@ async def describe(request: web.Request) -> web.Response:
 
 async def invoke(request: web.Request) -> web.Response:
     """``POST /mcp/tools/invoke`` with ``{name, arguments}`` → ``{result}``."""
-    context = request.config_dict[CONTEXT]
+    context = request.app[CONTEXT]
     body = jsonrpc.decode_strictly(await read_json_body(request))
     if not isinstance(body, dict):
         raise InvalidRequest("The body must be an object with name and arguments")

@@ -38,7 +38,7 @@ async def get(request: web.Request) -> web.Response:
 
 
 async def _tool(request: web.Request) -> Tool:
-    invocation = request.config_dict[CONTEXT].invocation
+    invocation = request.app[CONTEXT].invocation
     return await invocation.find(caller_of(request), name_of(request.match_info["name"]))
 
 
@@ -53,7 +53,7 @@ async def _call(request: web.Request, body: bytes) -> web.Response:
         request[TRACE].fields["tool"] = tool.name
         if message.method not in (tool.name, tool.method):
             raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says', id)
-        context = request.config_dict[CONTEXT]
+        context = request.app[CONTEXT]
         outcome = await context.invocation.run(caller_of(request), tool, by_name(tool, message.params))
         if outcome.fault is not None:
             raise outcome.fault

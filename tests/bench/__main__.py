@@ -38,9 +38,7 @@ class Plan:
 
 
 def plan(arguments: list[str]) -> Plan:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.bench", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="less than 45 s instead of less than 3 minutes")
     parser.add_argument("--connections", type=int, default=16, help="of wrk (default 16)")
     parser.add_argument("--without", action="append", default=[], choices=PARTS, help="leave a part out")

@@ -25,9 +25,7 @@ def application(backend: str) -> web.Application:
     async def relay(request: web.Request) -> web.Response:
         headers = {"Content-Type": "application/json"}
         async with request.app[key].post(backend, data=await request.read(), headers=headers) as answer:
-            return web.Response(
-                body=await answer.read(), status=answer.status, content_type="application/json"
-            )
+            return web.Response(body=await answer.read(), status=answer.status, content_type="application/json")
 
     app = web.Application()
     app.cleanup_ctx.append(session)
@@ -37,6 +35,4 @@ def application(backend: str) -> web.Application:
 
 if __name__ == "__main__":
     uvloop.install()
-    web.run_app(
-        application(sys.argv[2]), host="127.0.0.1", port=int(sys.argv[1]), access_log=None, print=None
-    )
+    web.run_app(application(sys.argv[2]), host="127.0.0.1", port=int(sys.argv[1]), access_log=None, print=None)

@@ -84,9 +84,7 @@ class Lane:
         """One verified request, then load for that long."""
         status, body, size = self.ask()
         if status != 200 or not self.answers():
-            raise Unusable(
-                f"{self.name}: a wrong answer, status {status}:\n{body[:500].decode(errors='replace')}"
-            )
+            raise Unusable(f"{self.name}: a wrong answer, status {status}:\n{body[:500].decode(errors='replace')}")
         script = self._script(folder)
         before = self.process.scheduled()
         told = _wrk(script, f"http://127.0.0.1:{self.port}{self.workload.path}", seconds, connections, core)

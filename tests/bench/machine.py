@@ -46,9 +46,7 @@ def two_cores() -> tuple[int, int]:
     """The core for load and backend, and the core for the system under test."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
-        raise Unusable(
-            "two cores are needed: one for the load and the backend, one for the system under test"
-        )
+        raise Unusable("two cores are needed: one for the load and the backend, one for the system under test")
     return allowed[0], allowed[1]
 
 

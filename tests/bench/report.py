@@ -23,9 +23,7 @@ class Target:
     goal: str = ""
 
     def met_by(self, value: float) -> bool:
-        return (self.at_least is None or value >= self.at_least) and (
-            self.below is None or value < self.below
-        )
+        return (self.at_least is None or value >= self.at_least) and (self.below is None or value < self.below)
 
     def __str__(self) -> str:
         if self.at_least is not None:

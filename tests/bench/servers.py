@@ -88,9 +88,7 @@ class Field:
         config = self._folder / "nginx.conf"
         result = json.dumps(work.RESULT, separators=(",", ":"))
         config.write_text(
-            _NGINX.format(
-                module=nginx_echo_module(), folder=self._folder, port=self._backend_port, result=result
-            )
+            _NGINX.format(module=nginx_echo_module(), folder=self._folder, port=self._backend_port, result=result)
         )
         command: list[str | Path] = [program("nginx"), "-e", "stderr", "-p", self._folder, "-c", config]
         process = Process(command, self._load_core, self._folder / "nginx.log")
@@ -144,6 +142,4 @@ class Field:
         }
         # JSON is YAML
         config.write_text(json.dumps(settings, indent=1))
-        return self._lane(
-            name, [sys.executable, "-m", "gateway", "serve", "--config", config], port, workload
-        )
+        return self._lane(name, [sys.executable, "-m", "gateway", "serve", "--config", config], port, workload)

@@ -1,0 +1,153 @@
+"""A configuration that changes while the gateway serves."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.fault.scripted import ScriptedBackend
+from tests.front import Called, Front
+from tests.program import PATIENCE, Program
+
+RELOADED = "configuration reloaded"
+
+
+def written(file: Path, url: str, **sections: str) -> None:
+    """Replace the file in one step, as editors and deployment tools do."""
+    knobs = {"backend": f"{{url: '{url}'}}", "server": "{port: 0, admin_port: 0}", "limits": "{discovery: 1000/minute}"}
+    text = "".join(f"{name}: {value}\n" for name, value in (knobs | sections).items())
+    temporary = file.with_name(".new")
+    temporary.write_text(text)
+    temporary.replace(file)
+
+
+@asynccontextmanager
+async def serving(file: Path) -> AsyncIterator[tuple[Program, Front]]:
+    async with Program("serve", "--config", str(file)) as program, aiohttp.ClientSession() as session:
+        await program.logged("listing refreshed")
+        yield program, Front((await program.logged("gateway started"))["port"], session)
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[ScriptedBackend]:
+    async with ScriptedBackend() as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "gateway.yaml"
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():  # noqa: ASYNC110, the condition lies in another process
+            await asyncio.sleep(0.02)
+
+
+async def listing_is_refused(gateway: Front) -> bool:
+    async with aiohttp.ClientSession() as session, session.get(f"{gateway.mcp}/tools/list") as response:
+        return response.status == 429
+
+
+async def calls_until(done: asyncio.Event, gateway: Front) -> list[Called]:
+    calls = []
+    while not done.is_set():
+        calls.append(await gateway.call("modern", "add", {"a": 2, "b": 3}))
+    return calls
+
+
+async def test_a_changed_file_swaps_the_limit_under_load_without_a_failed_call(
+    backend: ScriptedBackend, file: Path
+) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        assert not await listing_is_refused(gateway)
+        done = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            load = [group.create_task(calls_until(done, gateway)) for _ in range(4)]
+            written(file, backend.url, limits="{discovery: 1/minute}")
+            entry = await program.logged(RELOADED)
+            await until(lambda: listing_is_refused(gateway))
+            done.set()
+        assert entry["changed"] == ["limits.discovery"]
+        calls = [call for task in load for call in task.result()]
+        assert len(calls) > 20
+        assert all(call.status == 200 and call.value == {"sum": 5} for call in calls)
+
+
+async def test_a_faulty_file_changes_nothing_and_every_fault_is_in_the_log(
+    backend: ScriptedBackend, file: Path
+) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        written(file, backend.url, limits="{discovery: often}", catalog="{tll: 1m}")
+        entry = await program.logged("configuration refused, the old one stays")
+        faults = "\n".join(entry["faults"])
+        assert "limits.discovery" in faults
+        assert "catalog.tll" in faults
+        assert RELOADED not in program.output
+        assert not await listing_is_refused(gateway)
+        assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
+
+
+async def test_a_knob_that_needs_a_restart_keeps_its_value_and_is_named(backend: ScriptedBackend, file: Path) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        written(file, "http://127.0.0.1:9/elsewhere", limits="{discovery: 500/minute}")
+        entry = await program.logged(RELOADED)
+        assert entry["changed"] == ["limits.discovery"]
+        assert (await program.logged("knob keeps its old value until a restart"))["knob"] == "backend.url"
+        assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
+
+
+async def test_curation_changes_the_tools_without_asking_the_backend_again(
+    backend: ScriptedBackend, file: Path
+) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        asked = backend.calls("rpc.discover")
+        assert "echo" in await gateway.tools()
+        written(file, backend.url, catalog="{exclude: [echo], tools: {add: {title: Addition}}}")
+        await program.logged(RELOADED)
+        tools = await gateway.tools()
+        assert "echo" not in tools
+        assert tools["add"]["title"] == "Addition"
+        assert backend.calls("rpc.discover") == asked
+
+
+async def test_a_config_map_that_is_swapped_by_its_link_is_read_anew(backend: ScriptedBackend, tmp_path: Path) -> None:
+    """Kubernetes mounts gateway.yaml -> ..data/gateway.yaml, and moves ..data to another folder."""
+    for number in (1, 2):
+        (tmp_path / f"..{number}").mkdir()
+        written(tmp_path / f"..{number}" / "gateway.yaml", backend.url, limits=f"{{discovery: {number * 100}/minute}}")
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "gateway.yaml").symlink_to("..data/gateway.yaml")
+    async with serving(tmp_path / "gateway.yaml") as (program, _):
+        (tmp_path / "..data_tmp").symlink_to("..2")
+        (tmp_path / "..data_tmp").replace(tmp_path / "..data")
+        assert (await program.logged(RELOADED))["changed"] == ["limits.discovery"]
+
+
+async def test_sighup_reloads_and_the_log_level_follows(backend: ScriptedBackend, file: Path) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        program.signal(signal.SIGHUP)
+        assert (await program.logged(RELOADED))["changed"] == []
+        written(file, backend.url, telemetry="{log: {level: error}}")
+        # The entry that would tell of this reload is below the new level: that requests fall silent tells of it.
+        await until(lambda: falls_silent(program, gateway))
+
+
+async def falls_silent(program: Program, gateway: Front) -> bool:
+    """Whether a request leaves no line; a line is written before its answer, so it is due with the next poll."""
+    before = program.output.count('"event":"request"')
+    await gateway.call("rest", "add", {"a": 1, "b": 1})
+    await asyncio.sleep(0.05)
+    return program.output.count('"event":"request"') == before

@@ -1,0 +1,148 @@
+"""A gateway in front of a service, within this process, and the three ways to call a tool through it.
+
+async with front(service.url, "backend.timeout=200ms") as gateway:
+    called = await gateway.call("modern", "add", {"a": 2, "b": 3})
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import aiohttp
+
+from gateway.app import Gateway
+from gateway.config import load
+
+Surface: TypeAlias = Literal["modern", "legacy", "rest"]
+SURFACES: Final[tuple[Surface, ...]] = ("modern", "legacy", "rest")
+MODERN: Final = "2026-07-28"
+LEGACY: Final = "2025-11-25"
+_META: Final = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "1"},
+}
+
+
+@dataclass(frozen=True)
+class Called:
+    """A tool call's answer: as it came, and what it means on its surface."""
+
+    surface: Surface
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.text)
+
+    @property
+    def result(self) -> Any:
+        """The result of ``tools/call``."""
+        return self.body["result"]
+
+    @property
+    def failed(self) -> bool:
+        """REST: an error; MCP: ``isError``. A JSON-RPC error of MCP raises: it is no outcome of a call."""
+        return "error" in self.body if self.surface == "rest" else bool(self.result["isError"])
+
+    @property
+    def message(self) -> str:
+        """Why it failed."""
+        assert self.failed, self.text
+        if self.surface == "rest":
+            return str(self.body["error"]["message"])
+        (block,) = self.result["content"]
+        return str(block["text"])
+
+    @property
+    def code(self) -> str:
+        """REST's word for the failure."""
+        return str(self.body["error"]["code"])
+
+    @property
+    def value(self) -> Any:
+        """What the method answered, without what a revision wraps around values that are no objects."""
+        assert not self.failed, self.text
+        if self.surface == "rest":
+            return self.result
+        value = self.result.get("structuredContent", self.result["content"][0]["text"])
+        wrapped = self.surface == "legacy" and isinstance(value, dict) and set(value) == {"result"}
+        return value["result"] if wrapped else value
+
+    @property
+    def everything(self) -> str:
+        """Headers and body, to look for what must not be there."""
+        return "\n".join([*(f"{name}: {value}" for name, value in self.headers.items()), self.text])
+
+
+class Front:
+    """The public port of a running gateway."""
+
+    def __init__(self, port: int, session: aiohttp.ClientSession) -> None:
+        self.base = f"http://127.0.0.1:{port}"
+        self.mcp = f"{self.base}/mcp"
+        self._session = session
+
+    async def call(
+        self, surface: Surface, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> Called:
+        if surface == "rest":
+            body: dict[str, Any] = {"name": tool, "arguments": arguments}
+            return await self._post(surface, f"{self.mcp}/tools/invoke", body, headers or {})
+        return await self._mcp(surface, "tools/call", {"name": tool, "arguments": arguments}, headers or {})
+
+    async def tools(self, surface: Surface = "modern", headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The tools by name, all pages."""
+        tools: dict[str, Any] = {}
+        cursor: str | None = None
+        while True:
+            page = await self._page(surface, cursor, headers or {})
+            tools |= {tool["name"]: tool for tool in page["tools"]}
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return tools
+
+    async def _page(self, surface: Surface, cursor: str | None, headers: Mapping[str, str]) -> dict[str, Any]:
+        params = {} if cursor is None else {"cursor": cursor}
+        if surface != "rest":
+            page: dict[str, Any] = (await self._mcp(surface, "tools/list", params, headers)).result
+            return page
+        async with self._session.get(f"{self.mcp}/tools/list", params=params, headers=headers) as response:
+            assert response.status == 200
+            rest_page: dict[str, Any] = await response.json()
+        return rest_page
+
+    async def _mcp(self, surface: Surface, method: str, params: dict[str, Any], headers: Mapping[str, str]) -> Called:
+        version = MODERN if surface == "modern" else LEGACY
+        named = {"MCP-Protocol-Version": version, "Accept": "application/json, text/event-stream"}
+        if surface == "modern":
+            named["Mcp-Method"] = method
+            if "name" in params:
+                named["Mcp-Name"] = params["name"]
+            params = {**params, "_meta": _META}
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return await self._post(surface, self.mcp, message, {**named, **headers})
+
+    async def _post(self, surface: Surface, url: str, body: Any, headers: Mapping[str, str]) -> Called:
+        async with self._session.post(url, json=body, headers=headers) as response:
+            return Called(surface, response.status, response.headers, await response.text())
+
+
+@asynccontextmanager
+async def front(url: str, *settings: str) -> AsyncIterator[Front]:
+    """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value."""
+    base = (f"backend.url={url}", "server.port=0", "server.admin_port=0")
+    gateway = Gateway(load(None, [*base, *settings], environ={}))
+    async with aiohttp.ClientSession() as session:
+        await gateway.start()
+        try:
+            await gateway.listed()
+            yield Front(gateway.port, session)
+        finally:
+            await gateway.stop()

@@ -1,0 +1,144 @@
+"""``python -m gateway`` as a process of its own, as a person starts it.
+
+ran = await run("check", "--set", f"backend.url={service.url}")
+async with serving(service.url) as (program, gateway):
+    await gateway.call("rest", "add", {"a": 2, "b": 3})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import aiohttp
+
+from tests.front import Front
+
+PATIENCE: Final = 20.0
+"""Seconds after which a program that should have said something, or ended, is given up."""
+
+
+def settings(url: str, *more: str) -> list[str]:
+    """The options for a gateway before ``url`` on free ports."""
+    knobs = (f"backend.url={url}", "server.port=0", "server.admin_port=0", *more)
+    return [option for knob in knobs for option in ("--set", knob)]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a program came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        return self.out + self.err
+
+
+async def run(*arguments: str, **environ: str) -> Ran:
+    """Run to the end; ``environ`` is added to the environment."""
+    process = await _start(arguments, environ)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            out, err = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.communicate()
+        raise
+    assert process.returncode is not None
+    return Ran(process.returncode, out.decode(), err.decode())
+
+
+class Program:
+    """A program that runs until it is told to stop. ``lines`` are what it has said, on both streams."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.lines: list[str] = []
+        self._arguments = arguments
+        self._process: asyncio.subprocess.Process | None = None
+        self._readers: list[asyncio.Task[None]] = []
+        self._news = asyncio.Condition()
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    async def said(self, text: str) -> str:
+        """The first line with ``text`` in it, awaited."""
+        async with asyncio.timeout(PATIENCE), self._news:
+            await self._news.wait_for(lambda: text in self.output or all(task.done() for task in self._readers))
+        assert text in self.output, f"ended without saying {text!r}:\n{self.output}"
+        return next(line for line in self.lines if text in line)
+
+    async def logged(self, event: str) -> dict[str, Any]:
+        """The first log entry with this event, awaited."""
+        entry: dict[str, Any] = json.loads(await self.said(f'"event":"{event}"'))
+        return entry
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        """The exit code, awaited."""
+        assert self._process is not None
+        async with asyncio.timeout(PATIENCE):
+            code = await self._process.wait()
+            await asyncio.gather(*self._readers)
+        return code
+
+    def peak_memory(self) -> int:
+        """The most bytes of memory that the process has ever held."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+
+    async def __aenter__(self) -> Self:
+        self._process = await _start(self._arguments, {})
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._readers = [
+            asyncio.create_task(self._read(stream)) for stream in (self._process.stdout, self._process.stderr)
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.kill()
+        await self.ended()
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        async for line in stream:
+            async with self._news:
+                self.lines.append(line.decode().rstrip("\n"))
+                self._news.notify_all()
+
+
+@asynccontextmanager
+async def serving(url: str, *more: str) -> AsyncIterator[tuple[Program, Front]]:
+    """``serve`` before ``url``, once it has listed."""
+    async with Program("serve", *settings(url, *more)) as program, aiohttp.ClientSession() as session:
+        await program.logged("listing refreshed")
+        yield program, Front((await program.logged("gateway started"))["port"], session)
+
+
+async def _start(arguments: tuple[str, ...], environ: dict[str, str]) -> asyncio.subprocess.Process:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY__")}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", *arguments),
+        env={**inherited, **environ},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
