@@ -32,6 +32,7 @@ _REDACTIONS: Final = (
     ),
     (re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]+", re.IGNORECASE), "[url]"),
     (re.compile(r"\\?(?<!\w)(?:[A-Za-z_]\w*\\+){2,}[A-Za-z_]\w*"), "[class]"),
+    (re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*\.)+__\w+__(?:\(\))?"), "[class]"),
     (re.compile(r"(?<![\w$.])(?:[A-Za-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error)\b"), "[class]"),
     (
         re.compile(r"(?<![\w.@+-])(?:/[\w.@+-]+){2,}\.(?:php|py|js|mjs|ts|rb|java|go|cc?|cpp|inc|module)\b(?::\d+)*"),

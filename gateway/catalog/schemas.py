@@ -143,9 +143,21 @@ class Bundler:
 
 
 def bundle(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
-    """One schema as a document of its own. Raises :class:`Unsound`."""
+    """One schema as a document of its own. Raises :class:`Unsound`.
+
+    A root that only refers to a definition becomes that definition, so that its type can be seen: MCP up to
+    2025-11-25 looks for ``type: object`` there.
+    """
     bundler = Bundler(root)
-    return bundler.finish(bundler.add(schema))
+    converted = bundler.add(schema)
+    prefix = "#/$defs/"
+    name = str(converted.get("$ref", "")).removeprefix(prefix)
+    if set(converted) == {"$ref"} and "type" in bundler.definitions.get(name, {}):
+        converted = bundler.definitions.pop(name)
+        rest = jsonrpc.encode([converted, bundler.definitions])
+        if jsonrpc.encode(prefix + escape(name)) in rest:
+            bundler.definitions[name] = converted
+    return bundler.finish(converted)
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

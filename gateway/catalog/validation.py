@@ -23,7 +23,7 @@ from gateway.text import cap, printable
 MAX_FAULTS: Final = 20
 _EXPLAINED_BREADTH: Final = 256
 _FAULT_BYTES: Final = 300
-_PATTERNS: Final = jsonschema_rs.RegexOptions()
+_PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=256 * 1024)
 _DEFAULT_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 

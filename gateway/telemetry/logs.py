@@ -27,7 +27,7 @@ def _drop_below_level(_: Any, method: str, event: structlog.typing.EventDict) ->
 
 
 def _render_json(_: Any, __: str, event: structlog.typing.EventDict) -> str:
-    event = {name: event.pop(name) for name in ("time", "level", "event")} | event
+    event = {**{name: event.pop(name) for name in ("time", "level", "event")}, **event}
     try:
         return jsonrpc.encode(event).decode()
     except ValueError:
