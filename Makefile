@@ -32,6 +32,7 @@ config: $(VENV)/.run ## write the files that derive from gateway/settings.py
 	$(BIN)/python -m gateway schema --format json > config/gateway.schema.json
 	$(BIN)/python -m gateway schema --format methods > config/methods.schema.json
 	$(BIN)/python -m gateway schema --format markdown > docs/configuration.md
+	cp config/gateway.yaml deploy/kubernetes/base/gateway.yaml
 
 .PHONY: services
 services: $(VENV)/.dev

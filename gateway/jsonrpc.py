@@ -145,11 +145,15 @@ def _count_members(value: Any) -> int:
     stack = [value]
     while stack:
         top = stack.pop()
+        children = top
         if type(top) is dict:
             count += len(top)
-            stack.extend(top.values())
-        elif type(top) is list:
-            stack.extend(top)
+            children = top.values()
+        elif type(top) is not list:
+            continue
+        for child in children:
+            if type(child) is dict or type(child) is list:
+                stack.append(child)  # noqa: PERF401, most children are plain values
     return count
 
 

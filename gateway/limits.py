@@ -10,6 +10,7 @@ import ipaddress
 import math
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 from limits import parse
 from limits.aio.storage import MemoryStorage
@@ -40,6 +41,7 @@ class Budget:
         raise RateLimited(f"Too many {self._name} requests, at most {self._limit}", retry_after=wait)
 
 
+@lru_cache(4096)
 def network_of(address: str) -> str:
     """What one caller can speak from: an IPv4 address, or an IPv6 /64, within which addresses are free."""
     try:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
+from cachetools import LRUCache
+from yarl import URL
 
 CONNECT_TIMEOUT: Final = 3.0
 # Common servers drop an idle connection after 5 s; being first avoids writing into a connection that closes.
@@ -80,7 +82,8 @@ class Outbound:
 
     def __init__(self, *, connections: int = 100, tls: TlsFiles | None = None, proxy: str | None = None) -> None:
         self._proxy = proxy
-        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+        self._timeouts: LRUCache[float, aiohttp.ClientTimeout] = LRUCache(1000)
+        self._urls: LRUCache[str, URL] = LRUCache(1000)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=connections,
@@ -118,7 +121,7 @@ class Outbound:
         try:
             async with self._session.request(
                 method,
-                url,
+                self._url(url),
                 data=body,
                 headers=headers,
                 allow_redirects=False,
@@ -143,11 +146,15 @@ class Outbound:
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
             raise BadHttp(type(error).__name__) from error
 
+    def _url(self, url: str) -> URL:
+        known = self._urls.get(url)
+        if known is None:
+            known = self._urls[url] = URL(url)
+        return known
+
     def _timeout(self, total: float) -> aiohttp.ClientTimeout:
         known = self._timeouts.get(total)
         if known is None:
-            if len(self._timeouts) > 1000:
-                self._timeouts.clear()
             known = aiohttp.ClientTimeout(total=total, sock_connect=min(CONNECT_TIMEOUT, total))
             self._timeouts[total] = known
         return known
