@@ -98,7 +98,7 @@ def _outbound(settings: Settings) -> Outbound:
     try:
         return Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy)
     except OSError as error:
-        raise config.ConfigError([f"backend.tls: {error.filename or ''} {error.strerror or error}".strip()]) from None
+        raise config.ConfigError([f"backend.tls: {error.filename}: {error.strerror}"]) from None
 
 
 class Gateway:

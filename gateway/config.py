@@ -79,6 +79,14 @@ _Loader.add_implicit_resolver(
 )
 
 
+def _refuse_tag(loader: _Loader, node: yaml.Node) -> Any:
+    # Without the tag itself: it may be a password that begins with "!".
+    raise yaml.constructor.ConstructorError(None, None, "tags (!name) are not supported", node.start_mark)
+
+
+_Loader.add_constructor(None, _refuse_tag)
+
+
 def read_yaml(text: str, origin: str) -> Any:
     """One YAML document. Raises :class:`ConfigError` with file, line and column."""
     try:
@@ -87,8 +95,10 @@ def read_yaml(text: str, origin: str) -> Any:
         mark = error.problem_mark
         where = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
         raise ConfigError([f"{where}: {error.problem or error.context}"]) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigError([f"{origin}: {str(error) or 'nested too deeply'}"]) from None
+    except RecursionError:
+        raise ConfigError([f"{origin}: nested too deeply"]) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError([f"{origin}: {error}"]) from None
 
 
 def load(file: Path | None = None, overrides: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> Settings:

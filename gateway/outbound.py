@@ -70,10 +70,15 @@ class TlsFiles:
     key: str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Raises :class:`OSError` where a file cannot be used."""
-        context = ssl.create_default_context(cafile=self.ca)
-        if self.cert:
-            context.load_cert_chain(self.cert, self.key)
+        """Raises :class:`OSError`, with the name of the file, where one cannot be used."""
+        file = self.ca
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert:
+                file = self.cert
+                context.load_cert_chain(self.cert, self.key)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror or str(error), file) from error
         return context
 
 

@@ -12,16 +12,7 @@ import re
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    Secret,
-    SecretStr,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Secret, SecretStr, field_validator, model_validator
 
 from gateway.units import Duration, Rate, Size
 

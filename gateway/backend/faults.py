@@ -19,8 +19,8 @@ MAX_BYTES: Final = 2048
 _MIN_SECRET: Final = 4  # redacting shorter ones would blot out ordinary words
 _STACK_KEYS: Final = re.compile(r".*(?:stack|trace).*|exception|class|file|line", re.IGNORECASE)
 _STACK_LINE = re.compile(
-    r"^\s*(?:Traceback \(most recent call last\)|Stack trace:|File \".*\", line \d+|at .+[(:][^(:\s]*\d\)?$|#\d+ \S+"
-    r"|\.\.\. \d+ more)"
+    r"^\s*(?:Traceback \(most recent call last\)|Stack trace:|File \".*\", line \d+|at .+[(:][^(:\s]*\d\)?$"
+    r"|#\d+ (?:\{main\}|\[internal function\]|\S+\(\d+\):)|\.\.\. \d+ more)"
 )
 # Each takes time linear in the text: no run of characters can be entered at more than one place.
 _REDACTIONS: Final = (

@@ -151,13 +151,15 @@ def bundle(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
     bundler = Bundler(root)
     converted = bundler.add(schema)
     prefix = "#/$defs/"
+    document = bundler.finish(converted)
     name = str(converted.get("$ref", "")).removeprefix(prefix)
-    if set(converted) == {"$ref"} and "type" in bundler.definitions.get(name, {}):
-        converted = bundler.definitions.pop(name)
-        rest = jsonrpc.encode([converted, bundler.definitions])
-        if jsonrpc.encode(prefix + escape(name)) in rest:
-            bundler.definitions[name] = converted
-    return bundler.finish(converted)
+    definition = bundler.definitions.get(name)
+    if set(converted) != {"$ref"} or not isinstance(definition, dict) or "type" not in definition:
+        return document
+    del bundler.definitions[name]
+    if jsonrpc.encode(prefix + escape(name)) in jsonrpc.encode([definition, bundler.definitions]):
+        bundler.definitions[name] = definition
+    return bundler.finish(definition)
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         response.headers["Access-Control-Allow-Headers"] = _CORS_HEADERS
         response.headers["Access-Control-Max-Age"] = "600"
     else:
-        response = await handler(request)
+        response = await _shielded(request, handler)  # a page may read errors, too
     response.headers["Vary"] = "Origin"
     if foreign:
         response.headers["Access-Control-Allow-Origin"] = origin

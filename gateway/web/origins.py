@@ -42,8 +42,13 @@ class Origins:
         seen = _origin(origin)
         if seen in self._origins:
             return True
-        if seen.partition("://")[2] == host.lower() and seen.startswith(("http://", "https://")):
-            return False
+        scheme, _, own = seen.partition("://")
+        if scheme in ("http", "https"):
+            if own == host.lower():
+                return False
+            # Loopback has three names, and who serves our port under one of them is us.
+            if _port(own) == _port(host) and {_hostname(own), _hostname(host)} <= _LOOPBACK:
+                return True
         raise Forbidden("This origin may not call; mcp.origins names those that may")
 
 
@@ -52,6 +57,10 @@ def _hostname(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
+
+
+def _port(host: str) -> str:
+    return host.rpartition("]")[2].partition(":")[2]
 
 
 def _origin(url: str) -> str:
