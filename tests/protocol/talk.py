@@ -1,0 +1,144 @@
+"""Speaking to a gateway as a client of either era does, or byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import ClientSession
+from multidict import CIMultiDict
+from yarl import URL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MODERN: Final = "2026-07-28"
+LEGACY: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+
+VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT: Final = "io.modelcontextprotocol/clientInfo"
+CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+SERVER: Final = "io.modelcontextprotocol/serverInfo"
+
+JSON: Final = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+def meta(version: object = MODERN) -> dict[str, Any]:
+    """The ``_meta`` of a modern request."""
+    return {VERSION: version, CLIENT: {"name": "probe", "version": "1.0"}, CAPABILITIES: {}}
+
+
+def request(method: str, params: Any = None, id: Any = 1) -> dict[str, Any]:
+    """A JSON-RPC request; without ``params`` no such member."""
+    return {"jsonrpc": "2.0", "id": id, "method": method} | ({} if params is None else {"params": params})
+
+
+def modern_request(method: str, params: Mapping[str, Any] | None = None, id: Any = 1) -> dict[str, Any]:
+    return request(method, {**(params or {}), "_meta": meta()}, id)
+
+
+def modern_headers(method: str, name: object = None) -> dict[str, str]:
+    """The standard headers (SEP-2243) of a request."""
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+    return headers | ({"Mcp-Name": name} if isinstance(name, str) else {})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back over HTTP."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        assert self.headers["Content-Type"].partition(";")[0] == "application/json", self
+        return json.loads(self.body)
+
+    @property
+    def result(self) -> Any:
+        assert self.status == 200, self
+        assert "error" not in self.json, self
+        return self.json["result"]
+
+    @property
+    def error(self) -> Any:
+        assert "result" not in self.json, self
+        return self.json["error"]
+
+    @property
+    def fault(self) -> tuple[int, Any]:
+        """HTTP status and error code, which tests look at together."""
+        return self.status, self.error["code"]
+
+
+class Client:
+    """One client of one gateway."""
+
+    def __init__(self, session: ClientSession, port: int) -> None:
+        self.port = port
+        self._session = session
+
+    async def send(
+        self,
+        verb: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> Answer:
+        """One exchange; ``path`` goes out as it is."""
+        url = URL(f"http://127.0.0.1:{self.port}{path}", encoded=True)
+        async with self._session.request(verb, url, data=body, headers=CIMultiDict(headers)) as answer:
+            return Answer(answer.status, answer.headers, await answer.read())
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        return await self.send("GET", path, headers=headers)
+
+    async def post(self, path: str, body: object, headers: Mapping[str, str] | None = None) -> Answer:
+        """JSON, or bytes that pretend to be."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self.send("POST", path, raw, {**JSON, **(headers or {})})
+
+    async def mcp(self, body: object, headers: Mapping[str, str] | None = None) -> Answer:
+        return await self.post("/mcp", body, headers)
+
+    async def modern(self, method: str, params: Mapping[str, Any] | None = None, id: Any = 1) -> Answer:
+        """A request of 2026-07-28 as it should be."""
+        name = (params or {}).get("name")
+        return await self.mcp(modern_request(method, params, id), modern_headers(method, name))
+
+    async def legacy(self, method: str, params: Any = None, id: Any = 1, version: str | None = LEGACY[0]) -> Answer:
+        """A request of a legacy revision; without ``version`` there is no such header."""
+        return await self.mcp(request(method, params, id), legacy_headers(version))
+
+    async def speak(self, era: str, method: str, params: Mapping[str, Any] | None = None, id: Any = 1) -> Answer:
+        """The same request in the era of a revision."""
+        if era == MODERN:
+            return await self.modern(method, params, id)
+        return await self.legacy(method, params, id, era)
+
+
+def legacy_headers(version: str | None) -> dict[str, str]:
+    return {} if version is None else {"MCP-Protocol-Version": version}
+
+
+async def exchange(port: int, sent: bytes) -> bytes:
+    """All that comes back for these bytes until the gateway has nothing more to say: its answer has a length, and the
+    wait for it is bounded."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(10):
+            writer.write(sent)
+            await writer.drain()
+            head = await reader.readuntil(b"\r\n\r\n")
+            fields = dict(line.lower().split(b": ", 1) for line in head.splitlines()[1:] if line)
+            return head + await reader.readexactly(int(fields.get(b"content-length", b"0")))
+    finally:
+        writer.transport.abort()
+
+
+def status_of(raw: bytes) -> int:
+    return int(raw.split(b" ", 2)[1])

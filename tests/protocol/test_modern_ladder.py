@@ -1,0 +1,272 @@
+"""2026-07-28: what is refused, in which order, with which status and code.
+
+The rungs are of basic/index "Request metadata", basic/transports/streamable-http "Standard headers" (SEP-2243) and
+basic/versioning. mcp.md §2 has the order that the official servers share.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.fault.scripted import ScriptedBackend
+from tests.protocol.talk import (
+    CAPABILITIES,
+    CLIENT,
+    JSON,
+    MODERN,
+    VERSION,
+    Client,
+    exchange,
+    meta,
+    modern_headers,
+    modern_request,
+    request,
+    status_of,
+)
+
+UNSERVED = "2099-01-01"
+ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
+
+
+def broken_from(rung: int) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """A call that is wrong on this rung and on every later one, so that the answer tells which was looked at first."""
+    asked = UNSERVED if rung <= 5 else MODERN
+    method = "tools/none" if rung <= 6 else "tools/call"
+    envelope = meta(asked)
+    if rung <= 3:
+        del envelope[CAPABILITIES]
+    headers = [("MCP-Protocol-Version", MODERN if rung <= 4 else asked), ("Mcp-Method", method), ("Mcp-Name", "none")]
+    if rung <= 2:
+        headers.append(("Mcp-Method", method))
+    body = request(method, {"name": "none", "_meta": envelope})
+    if rung <= 1:
+        body["jsonrpc"] = "1.0"
+    return headers, body
+
+
+@pytest.mark.parametrize(
+    ("rung", "fault"),
+    [
+        pytest.param(1, (400, -32600), id="json-rpc shape"),
+        pytest.param(2, (400, -32020), id="duplicate header"),
+        pytest.param(3, (400, -32602), id="envelope"),
+        pytest.param(4, (400, -32020), id="header equals body"),
+        pytest.param(5, (400, -32022), id="version served"),
+        pytest.param(6, (404, -32601), id="method known"),
+        pytest.param(7, (200, -32602), id="tool known"),
+    ],
+)
+async def test_the_first_broken_rung_decides_the_answer(
+    client: Client, backend: ScriptedBackend, rung: int, fault: tuple[int, int]
+) -> None:
+    headers, body = broken_from(rung)
+    answer = await client.send("POST", "/mcp", json.dumps(body).encode(), [*JSON.items(), *headers])
+    assert answer.fault == fault
+    assert answer.json["id"] == 1
+    assert backend.requests == []
+
+
+async def test_a_request_without_a_broken_rung_is_answered(client: Client) -> None:
+    headers, body = broken_from(8)
+    headers[-1] = ("Mcp-Name", "add")
+    body["params"] |= ADD
+    answer = await client.send("POST", "/mcp", json.dumps(body).encode(), [*JSON.items(), *headers])
+    assert answer.result["structuredContent"] == {"sum": 5}
+
+
+async def test_a_version_mismatch_wins_over_an_unserved_version(client: Client) -> None:
+    """streamable-http "Server validation": header and body are compared before the version is looked up."""
+    body = request("tools/list", {"_meta": meta("v999.0.0")})
+    assert (await client.mcp(body, modern_headers("tools/list"))).fault == (400, -32020)
+
+
+async def test_an_unserved_version_is_told_which_are_served(client: Client) -> None:
+    """basic/versioning: ``data`` has both members, and names versions of this era alone."""
+    headers = {"MCP-Protocol-Version": UNSERVED, "Mcp-Method": "server/discover"}
+    answer = await client.mcp(request("server/discover", {"_meta": meta(UNSERVED)}), headers)
+    assert answer.fault == (400, -32022)
+    assert answer.error["data"] == {"supported": [MODERN], "requested": UNSERVED}
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05"])
+async def test_a_legacy_version_in_the_envelope_is_unserved_there(client: Client, version: str) -> None:
+    """mcp.md §3: the envelope makes a request modern, whatever it says, and only modern versions are served so."""
+    headers = {"MCP-Protocol-Version": version, "Mcp-Method": "tools/list"}
+    answer = await client.mcp(request("tools/list", {"_meta": meta(version)}), headers)
+    assert answer.fault == (400, -32022)
+    assert answer.error["data"]["supported"] == [MODERN]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "initialize",
+        "ping",
+        "logging/setLevel",
+        "resources/list",
+        "prompts/list",
+        "completion/complete",
+        "nope",
+        "rpc.x",
+    ],
+)
+async def test_a_method_that_this_era_does_not_offer_is_404(client: Client, method: str) -> None:
+    """streamable-http: unknown method, or one whose capability is not advertised. Legacy names are no exception."""
+    assert (await client.modern(method)).fault == (404, -32601)
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        pytest.param(None, id="none"),
+        pytest.param([], id="a list"),
+        pytest.param("x", id="a string"),
+        pytest.param({}, id="empty"),
+        pytest.param({VERSION: MODERN}, id="no capabilities"),
+        pytest.param({VERSION: MODERN, CAPABILITIES: []}, id="capabilities are a list"),
+        pytest.param({VERSION: MODERN, CAPABILITIES: None}, id="capabilities are null"),
+        pytest.param({CAPABILITIES: {}}, id="no version"),
+        pytest.param({VERSION: 20260728, CAPABILITIES: {}}, id="version is a number"),
+        pytest.param({VERSION: None, CAPABILITIES: {}}, id="version is null"),
+    ],
+)
+async def test_an_envelope_that_lacks_what_is_required_is_400(client: Client, envelope: Any) -> None:
+    """basic/index "Request metadata": protocolVersion and clientCapabilities MUST be there."""
+    answer = await client.mcp(request("tools/list", {"_meta": envelope}), modern_headers("tools/list"))
+    assert answer.fault == (400, -32602)
+    assert answer.json["id"] == 1
+
+
+async def test_a_modern_header_without_params_is_400(client: Client) -> None:
+    """mcp.md §3, routing row 2."""
+    assert (await client.mcp(request("tools/list"), modern_headers("tools/list"))).fault == (400, -32602)
+
+
+async def test_client_info_is_not_required_and_unknown_members_are_ignored(client: Client) -> None:
+    """basic/index: clientInfo SHOULD be there; basic/versioning: unknown extensions are ignored."""
+    envelope = meta() | {CAPABILITIES: {"extensions": {"x/y": {}}, "tasks": {}}, "io.example/other": [1]}
+    del envelope[CLIENT]
+    body = request("tools/list", {"_meta": envelope, "more": True})
+    assert (await client.mcp(body, modern_headers("tools/list"))).result["tools"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"MCP-Protocol-Version": None}, id="no version"),
+        pytest.param({"Mcp-Method": None}, id="no method"),
+        pytest.param({"Mcp-Name": None}, id="no name"),
+        pytest.param({"MCP-Protocol-Version": "2025-11-25"}, id="another version"),
+        pytest.param({"MCP-Protocol-Version": ""}, id="empty version"),
+        pytest.param({"Mcp-Method": "tools/list"}, id="another method"),
+        pytest.param({"Mcp-Method": "Tools/Call"}, id="method in another case"),
+        pytest.param({"Mcp-Name": "echo"}, id="another name"),
+        pytest.param({"Mcp-Name": "ADD"}, id="name in another case"),
+        pytest.param({"Mcp-Name": ""}, id="empty name"),
+        pytest.param({"Mcp-Name": "ädd"}, id="name beyond ASCII"),
+        pytest.param({"Mcp-Name": "=?base64?YWRk"}, id="no suffix, so literal"),
+        pytest.param({"Mcp-Name": "=?BASE64?YWRk?="}, id="upper case marker, so literal"),
+        pytest.param({"Mcp-Name": "=?base64?YWR?="}, id="bad padding"),
+        pytest.param({"Mcp-Name": "=?base64?YWRk=?="}, id="too much padding"),
+        pytest.param({"Mcp-Name": "=?base64?YW Rk?="}, id="a space within"),
+        pytest.param({"Mcp-Name": "=?base64?YW-_?="}, id="the other alphabet"),
+        pytest.param({"Mcp-Name": "=?base64?//79?="}, id="not UTF-8"),
+        pytest.param({"Mcp-Name": "=?base64?ZWNobw==?="}, id="another name encoded"),
+        pytest.param({"Mcp-Method": "=?base64?dG9vbHMvY2FsbA==?="}, id="method does not know the encoding"),
+    ],
+)
+async def test_a_header_that_does_not_say_what_the_body_says_is_refused(
+    client: Client, backend: ScriptedBackend, change: dict[str, str | None]
+) -> None:
+    """streamable-http "Standard headers": missing, malformed and differing are one error, 400 -32020."""
+    headers = {k: v for k, v in (modern_headers("tools/call", "add") | change).items() if v is not None}
+    answer = await client.mcp(modern_request("tools/call", ADD), headers)
+    assert answer.fault == (400, -32020)
+    assert backend.requests == []
+
+
+@pytest.mark.parametrize("name", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
+async def test_a_standard_header_must_not_be_there_twice_even_if_both_agree(client: Client, name: str) -> None:
+    """mcp.md §8: duplicates are refused, since two readers may pick different ones."""
+    headers = modern_headers("tools/call", "add")
+    body = json.dumps(modern_request("tools/call", ADD)).encode()
+    answer = await client.send("POST", "/mcp", body, [*JSON.items(), *headers.items(), (name, headers[name])])
+    assert answer.fault == (400, -32020)
+
+
+@pytest.mark.parametrize("spelling", ["add", "=?base64?YWRk?=", " \tadd  "])
+async def test_a_name_may_be_base64_and_surrounded_by_blanks(client: Client, spelling: str) -> None:
+    """streamable-http "Value encoding"; RFC 9110 §5.5 for the blanks."""
+    body = json.dumps(modern_request("tools/call", ADD)).encode()
+    headers = JSON | modern_headers("tools/call", spelling)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
+    assert status_of(await exchange(client.port, head.encode() + body)) == 200
+
+
+async def test_a_name_beyond_ascii_travels_as_base64(client: Client) -> None:
+    """The header agrees with the body, so what is left is that there is no such tool."""
+    encoded = base64.b64encode("größe".encode()).decode()
+    headers = modern_headers("tools/call", f"=?base64?{encoded}?=")
+    assert (await client.mcp(modern_request("tools/call", {"name": "größe"}), headers)).fault == (200, -32602)
+
+
+async def test_header_names_are_case_insensitive(client: Client) -> None:
+    headers = {name.upper(): value for name, value in modern_headers("tools/list").items()}
+    assert (await client.mcp(modern_request("tools/list"), headers)).result["tools"]
+
+
+async def test_parameter_headers_that_no_schema_asks_for_are_ignored(client: Client) -> None:
+    headers = modern_headers("tools/call", "add") | {"Mcp-Param-Region": "=?base64?broken"}
+    assert (await client.mcp(modern_request("tools/call", ADD), headers)).result["isError"] is False
+
+
+@pytest.mark.parametrize("method", ["tools/call", "notifications/cancelled", "notifications/initialized"])
+@pytest.mark.parametrize("headers", [{}, {"Mcp-Method": "wrong"}], ids=["bare", "wrong method"])
+async def test_a_notification_is_accepted_without_header_rules_and_not_executed(
+    client: Client, backend: ScriptedBackend, method: str, headers: dict[str, str]
+) -> None:
+    """streamable-http: 202 without a body; the npm client sends notifications/cancelled without Mcp-Method."""
+    body = modern_request(method, ADD)
+    del body["id"]
+    answer = await client.mcp(body, {"MCP-Protocol-Version": MODERN} | headers)
+    assert (answer.status, answer.body) == (202, b"")
+    assert backend.requests == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param([modern_request("tools/list")], id="batch"),
+        pytest.param([], id="empty batch"),
+        pytest.param({"jsonrpc": "2.0", "id": 1, "result": {}}, id="response"),
+        pytest.param({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}, id="error response"),
+    ],
+)
+async def test_batches_and_responses_are_refused(client: Client, body: Any) -> None:
+    """streamable-http "Sending messages": one request or notification, nothing else."""
+    answer = await client.mcp(body, {"MCP-Protocol-Version": MODERN})
+    assert answer.fault == (400, -32600)
+
+
+async def test_a_session_id_is_neither_read_nor_given(client: Client) -> None:
+    """streamable-http: modern traffic knows no sessions, and Last-Event-ID means nothing."""
+    headers = modern_headers("tools/list") | {"Mcp-Session-Id": "of-another-time", "Last-Event-ID": "7"}
+    answer = await client.mcp(modern_request("tools/list"), headers)
+    assert answer.result["tools"]
+    assert "Mcp-Session-Id" not in answer.headers
+
+
+@pytest.mark.parametrize("verb", ["GET", "DELETE", "PUT", "PATCH"])
+@pytest.mark.parametrize("version", [MODERN, "2025-11-25", None])
+async def test_only_post_is_allowed(client: Client, verb: str, version: str | None) -> None:
+    """streamable-http: 405 with Allow. Streams of the legacy era are not offered, which it allows as well."""
+    headers = {"Accept": "text/event-stream"} | ({"MCP-Protocol-Version": version} if version else {})
+    answer = await client.send(verb, "/mcp", headers=headers)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "POST"
+    assert answer.error["code"] == 405
