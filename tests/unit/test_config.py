@@ -1,0 +1,331 @@
+"""From YAML, environment and command line to settings: later layers win, and all faults are told at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.config import ConfigError, load, merge, read_yaml
+from gateway.settings import Settings
+
+URL = "http://127.0.0.1:8000/jsonrpc"
+BASE = f"backend: {{url: {URL}}}\n"
+SECRET = "hunter2-hunter2"
+
+
+def file(directory: Path, text: str | bytes) -> Path:
+    path = directory / "gateway.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def faults(path: Path | None = None, *overrides: str, **environ: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        load(path, overrides, environ)
+    return caught.value.faults
+
+
+# --- layers ---------------------------------------------------------------------------------------------------
+
+
+def test_the_environment_beats_the_file_and_the_command_line_beats_both(tmp_path: Path) -> None:
+    path = file(tmp_path, BASE + "server: {port: 1, admin_port: 2, host: '::1'}\n")
+    made = load(path, ["server.port=3"], {"GATEWAY__SERVER__PORT": "4", "GATEWAY__SERVER__ADMIN_PORT": "5"})
+    assert (made.server.port, made.server.admin_port, made.server.host) == (3, 5, "::1")
+
+
+def test_of_two_settings_of_one_knob_the_later_wins() -> None:
+    assert load(None, [f"backend.url={URL}", "server.port=1", "server.port=2"], {}).server.port == 2
+
+
+def test_a_layer_adds_to_a_section_and_does_not_replace_it(tmp_path: Path) -> None:
+    path = file(tmp_path, f"backend:\n  url: {URL}\n  timeout: 9s\n")
+    made = load(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__ALWAYS": "true"})
+    assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.always) == (9, 3, True)
+
+
+def test_values_outside_of_the_file_are_yaml() -> None:
+    made = load(
+        None,
+        ["catalog.include=[a, 'b*']", 'catalog.tools={"node.*": {timeout: 5s}}'],
+        {"GATEWAY__BACKEND__URL": URL, "GATEWAY__SERVER__PUBLIC_URL": "null", "OTHER": "x"},
+    )
+    assert made.catalog.include == ("a", "b*")
+    assert made.catalog.tools["node.*"].timeout == 5
+    assert made.server.public_url is None
+
+
+def test_without_a_file_the_environment_is_enough() -> None:
+    assert load(None, (), {"GATEWAY__BACKEND__URL": URL}).backend.url == URL
+
+
+# --- faults ---------------------------------------------------------------------------------------------------
+
+
+def test_all_faults_are_told_at_once_each_with_the_path_of_its_knob(tmp_path: Path) -> None:
+    path = file(
+        tmp_path,
+        """
+backend: {url: "ftp://x", timeout: soon, listing: {dialect: klingon}}
+server: {port: many, hots: 1}
+catalog: {tools: {a: {timeout: -1, arguments: {x: {schema: 5}}}}}
+sever: {}
+""",
+    )
+    told = faults(path, "limits.discovery=lots", "nonsense")
+    starts = {fault.partition(": ")[0] for fault in told}
+    assert starts == {
+        "backend.url",
+        "backend.timeout",
+        "backend.listing.dialect",
+        "server.port",
+        "server.hots",
+        "sever",
+        "catalog.tools.a.timeout",
+        "catalog.tools.a.arguments.x.schema",
+        "limits.discovery",
+        "--set nonsense",
+    }
+
+
+def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path) -> None:
+    (fault,) = faults(file(tmp_path, BASE + "telemetry: {log: {lvl: info}}\n"))
+    assert fault == "telemetry.log.lvl: unknown key; known here: level, format"
+
+
+def test_the_required_knob_is_asked_for() -> None:
+    assert faults(None) == ("backend: is required",)
+    assert faults(None, "backend.timeout=1s") == ("backend.url: is required",)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("server: {port: 1}\nserver: {port: 2}\n", "gateway.yaml:2:1: key 'server' is there twice"),
+        ("server:\n  port: 1\n  port: 1\n", "gateway.yaml:3:3: key 'port' is there twice"),
+        ("a: &x {b: 1}\nc: *x\n", "gateway.yaml:2:4: aliases (*name) are not supported"),
+        ("a: &x {b: 1}\nc: {<<: *x}\n", "aliases (*name) are not supported"),
+        ("1: x\n", "gateway.yaml:1:1: key 1 is not a string"),
+        ("true: x\n", "key True is not a string"),
+        ("null: x\n", "key None is not a string"),
+        ("? [a]\n: b\n", "is not a string"),
+        ("a: !!python/object/apply:os.system [id]\n", "gateway.yaml:1:4: tags (!name) are not supported"),
+        ("a: [1\n", "gateway.yaml:2:1: "),
+        ("a: b: c\n", "gateway.yaml:1:5: mapping values are not allowed here"),
+        ("--- {}\n--- {}\n", "another document"),
+        ("[1, 2]\n", "must be a mapping with sections"),
+        ("just words\n", "must be a mapping with sections"),
+        ("a: \x07\n", "special characters are not allowed"),
+        ("[" * 5000, "nested too deeply"),
+        ("#" * (1024**2 + 1), "larger than 1 MiB"),
+        (b"\xff\xfe\x00", "not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_its_place(tmp_path: Path, text: str | bytes, fault: str) -> None:
+    (told,) = faults(file(tmp_path, text))
+    assert fault in told
+
+
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
+    (told,) = faults(tmp_path / "absent.yaml")
+    assert told.endswith("absent.yaml: No such file or directory")
+
+
+def test_an_empty_file_is_no_fault_of_its_own(tmp_path: Path) -> None:
+    assert faults(file(tmp_path, "# nothing\n")) == ("backend: is required",)
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [("server.port.x=1", "backend"), ("server=5", "server: "), ("=5", "unknown key"), ("a..b=1", "a: unknown key")],
+)
+def test_a_path_that_leads_nowhere_is_a_fault_and_no_crash(override: str, fault: str) -> None:
+    assert any(fault in told for told in faults(None, override))
+
+
+def test_a_value_below_a_knob_that_is_no_section_is_refused() -> None:
+    told = faults(None, f"backend.url={URL}", "server.port=1", "server.port.x=2")
+    assert told == ("--set server.port.x: port is not a section",)
+
+
+def test_words_of_yaml_are_words_and_only_true_and_false_are_not() -> None:
+    assert read_yaml("[off, on, yes, no, y, n, 2026-11-21, 12:30]", "t")[:7] == [
+        "off",
+        "on",
+        "yes",
+        "no",
+        "y",
+        "n",
+        "2026-11-21",
+    ]
+    assert read_yaml("[true, True, FALSE, null, ~, 1, 1.5, 0x1f]", "t") == [True, True, False, None, None, 1, 1.5, 31]
+
+
+def test_a_mode_of_off_needs_no_quotes(tmp_path: Path) -> None:
+    assert load(file(tmp_path, BASE + "auth: {mode: off}\n"), (), {}).auth.mode == "off"
+
+
+# --- secrets and references -----------------------------------------------------------------------------------
+
+
+def credentials(value: str) -> str:
+    return f"backend:\n  url: {URL}\n  credentials: {{mode: static, value: {value}}}\n"
+
+
+def shown(made: Settings) -> str:
+    assert made.backend.credentials.value is not None
+    return made.backend.credentials.value.get_secret_value()
+
+
+def test_a_variable_and_the_content_of_a_file_are_put_in_place(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(f"{SECRET}\n")
+    path = file(tmp_path, credentials(f'"${{SCHEME}} ${{file:{secret}}}"'))
+    assert shown(load(path, (), {"SCHEME": "Bearer"})) == f"Bearer {SECRET}"
+
+
+def test_only_the_last_newline_of_a_file_goes(tmp_path: Path) -> None:
+    (tmp_path / "two").write_text("a: b\n\n")
+    path = file(tmp_path, BASE + f'catalog: {{tools: {{m: {{title: "${{file:{tmp_path}/two}}"}}}}}}\n')
+    assert load(path, (), {}).catalog.tools["m"].title == "a: b\n"
+
+
+def test_what_is_put_in_place_is_text_whatever_it_looks_like(tmp_path: Path) -> None:
+    path = file(
+        tmp_path, BASE + "server: {port: 1}\ncatalog: {tools: {m: {title: '${T}', description: '$${T} $T {T}'}}}\n"
+    )
+    made = load(path, (), {"T": "${NOT} {again: 1}"})
+    assert made.catalog.tools["m"].title == "${NOT} {again: 1}"
+    assert made.catalog.tools["m"].description == "${T} $T {T}"
+
+
+def test_references_that_lead_nowhere_are_all_told_with_their_knobs(tmp_path: Path) -> None:
+    text = """
+backend:
+  url: ${ABSENT}
+  params: {prefix: [x, "${file:absent}"]}
+  listing: {file: "${file:.}"}
+"""
+    path = file(tmp_path, text)
+    told = faults(path)
+    assert "backend.url: the environment has no variable ABSENT" in told
+    assert any(fault.startswith("backend.params.prefix[1]: ") and "No such file" in fault for fault in told)
+    assert any(fault.startswith("backend.listing.file: ") and "directory" in fault for fault in told)
+
+
+def test_a_referenced_file_that_is_no_text_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    told = faults(file(tmp_path, credentials(f'"${{file:{tmp_path}/binary}}"')))
+    assert any("not UTF-8" in fault for fault in told)
+
+
+AWKWARD = [
+    "!{}",
+    "!!{}",
+    "*{}",
+    "&{}",
+    "%{}",
+    "@{}",
+    "`{}",
+    "[{}",
+    "{{{}",
+    "'{}",
+    '"{}',
+    "{}: a: b",
+    "{0}: {0}",
+    "|{}",
+    ">{}",
+    "? {}",
+    "- {}",
+    "\t{}",
+    "{}\x07",
+    "{{{0}, {0}}}",
+    "Bearer: {}",
+    "1{}: 2",
+    "{}\n- x",
+    "!<{}> x",
+    "{}é",
+]
+
+
+@pytest.mark.parametrize("form", AWKWARD)
+def test_no_fault_ever_shows_a_secret_however_awkwardly_it_is_written(tmp_path: Path, form: str) -> None:
+    value = form.format(SECRET)
+    name = "GATEWAY__BACKEND__CREDENTIALS__VALUE"
+    attempts = [
+        lambda: load(None, [f"backend.url={URL}", "server.port=x"], {name: value}),
+        lambda: load(None, [f"backend.url={URL}", f"backend.credentials.value={value}", "server.port=x"], {}),
+        lambda: load(None, [f"backend.url={URL}", f"backend.params.prefix={value}", "server.port=x"], {}),
+        lambda: load(file(tmp_path, credentials('"${S}"') + "server: {port: x}\n"), (), {"S": value}),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ConfigError) as caught:
+            attempt()
+        assert SECRET not in str(caught.value)
+        assert SECRET not in repr(caught.value.faults)
+
+
+def test_a_secret_that_begins_like_a_tag_is_not_shown_from_a_file_either(tmp_path: Path) -> None:
+    assert SECRET not in str(faults(file(tmp_path, credentials(f"!{SECRET}"))))
+
+
+def test_settings_with_secrets_can_be_printed(tmp_path: Path) -> None:
+    made = load(file(tmp_path, credentials(SECRET)), (), {})
+    assert SECRET not in repr(made) + str(made)
+    assert shown(made) == SECRET
+
+
+def test_relative_names_of_files_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(SECRET)
+    text = credentials('"${file:secret}"').replace("credentials:", "tls: {ca_file: ca.pem}\n  credentials:")
+    made = load(file(tmp_path, text), ["server.secret_file=here"], {})
+    assert shown(made) == SECRET
+    assert made.backend.tls.ca_file == str(tmp_path / "ca.pem")
+    assert made.server.secret_file == "here"
+
+
+# --- reloading ------------------------------------------------------------------------------------------------
+
+
+def made(**sections: Any) -> Settings:
+    return Settings.model_validate({"backend": {"url": URL} | sections.pop("backend", {}), **sections})
+
+
+def test_a_reload_applies_live_knobs_and_names_the_others() -> None:
+    old = made()
+    new = made(
+        server={"port": 1},
+        backend={"credentials": {"mode": "static", "value": SECRET}, "timeout": "1s"},
+        catalog={"ttl": "7s", "tools": {"a": {"title": "A"}}},
+        limits={"discovery": "1/hour"},
+        telemetry={"log": {"level": "debug", "format": "text"}},
+    )
+    change = merge(old, new)
+    assert set(change.changed) == {"catalog.ttl", "catalog.tools", "limits.discovery", "telemetry.log.level"}
+    assert set(change.needs_restart) == {
+        "server.port",
+        "backend.timeout",
+        "backend.credentials.mode",
+        "backend.credentials.value",
+        "telemetry.log.format",
+    }
+    assert change.settings.catalog == new.catalog
+    assert change.settings.limits == new.limits
+    assert change.settings.server == old.server
+    assert change.settings.backend == old.backend
+    assert (change.settings.telemetry.log.level, change.settings.telemetry.log.format) == ("debug", "auto")
+    assert SECRET not in str(change)
+
+
+def test_a_reload_without_a_change_changes_nothing() -> None:
+    change = merge(made(), made())
+    assert (change.changed, change.needs_restart) == ((), ())
+    assert change.settings == made()
+
+
+def test_a_reload_does_not_touch_the_settings_it_starts_from() -> None:
+    old = made()
+    merge(old, made(catalog={"ttl": "7s"}))
+    assert old == made()

@@ -1,0 +1,85 @@
+"""The files that derive from the settings are those that `make config` would write, and they load."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from gateway.config import load
+from gateway.config_reference import knobs, render
+from gateway.listing import static
+from gateway.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+FILES = {
+    "config/gateway.yaml": "yaml",
+    "config/gateway.schema.json": "json",
+    "config/methods.schema.json": "methods",
+    "docs/configuration.md": "markdown",
+}
+EXAMPLES = ROOT / "config" / "examples"
+GATEWAYS = sorted(EXAMPLES.glob("*.yaml"))
+LISTINGS = sorted(EXAMPLES.glob("*/*.yaml"))
+
+
+class AnyVariable(dict[str, str]):
+    """An environment in which every variable is set."""
+
+    def __missing__(self, name: str) -> str:
+        return f"value-of-{name}"
+
+
+@pytest.mark.parametrize(("file", "form"), FILES.items())
+def test_a_derived_file_is_up_to_date(file: str, form: str) -> None:
+    assert (ROOT / file).read_text() == render(form), f"{file} is stale: make config"
+
+
+def test_the_commented_file_loads_and_says_the_defaults() -> None:
+    loaded = load(ROOT / "config" / "gateway.yaml", (), {})
+    assert loaded == Settings.model_validate({"backend": {"url": loaded.backend.url}})
+
+
+def test_the_commented_file_has_every_knob() -> None:
+    tree = yaml.safe_load((ROOT / "config" / "gateway.yaml").read_text())
+
+    def paths(node: Any, path: str) -> set[str]:
+        if not isinstance(node, dict) or not node:
+            return {path}
+        return set().union(*(paths(child, f"{path}.{key}".lstrip(".")) for key, child in node.items()))
+
+    assert paths(tree, "") == {path for path, _ in knobs() if "*" not in path}
+
+
+def test_the_schema_for_editors_is_one_and_accepts_the_commented_file() -> None:
+    schema = json.loads(render("json"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(yaml.safe_load((ROOT / "config" / "gateway.yaml").read_text()), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"backend": {"url": "http://h/", "urll": 1}}, schema)
+
+
+def test_the_reference_page_names_every_knob() -> None:
+    page = render("markdown")
+    assert all(f"| `{path}` |" in page for path, _ in knobs())
+
+
+@pytest.mark.parametrize("example", GATEWAYS, ids=lambda path: path.name)
+def test_every_example_loads(example: Path) -> None:
+    loaded = load(example, (), AnyVariable())
+    assert loaded.backend.url.startswith("http")
+    assert loaded.backend.listing.file is None or Path(loaded.backend.listing.file).is_file()
+
+
+@pytest.mark.parametrize("example", LISTINGS, ids=lambda path: path.name)
+def test_every_example_of_a_listing_file_lists_methods(example: Path) -> None:
+    assert static.parse(yaml.safe_load(example.read_text()), example.name).methods
+
+
+def test_there_are_examples() -> None:
+    assert GATEWAYS
+    assert LISTINGS

@@ -1,0 +1,145 @@
+"""A bound on what checking a value can cost, itself taken in no time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from gateway.catalog.cost import MAX_APPLICATORS, MAX_CHAIN, TooCostly, breadth, resolve
+
+Json = dict[str, Any]
+
+
+@contextmanager
+def quickly(limit: float = 0.05) -> Iterator[None]:
+    """Bounds the processor time of what is inside, which other programs do not lengthen."""
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < limit
+
+
+def definitions(names: int, make: Any) -> Json:
+    """``$defs`` S0 … Sn, each made from a reference to the next one, and a root that refers to the first."""
+    made = {f"S{i}": make({"$ref": f"#/$defs/S{i + 1}"}) for i in range(names)}
+    return {"$ref": "#/$defs/S0", "$defs": {**made, f"S{names}": {"type": "string"}}}
+
+
+COSTLY = {
+    "a ladder of allOf": definitions(25, lambda ref: {"allOf": [ref, ref]}),
+    "a ladder of anyOf": definitions(25, lambda ref: {"anyOf": [ref, ref]}),
+    "a ladder of oneOf, if and not": definitions(25, lambda ref: {"oneOf": [ref], "if": ref, "then": True, "not": ref}),
+    "a ladder of dependentSchemas": definitions(25, lambda ref: {"dependentSchemas": {"a": ref, "b": ref}}),
+    "a ladder of $ref and allOf": definitions(25, lambda ref: {**ref, "allOf": [ref]}),
+    "a very long ladder": definitions(150, lambda ref: {"anyOf": [ref] * 3}),
+    "a ladder within an item": {
+        "items": definitions(25, lambda ref: {"anyOf": [ref, ref]})["$defs"] and {"$ref": "#/$defs/S0"},
+        **definitions(25, lambda ref: {"anyOf": [ref, ref]}),
+    },
+    "a reference to itself": {"$ref": "#"},
+    "a reference to itself within allOf": {"allOf": [{"type": "object"}, {"$ref": "#"}]},
+    "mutual recursion": {
+        "$ref": "#/$defs/a",
+        "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}},
+    },
+    "recursion through not": {"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}},
+    "growth through descent": {
+        "$ref": "#/$defs/L",
+        "$defs": {
+            "L": {"allOf": [{"properties": {"a": {"$ref": "#/$defs/L"}}}, {"properties": {"a": {"$ref": "#/$defs/L"}}}]}
+        },
+    },
+    "growth through items": {"allOf": [{"items": {"$ref": "#"}}, {"prefixItems": [{"$ref": "#"}]}]},
+    "growth through patterns": {
+        "properties": {"a": {"$ref": "#"}},
+        "additionalProperties": {"$ref": "#"},
+        "patternProperties": {"^a": {"$ref": "#"}},
+    },
+    "growth in two steps": {
+        "$ref": "#/$defs/A",
+        "$defs": {"A": {"items": {"$ref": "#/$defs/B"}}, "B": {"anyOf": [{"items": {"$ref": "#/$defs/A"}}] * 2}},
+    },
+    "a chain of references longer than any stack": definitions(1500, lambda ref: ref),
+    "a chain of nested combinations": definitions(1500, lambda ref: {"allOf": [ref]}),
+    "more alternatives than the bound": {"anyOf": [{"const": n} for n in range(MAX_APPLICATORS + 1)]},
+}
+
+
+@pytest.mark.parametrize("schema", COSTLY.values(), ids=COSTLY.keys())
+def test_what_could_take_long_is_refused_at_once(schema: Json) -> None:
+    with quickly(), pytest.raises(TooCostly, match=r"."):
+        breadth(schema)
+
+
+def _tree(depth: int) -> Json:
+    return {"type": "object", "properties": {"left": _tree(depth - 1), "right": _tree(depth - 1)}} if depth else {}
+
+
+JSON_LIKE = {
+    "anyOf": [
+        {"type": ["string", "number", "boolean", "null"]},
+        {"type": "array", "items": {"$ref": "#"}},
+        {"type": "object", "additionalProperties": {"$ref": "#"}},
+    ]
+}
+FINE = {
+    "an empty schema": ({}, 1),
+    "a binary tree by reference": (
+        {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "value": {"type": "number"}}},
+        1,
+    ),
+    "a binary tree written out": (_tree(9), 1),
+    "any JSON, by a recursive anyOf": (JSON_LIKE, 4),
+    "a list that ends": ({"properties": {"next": {"anyOf": [{"type": "null"}, {"$ref": "#"}]}}}, 1),
+    "alternatives up to the bound": ({"anyOf": [{}] * (MAX_APPLICATORS - 1)}, MAX_APPLICATORS),
+    "a long chain through properties": (definitions(800, lambda ref: {"properties": {"a": ref}}), 2),
+    "a long chain through items": (definitions(800, lambda ref: {"items": ref}), 2),
+    "a chain of references": (definitions(MAX_CHAIN - 2, lambda ref: ref), MAX_CHAIN),
+    "two thousand properties": ({"properties": {f"p{n}": {"type": "string"} for n in range(2000)}}, 1),
+    "a diamond": (
+        {"allOf": [{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/x"}], "$defs": {"x": {"type": "object"}}},
+        5,
+    ),
+    "names that are keywords": ({"properties": {"allOf": {}, "$ref": {}, "items": {"type": "string"}}}, 1),
+    "subschemas that are booleans": ({"allOf": [True, False], "not": True, "items": False}, 1),
+    "a reference to nothing": ({"$ref": "#/$defs/absent"}, 1),
+    "keywords of the wrong kind": (
+        {"allOf": 5, "properties": [], "dependentSchemas": None, "$ref": 7, "prefixItems": {}},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "count"), FINE.values(), ids=FINE.keys())
+def test_what_is_ordinary_passes_with_its_breadth(schema: Json, count: int) -> None:
+    with quickly(0.25 if len(str(schema)) > 20_000 else 0.05):
+        assert breadth(schema) == count
+
+
+def test_a_thousand_doublings_without_recursion_are_still_refused_only_for_what_applies_at_once() -> None:
+    each_level_twice = definitions(20, lambda ref: {"allOf": [{"properties": {"a": ref}}, {"properties": {"a": ref}}]})
+    with quickly(), pytest.raises(TooCostly, match="multiply"):
+        breadth(each_level_twice)
+
+
+@pytest.mark.parametrize(
+    ("reference", "target"),
+    [
+        ("#", "whole"),
+        ("#/a~1b/c~0d", 1),
+        ("#/list/1", "second"),
+        ("#/list/2", None),
+        ("#/list/x", None),
+        ("#/absent/x", None),
+        ("#anchor", None),
+        ("http://x/#", None),
+        ("", None),
+        ("#/list/0/x", None),
+    ],
+)
+def test_a_json_pointer_leads_within_the_document_or_nowhere(reference: str, target: Any) -> None:
+    document = {"a/b": {"c~d": 1}, "list": ["first", "second"]}
+    assert resolve(document, reference) == (document if target == "whole" else target)

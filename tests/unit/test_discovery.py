@@ -1,0 +1,346 @@
+"""The current catalog of each view, with a clock and a backend of the test's own. Nothing here sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gateway.catalog.build import Builder
+from gateway.catalog.discovery import EMPTY_CONFIRMED_AFTER, EMPTY_TTL, Discovery
+from gateway.catalog.validation import Validators
+from gateway.errors import CatalogUnavailable
+from gateway.listing.dialect import NoListing, Step
+from gateway.model import Caller, Catalog, Listing, Method, Seen, View
+from gateway.settings import CatalogSettings, Params
+
+ANYBODY = Caller()
+TTL, MAX_STALE = 100.0, 1000.0
+
+
+class Backend:
+    """A scripted fetch: answers with ``methods`` or raises ``failure``; while ``gate`` is closed it hangs."""
+
+    def __init__(self) -> None:
+        self.methods: tuple[str, ...] = ("a", "b")
+        self.failure: BaseException | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.fetches: list[Caller] = []
+
+    async def fetch(self, caller: Caller) -> Listing:
+        self.fetches.append(caller)
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        return Listing("static", tuple(Method(name, "static") for name in self.methods))
+
+
+class World:
+    """A discovery and all it depends on."""
+
+    def __init__(self) -> None:
+        self.now = 5000.0
+        self.backend = Backend()
+        self.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE)
+        self.builder: Any = Builder(Params(), Validators())
+        self.discovery = Discovery(self.backend.fetch, self, lambda: self.knobs, lambda: self.now)
+
+    async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
+        return await self.builder.build(listing, settings)
+
+    @property
+    def fetches(self) -> int:
+        return len(self.backend.fetches)
+
+    async def names(self, caller: Caller = ANYBODY) -> tuple[str, ...]:
+        return (await self.discovery.catalog(caller)).names
+
+    async def settled(self) -> None:
+        """Let what was started in the background come to its end."""
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    yield world
+    world.backend.gate.set()
+    await world.settled()
+
+
+def no_listing() -> NoListing:
+    return NoListing([Step("rpc.discover", Seen("connection refused", unreachable=True))])
+
+
+async def test_a_fresh_catalog_asks_the_backend_once(world: World) -> None:
+    assert await world.names() == ("a", "b")
+    world.now += TTL - 0.1
+    assert await world.names() == ("a", "b")
+    assert world.fetches == 1
+    assert world.discovery.remaining(ANYBODY.view) == pytest.approx(0.1)
+
+
+async def test_a_stale_catalog_is_served_while_one_refresh_runs(world: World) -> None:
+    await world.names()
+    world.now += TTL
+    world.backend.methods = ("c",)
+    world.backend.gate.clear()
+    for _ in range(5):
+        assert await world.names() == ("a", "b")
+    await asyncio.sleep(0)
+    assert world.fetches == 2
+    world.backend.gate.set()
+    await world.settled()
+    assert await world.names() == ("c",)
+    assert world.fetches == 2
+
+
+async def test_a_thousand_waiters_cost_one_fetch(world: World) -> None:
+    world.backend.gate.clear()
+    waiters = [asyncio.create_task(world.discovery.catalog(ANYBODY)) for _ in range(1000)]
+    await asyncio.sleep(0)
+    world.backend.gate.set()
+    catalogs = await asyncio.gather(*waiters)
+    assert world.fetches == 1
+    assert all(catalog is catalogs[0] for catalog in catalogs)
+
+
+async def test_a_waiter_that_is_cancelled_does_not_cancel_the_refresh(world: World) -> None:
+    world.backend.gate.clear()
+    first, second = (asyncio.create_task(world.discovery.catalog(ANYBODY)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    world.backend.gate.set()
+    assert (await second).names == ("a", "b")
+    assert first.cancelled()
+    assert world.fetches == 1
+
+
+async def test_each_view_has_a_catalog_of_its_own(world: World) -> None:
+    bob = Caller(view=View("https://issuer", "bob"))
+    await world.names()
+    world.backend.methods = ("admin",)
+    assert await world.names(bob) == ("admin",)
+    assert await world.names() == ("a", "b")
+    assert [caller.view.subject for caller in world.backend.fetches] == ["", "bob"]
+    assert world.discovery.current(View("https://issuer", "eve")) is None
+
+
+# --- failures -------------------------------------------------------------------------------------------------
+
+
+async def test_after_a_failure_the_last_good_catalog_serves_until_it_is_too_old(world: World) -> None:
+    await world.names()
+    world.backend.failure = no_listing()
+    for age in (TTL, MAX_STALE / 2, MAX_STALE):
+        world.now = 5000 + age
+        assert await world.names() == ("a", "b")
+        await world.settled()
+    world.now = 5000 + MAX_STALE + 0.1
+    with pytest.raises(CatalogUnavailable) as caught:
+        await world.names()
+    assert caught.value.retry_after is not None
+    assert caught.value.__cause__ is world.backend.failure
+
+
+async def test_without_any_catalog_a_failure_is_said_and_when_to_come_back(world: World) -> None:
+    world.backend.failure = no_listing()
+    with pytest.raises(CatalogUnavailable, match="cannot be listed") as caught:
+        await world.names()
+    assert caught.value.status == 503
+    assert caught.value.retry_after in (1, 2)
+    assert caught.value.__cause__ is world.backend.failure
+    assert "refused" not in caught.value.message
+
+
+async def test_before_the_time_to_retry_nothing_is_asked(world: World) -> None:
+    world.backend.failure = no_listing()
+    for attempt, pause in enumerate((1.0, 2.0, 5.0, 15.0, 30.0, 30.0), 1):
+        with pytest.raises(CatalogUnavailable):
+            await world.names()
+        world.now += pause - 0.01
+        with pytest.raises(CatalogUnavailable):
+            await world.names()
+        assert world.fetches == attempt
+        world.now += 0.01
+
+
+async def test_the_back_off_grows_to_half_a_minute_and_ends_with_a_success(world: World) -> None:
+    world.backend.failure = no_listing()
+    waits = []
+    for _ in range(7):
+        with pytest.raises(CatalogUnavailable) as caught:
+            await world.names()
+        assert caught.value.retry_after is not None
+        waits.append(caught.value.retry_after)
+        world.now += caught.value.retry_after
+    assert waits == sorted(waits)
+    assert 30 <= waits[-1] == waits[-2] <= 31
+    world.backend.failure = None
+    assert await world.names() == ("a", "b")
+    world.now += MAX_STALE + TTL
+    world.backend.failure = no_listing()
+    with pytest.raises(CatalogUnavailable) as caught:
+        await world.names()
+    assert caught.value.retry_after in (1, 2)
+
+
+async def test_a_stale_catalog_is_not_refreshed_before_the_time_to_retry(world: World) -> None:
+    await world.names()
+    world.backend.failure = no_listing()
+    world.now += TTL
+    await world.names()
+    await world.settled()
+    for _ in range(10):
+        await world.names()
+        await world.settled()
+    assert world.fetches == 2
+    world.now += 1
+    await world.names()
+    await world.settled()
+    assert world.fetches == 3
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError("bug"), KeyError("x"), RecursionError()])
+async def test_an_unexpected_failure_of_the_fetch_keeps_the_last_good(world: World, failure: Exception) -> None:
+    await world.names()
+    world.backend.failure = failure
+    world.now += TTL
+    assert await world.names() == ("a", "b")
+    await world.settled()
+    assert await world.names() == ("a", "b")
+    world.backend.failure = None
+    world.backend.methods = ("c",)
+    world.now += 1
+    await world.names()
+    await world.settled()
+    assert await world.names() == ("c",)
+
+
+async def test_an_unexpected_failure_of_the_build_keeps_the_last_good(world: World) -> None:
+    class Broken:
+        async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
+            raise ZeroDivisionError
+
+    await world.names()
+    world.builder = Broken()
+    world.now += TTL
+    assert await world.names() == ("a", "b")
+    await world.settled()
+    assert await world.names() == ("a", "b")
+    assert world.discovery.current() is not None
+
+
+async def test_an_attempt_counts_as_one_whether_it_went_well_or_not(world: World) -> None:
+    assert not world.discovery.attempted.is_set()
+    world.backend.failure = no_listing()
+    await world.discovery.refresh()
+    assert world.discovery.attempted.is_set()
+    assert world.discovery.current() is None
+
+
+# --- empty listings -------------------------------------------------------------------------------------------
+
+
+async def refreshed(world: World, at: float) -> tuple[str, ...]:
+    world.now = at
+    await world.names()
+    await world.settled()
+    return await world.names()
+
+
+async def test_a_listing_that_shrinks_to_nothing_is_believed_only_after_a_minute(world: World) -> None:
+    await world.names()
+    world.backend.methods = ()
+    started = world.now + TTL
+    for seconds in (0, 20, 40, EMPTY_CONFIRMED_AFTER - 1):
+        assert await refreshed(world, started + seconds) == ("a", "b")
+    assert await refreshed(world, started + EMPTY_CONFIRMED_AFTER + 15) == ()
+
+
+async def test_one_listing_with_tools_among_empty_ones_starts_the_minute_anew(world: World) -> None:
+    await world.names()
+    world.backend.methods = ()
+    started = world.now + TTL
+    assert await refreshed(world, started) == ("a", "b")
+    world.backend.methods = ("a",)
+    assert await refreshed(world, started + 20) == ("a",)
+    world.backend.methods = ()
+    assert await refreshed(world, started + 20 + TTL) == ("a",)
+    assert await refreshed(world, started + 45 + TTL) == ("a",)
+
+
+async def test_while_an_empty_listing_is_distrusted_the_backend_is_not_asked_all_the_time(world: World) -> None:
+    await world.names()
+    world.backend.methods = ()
+    world.now += TTL
+    for _ in range(10):
+        await world.names()
+        await world.settled()
+    assert world.fetches == 2
+
+
+async def test_a_first_listing_may_be_empty_and_is_kept_for_seconds_only(world: World) -> None:
+    world.backend.methods = ()
+    assert await world.names() == ()
+    assert world.discovery.remaining(ANYBODY.view) == EMPTY_TTL
+    world.backend.methods = ("granted",)
+    assert await refreshed(world, world.now + EMPTY_TTL) == ("granted",)
+
+
+# --- changes --------------------------------------------------------------------------------------------------
+
+
+async def test_a_change_of_the_knobs_builds_anew_without_a_fetch(world: World) -> None:
+    await world.names()
+    world.knobs = CatalogSettings(ttl=TTL, exclude=("a",))
+    await world.discovery.rebuild()
+    assert await world.names() == ("b",)
+    assert world.fetches == 1
+    assert world.discovery.remaining(ANYBODY.view) == TTL
+
+
+async def test_what_the_knobs_hide_is_no_shrinking_and_comes_back(world: World) -> None:
+    await world.names()
+    world.knobs = CatalogSettings(ttl=TTL, include=())
+    await world.discovery.rebuild()
+    assert await world.names() == ()
+    world.knobs = CatalogSettings(ttl=TTL)
+    await world.discovery.rebuild()
+    assert await world.names() == ("a", "b")
+
+
+async def test_listeners_hear_of_a_catalog_before_anybody_sees_it(world: World) -> None:
+    heard: list[tuple[tuple[str, ...], Catalog | None]] = []
+    world.discovery.on_change(lambda catalog: heard.append((catalog.names, world.discovery.current())))
+    first = await world.discovery.catalog(ANYBODY)
+    assert heard == [(("a", "b"), None)]
+    world.backend.methods = ("c",)
+    assert await refreshed(world, world.now + TTL) == ("c",)
+    assert heard[1:] == [(("c",), first)]
+
+
+async def test_listeners_hear_nothing_where_nothing_changed(world: World) -> None:
+    heard: list[Catalog] = []
+    world.discovery.on_change(heard.append)
+    await world.names()
+    world.backend.methods = ("b", "a")
+    await refreshed(world, world.now + TTL)
+    await world.discovery.rebuild()
+    assert len(heard) == 1
+    assert world.fetches == 2
+
+
+async def test_keeping_fresh_asks_at_once_and_ends_when_cancelled(world: World) -> None:
+    keeping = asyncio.create_task(world.discovery.keep_fresh())
+    await world.discovery.attempted.wait()
+    assert world.discovery.current() is not None
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    assert keeping.cancelled()
+    assert world.fetches == 1

@@ -1,0 +1,188 @@
+"""What strangers may read of a backend's error."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from gateway.backend.faults import MAX_BYTES, Cleaner
+from gateway.jsonrpc import Fault
+
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJib2IifQ.c2lnbmF0dXJl"
+CLEANER = Cleaner(["backend.internal:8080", "backend.internal", "hunter2-hunter2", "pw", ""])
+
+# Messages as real services word them: they help a model to mend its call, and go through unharmed.
+UNHARMED = [
+    "Method not found",
+    "Invalid params",
+    "The method 'nope.method' does not exist/is not available.",
+    "Missing required parameter: nid",
+    "Node with ID 99 not found",
+    "Access Denied: The 'administer site configuration' permission is required.",
+    'argument "a" (str) is neither float or int',
+    "Input should be a valid integer, unable to parse string as an integer [type=int_parsing, input_value='x']",
+    "Expected param at key: limit to match the json schema",
+    "The parameter at 0 is required but missing.",
+    "Received value does not match any of the union type definitions",
+    "Incorrect number of arguments. 'eth_getBlockByNumber' requires exactly 2 arguments.",
+    "Unexpected token undefined in JSON at position 3",
+    "Basic authentication required",
+    "The token signature does not match",
+    "price must be >= 0.5 and <= 10.25",
+    "Use yyyy-mm-dd, e.g. 2026-11-21T10:30:00+01:00",
+    "value_error.missing at body.user.name",
+    "either/or, and/or, 50/50, n/a",
+    "No book 9780131103627: did you mean 978-0-13-110362-7?",
+    "Der Dateiname darf nicht leer sein: größer als 0 Zeichen",
+    "at most 10 items",
+    "#1 priority is taken",
+]
+
+REDACTED = {
+    "a token": (f"token rejected: {JWT}", "eyJ", "token rejected: [token]"),
+    "a token within a word": (f"session-{JWT}", "eyJ", "[token]"),
+    "a bearer credential": ("Bearer abcDEF123456789", "abcDEF", "Bearer [redacted]"),
+    "a header": ("sent Authorization: Basic dXNlcjpwYXNz", "dXNl", "sent Authorization: Basic [redacted]"),
+    "a named token": ("token=deadbeefdeadbeef", "dead", "token [redacted]"),
+    "an address": ("cannot reach http://10.0.0.5:8080/x?y=1 now", "10.0.0.5", "cannot reach [url] now"),
+    "a database": ("postgres://app:pw123@db/main is down", "pw123", "[url] is down"),
+    "the backend's own host": ("upstream backend.internal:8080 failed", "internal", "upstream [redacted] failed"),
+    "a secret": ("bad key hunter2-hunter2", "hunter2", "bad key [redacted]"),
+    "a secret split by an invisible character": ("hunter2-\u200bhunter2", "hunter2", "[redacted]"),
+    "a PHP class": (r"\Drupal\Core\Entity\EntityStorageException thrown", "Drupal", "[class] thrown"),
+    "a Java class": ("java.lang.NullPointerException: id", "java", "[class]: id"),
+    "an inner Java class": ("org.acme.Shop$1$CartException", "acme", "[class]"),
+    "a Python class": ("sqlalchemy.exc.IntegrityError: duplicate", "sqlalchemy", "[class]: duplicate"),
+    "a path of source": ("in /srv/app/lib/cart.php:42", "/srv", "in [path]"),
+    "a path of source elsewhere": ("in /code/web/index.js:1:2", "/code", "in [path]"),
+    "a path of the system": ("cannot open /etc/app/secret.conf", "/etc", "cannot open [path]"),
+    "control characters": ("\x1b[31mno\x1b[0m \u202eevil", "\x1b", "[31mno[0m evil"),
+}
+
+STACKS = {
+    "Python": """Traceback (most recent call last):
+  File "/srv/a.py", line 3, in f
+    raise KeyError(secret_value)
+KeyError: no key""",
+    "Java": """java.lang.IllegalStateException: no key
+\tat com.acme.Cart.add(Cart.java:42)
+\tat java.base/java.lang.Thread.run(Thread.java:833)
+\t... 12 more""",
+    "Java, with native code": """no key
+\tat com.acme.Cart.add(Cart.java:42)
+\tat com.acme.secret_value(Native Method)""",
+    "PHP": """no key
+Stack trace:
+#0 /var/www/cart.php(12): Cart->secret_value()
+#1 {main}""",
+    "JavaScript": """no key
+    at secret_value (/app/cart.js:10:5)
+    at new Promise (<anonymous>)
+    at async run (node:internal:1)""",
+}
+
+
+@pytest.mark.parametrize("message", UNHARMED)
+def test_an_ordinary_message_goes_through_unharmed(message: str) -> None:
+    assert CLEANER.clean(message) == message
+
+
+@pytest.mark.parametrize(("text", "leak", "shown"), REDACTED.values(), ids=REDACTED.keys())
+def test_what_is_internal_is_taken_out(text: str, leak: str, shown: str) -> None:
+    cleaned = CLEANER.clean(text)
+    assert leak not in cleaned
+    assert cleaned == shown
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS.keys())
+def test_a_stack_is_taken_out_and_its_sentence_stays(stack: str) -> None:
+    cleaned = CLEANER.clean(stack)
+    assert "no key" in cleaned
+    for leak in (
+        "secret_value",
+        "cart.",
+        "Cart.java",
+        "line 3",
+        "acme",
+        "Traceback",
+        "Promise",
+        "12 more",
+        "java.lang",
+    ):
+        assert leak not in cleaned
+
+
+def test_short_secrets_do_not_blot_out_words() -> None:
+    assert CLEANER.clean("pw is short") == "pw is short"
+
+
+FAULTS = {
+    "a message": (Fault(1, "No such order"), "No such order"),
+    "a message and its detail": (Fault(1, "Invalid Params", "Missing: nid"), "Invalid Params: Missing: nid"),
+    "a message that ends in a full stop": (Fault(1, "Invalid params.", "a is absent"), "Invalid params: a is absent"),
+    "a detail with a message of its own": (Fault(1, "Server error", {"message": "no n"}), "Server error: no n"),
+    "a detail that says the same": (Fault(1, "Method not found: x", "Method not found"), "Method not found: x"),
+    "a structured detail": (
+        Fault(1, "Invalid params", {"errors": [{"loc": ["a"], "msg": "Field required"}]}),
+        'Invalid params: {"errors":[{"loc":["a"],"msg":"Field required"}]}',
+    ),
+    "a detail that is a stack": (
+        Fault(1, "Oops", {"stack": "at f (x.js:1:2)", "Traceback": "t", "exception": "E", "file": "f", "line": 3}),
+        "Oops",
+    ),
+    "a stack further in": (
+        Fault(1, "Oops", {"a": [{"stackTrace": "t", "why": "late"}]}),
+        'Oops: {"a":[{"why":"late"}]}',
+    ),
+    "a number for a detail": (Fault(1, "Oops", 5), "Oops"),
+    "nothing at all": (Fault(None, ""), "The backend reported an error"),
+    "only a detail": (Fault(None, "", "late"), "The backend reported an error: late"),
+    "a big integer in the detail": (Fault(1, "Oops", {"n": 2**70}), f'Oops: {{"n":{2**70}}}'),
+}
+
+
+@pytest.mark.parametrize(("fault", "text"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_is_described_in_a_sentence_or_two(fault: Fault, text: str) -> None:
+    assert CLEANER.describe(fault) == text
+
+
+@pytest.mark.parametrize("data", ["é" * 5000, {"k": ["x" * 3000]}, "a" * 10**6])
+def test_whatever_comes_is_capped(data: Any) -> None:
+    described = CLEANER.describe(Fault(1, "m" * 1500, data))
+    assert len(described.encode()) <= MAX_BYTES
+    assert described.endswith("…")
+
+
+def test_of_a_long_list_only_the_beginning_is_told() -> None:
+    assert CLEANER.describe(Fault(1, "m", ["x"] * 50_000)) == "m: [" + ",".join(['"x"'] * 20) + "]"
+
+
+def test_a_deep_detail_is_cut_off() -> None:
+    deep: Any = "end"
+    for _ in range(500):
+        deep = {"a": deep}
+    assert "end" not in CLEANER.describe(Fault(1, "m", deep))
+
+
+TORTURES = {
+    "colons and digits": "at " + ":" * 300 + "1" * 15000 + "x",
+    "many places": "at " + ":1" * 8000 + "x",
+    "one long word": "a" * 16384,
+    "a dotted word": "a." * 8000,
+    "slashes and pluses": "/+" * 8000,
+    "beginnings of tokens": "-eyJ" * 4000,
+    "backslashes": "a\\" * 8000,
+    "blanks after a token": "token" + " " * 16000,
+    "schemes": "a+" * 8000,
+    "a path without an end": "/a" * 8000,
+    "digits and dots": "1." * 8000,
+}
+
+
+@pytest.mark.parametrize("text", TORTURES.values(), ids=TORTURES.keys())
+def test_cleaning_takes_time_linear_in_the_text(text: str) -> None:
+    started = time.process_time()
+    CLEANER.clean(text)
+    assert time.process_time() - started < 0.2

@@ -1,0 +1,280 @@
+"""JSON-RPC messages, in and out: what is read strictly, what is forgiven, what stays exact."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.errors import InvalidCursor, ParseError, TooLarge
+from gateway.jsonrpc import (
+    MAX_DEPTH,
+    BadMessage,
+    ClientResponse,
+    Fault,
+    Notification,
+    Request,
+    canonical,
+    decode,
+    decode_strictly,
+    encode,
+    error_bytes,
+    message_of,
+    request_bytes,
+    response_of,
+    result_bytes,
+)
+
+HUGE = 2**64 + 1
+
+NOT_JSON = {
+    "nothing": b"",
+    "an open brace": b"{",
+    "trailing garbage": b"{} x",
+    "two documents": b"{}{}",
+    "a comment": b"{} // why",
+    "a trailing comma": b"[1,]",
+    "single quotes": b"{'a':1}",
+    "a byte order mark": b"\xef\xbb\xbf{}",
+    "UTF-16": '{"a":1}'.encode("utf-16"),
+    "UTF-32": '{"a":1}'.encode("utf-32-le"),
+    "Latin-1": '{"a":"é"}'.encode("latin-1"),
+    "an overlong encoding": b'"\xc0\xaf"',
+    "an encoded surrogate": b'"\xed\xa0\x80"',
+    "a lone high surrogate": rb'"\ud800"',
+    "a lone low surrogate": rb'"\udc00x"',
+    "NaN": b'{"a":NaN}',
+    "Infinity": b"-Infinity",
+    "a float beyond all floats": b"1e400",
+    "a raw tab in a string": b'"\t"',
+    "a raw NUL in a string": b'"\x00"',
+    "a leading zero": b"01",
+    "a plus sign": b"+1",
+    "a hexadecimal number": b"0x1f",
+    "more digits than the engine reads": b"1" * 4301,
+    "a depth bomb": b"[" * 100_000,
+    "a whole depth bomb": b"[" * 100_000 + b"]" * 100_000,
+}
+
+
+@pytest.mark.parametrize("raw", NOT_JSON.values(), ids=NOT_JSON.keys())
+def test_what_is_not_json_in_utf_8_is_a_parse_error(raw: bytes) -> None:
+    with pytest.raises(ParseError):
+        decode_strictly(raw)
+
+
+@pytest.mark.parametrize("raw", NOT_JSON.values(), ids=NOT_JSON.keys())
+def test_a_backend_that_sends_it_raises_a_value_error_and_nothing_else(raw: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode(raw)
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+def test_nesting_is_allowed_up_to_the_cap_exactly(opening: bytes) -> None:
+    closing = b"]" if opening == b"[" else b"}"
+
+    def nested(levels: int) -> bytes:
+        return opening * levels + b"1" + closing * levels
+
+    assert decode_strictly(nested(MAX_DEPTH)) == json.loads(nested(MAX_DEPTH))
+    with pytest.raises(BadMessage, match="64 levels"):
+        decode_strictly(nested(MAX_DEPTH + 1))
+
+
+def test_many_shallow_brackets_are_not_deep() -> None:
+    assert decode_strictly(b"[" + b"[]," * 500 + b"{}]") == [[]] * 500 + [{}]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"a":1,"a":2}',
+        b'{"a":1,"a":1}',
+        b'{"a":1,"a" :2}',
+        b'{"a" :1,"a"\n:2}',
+        rb'{"a":1,"\u0061":2}',
+        rb'{"\u0061":1,"a":2}',
+        rb'{"\"":1,"\u0022":2}',
+        b'{"params":{"name":"x","name":"y"}}',
+        b'[[{"deep":{"k":[],"k":{}}}]]',
+        rb'{"":1,"":2}',
+        b'{"a":1,"a":"x\\":"}',
+        b'{"a":":","a":"\\":","b":"\\":"}',
+        '{"é":1,"\\u00e9":2}'.encode(),
+    ],
+)
+def test_duplicate_member_names_are_refused_however_they_are_spelt(raw: bytes) -> None:
+    with pytest.raises(BadMessage, match="Duplicate"):
+        decode_strictly(raw)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a:b": ":", "c": "::"},
+        {'"': 1, "\\": 2, '\\"': 3, ":": {"{": "}"}},
+        {"[": ["]", "[[[["], "x": "{" * 200},
+        {"a": {"a": {"a": []}}, "b": [{"a": 1}, {"a": 2}]},
+        {"": {"": None}},
+        {'":': '":', '": ': '" :'},
+        {"text": 'a "quoted": word', "é☃😀": "\u2028"},
+        {f"k{n}": [{"k": n}] for n in range(100)},
+    ],
+)
+@pytest.mark.parametrize("style", [{}, {"indent": 2}, {"separators": (" , ", " : ")}, {"ensure_ascii": False}])
+def test_colons_and_brackets_inside_strings_confuse_nobody(value: Any, style: dict[str, Any]) -> None:
+    assert decode_strictly(json.dumps(value, **style).encode()) == value
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63, HUGE, -(2**63) - 1, -HUGE, 10**300, 10**4299])
+def test_integers_are_exact_in_both_directions_at_any_size(number: int) -> None:
+    for read in (decode, decode_strictly):
+        assert read(str(number).encode()) == number
+    assert encode({"n": number}) == b'{"n":%b}' % str(number).encode()
+    assert canonical(number) == str(number).encode()
+    assert type(decode(encode(number))) is int
+
+
+def test_surrogate_pairs_become_one_character() -> None:
+    assert decode_strictly(rb'"\ud83d\ude00"') == "😀"
+
+
+def test_what_json_cannot_say_is_a_value_error() -> None:
+    for value in ("\ud800", {"x": object()}, 10**5000):
+        with pytest.raises(ValueError, match=r"."):
+            encode(value)
+
+
+def test_canonical_bytes_do_not_depend_on_the_order_of_members() -> None:
+    assert canonical({"b": [1, {"d": 1, "c": 2}], "a": 0}) == b'{"a":0,"b":[1,{"c":2,"d":1}]}'
+
+
+# --- messages -------------------------------------------------------------------------------------------------
+
+
+def call(**members: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": "m"} | members
+
+
+@pytest.mark.parametrize("id", ["", "a", 0, -1, HUGE, "x" * 256, "é" * 128])
+def test_an_id_is_a_string_or_an_integer_and_comes_as_it_is(id: Any) -> None:
+    message = message_of(call(id=id, params={"a": 1}))
+    assert message == Request(id, "m", {"a": 1})
+    assert result_bytes(id, b"[]") == b'{"jsonrpc":"2.0","id":%b,"result":[]}' % encode(id)
+
+
+@pytest.mark.parametrize("id", [None, True, False, 1.0, 1.5, {}, [], ["a"], "x" * 257, "é" * 129, 10**256])
+def test_other_ids_are_refused_and_not_given_back(id: Any) -> None:
+    with pytest.raises(BadMessage) as caught:
+        message_of(call(id=id))
+    assert caught.value.id is None
+
+
+def test_params_may_be_an_object_an_array_or_absent() -> None:
+    assert message_of(call(params=[1])) == Request(1, "m", [1])
+    assert message_of(call(params={})) == Request(1, "m", {})
+    assert message_of(call()) == Request(1, "m", None)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"jsonrpc": "1.0"},
+        {"jsonrpc": 2.0},
+        {"jsonrpc": None},
+        {"method": ""},
+        {"method": 5},
+        {"method": None},
+        {"params": None},
+        {"params": "x"},
+        {"params": 5},
+    ],
+)
+def test_a_broken_message_is_refused_with_its_id(broken: dict[str, Any]) -> None:
+    with pytest.raises(BadMessage) as caught:
+        message_of(call(id="mine", **broken))
+    assert caught.value.id == "mine"
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", True, [], [call()], [[]]])
+def test_what_is_not_one_object_is_refused(value: Any) -> None:
+    with pytest.raises(BadMessage, match="one JSON-RPC message"):
+        message_of(value)
+
+
+def test_a_message_without_an_id_is_a_notification() -> None:
+    assert message_of({"jsonrpc": "2.0", "method": "n", "params": [1]}) == Notification("n", [1])
+
+
+@pytest.mark.parametrize("member", [{"result": None}, {"result": {}}, {"error": {"code": 1}}])
+def test_an_answer_posted_by_a_client_is_told_from_a_call(member: dict[str, Any]) -> None:
+    assert message_of({"jsonrpc": "2.0", "id": 1} | member) == ClientResponse()
+    assert isinstance(message_of(call() | member), Request)
+
+
+def test_a_request_to_a_backend_has_only_the_members_it_needs() -> None:
+    assert request_bytes("c1", "m", None) == b'{"jsonrpc":"2.0","id":"c1","method":"m"}'
+    assert request_bytes(None, "m", []) == b'{"jsonrpc":"2.0","method":"m","params":[]}'
+    assert decode(request_bytes("c1", "m", {"n": HUGE}))["params"] == {"n": HUGE}
+
+
+def test_an_error_has_no_id_where_none_could_be_read_and_data_where_there_is_some() -> None:
+    assert error_bytes(None, TooLarge("big")) == b'{"jsonrpc":"2.0","error":{"code":413,"message":"big"}}'
+    answer = decode(error_bytes("i", InvalidCursor("no", data={"x": 1})))
+    assert answer == {"jsonrpc": "2.0", "id": "i", "error": {"code": -32602, "message": "no", "data": {"x": 1}}}
+
+
+# --- responses ------------------------------------------------------------------------------------------------
+
+FORGIVEN = {
+    "a sound one": (b'{"jsonrpc":"2.0","id":"7","result":5}', (5, None)),
+    "a null id": (b'{"jsonrpc":"2.0","id":null,"result":5}', (5, None)),
+    "no id": (b'{"jsonrpc":"2.0","result":5}', (5, None)),
+    "a number for the string": (b'{"jsonrpc":"2.0","id":7,"result":5}', (5, None)),
+    "no jsonrpc": (b'{"id":"7","result":5}', (5, None)),
+    "another version": (b'{"jsonrpc":"1.1","id":"7","result":5}', (5, None)),
+    "a null error beside a result": (b'{"id":"7","result":5,"error":null}', (5, None)),
+    "a null result": (b'{"id":"7","result":null}', (None, None)),
+    "two nulls": (b'{"id":"7","result":null,"error":null}', (None, None)),
+    "an extra member": (b'{"id":"7","result":5,"debug":{}}', (5, None)),
+    "a null result beside an error": (
+        b'{"id":"7","result":null,"error":{"code":1,"message":"m"}}',
+        (None, Fault(1, "m")),
+    ),
+    "an error without a code": (b'{"id":"7","error":{"message":"m"}}', (None, Fault(None, "m"))),
+    "an error with a code in words": (b'{"error":{"code":"E1","message":"m"}}', (None, Fault(None, "m"))),
+    "a message that is no text": (b'{"error":{"code":1,"message":{"a":1},"data":[1]}}', (None, Fault(1, "", [1]))),
+    "an error that is a text": (b'{"error":"broken"}', (None, Fault(None, "broken"))),
+    "an error that is a number": (b'{"error":5}', (None, Fault(None, ""))),
+}
+
+
+@pytest.mark.parametrize(("raw", "expected"), FORGIVEN.values(), ids=FORGIVEN.keys())
+def test_what_is_harmless_in_a_response_is_forgiven(raw: bytes, expected: tuple[Any, Fault | None]) -> None:
+    assert response_of(raw, "7") == expected
+
+
+VIOLATIONS = {
+    "the id of another": (b'{"id":"8","result":5}', "another call"),
+    "a number that is another": (b'{"id":70,"result":5}', "another call"),
+    "an id of true": (b'{"id":true,"result":5}', "another call"),
+    "both": (b'{"id":"7","result":5,"error":{"code":1}}', "both"),
+    "neither": (b'{"id":"7","jsonrpc":"2.0"}', "neither"),
+    "a batch": (b'[{"id":"7","result":5}]', "a batch"),
+    "a scalar": (b"5", "not a JSON-RPC object"),
+    "no JSON": (b"<html>", "."),
+    "a result nested too deeply": (b'{"id":"7","result":' + b"[" * 257 + b"]" * 257 + b"}", "nested too deeply"),
+    "nothing": (b"", "."),
+}
+
+
+@pytest.mark.parametrize(("raw", "violation"), VIOLATIONS.values(), ids=VIOLATIONS.keys())
+def test_anything_else_is_a_violation_that_is_named(raw: bytes, violation: str) -> None:
+    with pytest.raises(ValueError, match=violation):
+        response_of(raw, "7")
+
+
+def test_a_wide_result_is_not_a_deep_one() -> None:
+    wide = [[{}] for _ in range(1000)]
+    assert response_of(encode({"result": wide}), "7") == (wide, None)

@@ -1,0 +1,56 @@
+"""What an operator should know about a catalog although it works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.catalog.build import Builder
+from gateway.catalog.lint import lint, says_nothing
+from gateway.catalog.validation import Validators
+from gateway.model import Catalog, Listing, Method, Structure
+from gateway.settings import CatalogSettings, Params
+
+
+async def catalog(*methods: Method, notes: tuple[str, ...] = ()) -> Catalog:
+    return await Builder(Params(), Validators()).build(Listing("static", methods, notes=notes), CatalogSettings())
+
+
+def method(name: str, **members: Any) -> Method:
+    return Method(name, "static", **{"description": "Does it."} | members)
+
+
+async def test_a_catalog_in_good_order_has_no_remarks() -> None:
+    assert list(lint(await catalog(method("add"), method("sub_tract-2")))) == []
+
+
+REMARKS = [
+    (method("node.list"), "node.list: names that most LLM APIs refuse"),
+    (method("x" * 65), "names that most LLM APIs refuse"),
+    (method("add", parameters=None, structure=Structure.BY_POSITION), "add: parameters unknown"),
+    (method("add", description=""), "add: no description"),
+    (method("add", description="add"), "add: no description"),
+    (method("add", result={"type": "foo"}), "add: the listing's output schema is unusable"),
+]
+
+
+@pytest.mark.parametrize(("bad", "remark"), REMARKS)
+async def test_a_remark_names_the_tool_and_what_could_be_done(bad: Method, remark: str) -> None:
+    (said,) = lint(await catalog(bad, method("good")))
+    assert remark in said
+
+
+async def test_of_many_tools_three_are_named_and_the_others_counted() -> None:
+    (remark,) = lint(await catalog(*(method(f"a.{n}") for n in range(7))))
+    assert remark.startswith("a.0, a.1, a.2 and 4 more: ")
+
+
+async def test_what_the_listing_noted_comes_last() -> None:
+    assert list(lint(await catalog(method("a.b"), notes=("noted",))))[-1] == "noted"
+
+
+async def test_a_description_says_nothing_where_it_is_the_name_over_again() -> None:
+    silent, telling = (await catalog(method("a/b", description="a/b"), method("c"))).tools
+    assert says_nothing(silent)
+    assert not says_nothing(telling)

@@ -1,0 +1,294 @@
+"""Method → Tool: what is published of a method, and how it will be called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.catalog.normalize import Policy, tool_of
+from gateway.catalog.schemas import Unsound
+from gateway.catalog.validation import Validators
+from gateway.model import Method, Parameter, Structure, Tool
+from gateway.settings import Params, ToolOverride
+
+STRING, NUMBER = {"type": "string"}, {"type": "number"}
+TWO = (Parameter("a", STRING, True, "First."), Parameter("b", NUMBER))
+VALIDATORS = Validators()
+
+
+def made(method: Method, override: Any = None, *, params: Any = None, trusted: bool = False) -> Tool:
+    policy = Policy(Params.model_validate(params or {}), trusted)
+    return tool_of(method, "tool", ToolOverride.model_validate(override or {}), policy, VALIDATORS)
+
+
+def method(**members: Any) -> Method:
+    return Method("the.method", "openrpc", **members)
+
+
+def test_parameters_become_properties_in_their_order() -> None:
+    tool = made(method(parameters=TWO))
+    assert tool.input_schema == {
+        "type": "object",
+        "properties": {"a": {"type": "string", "description": "First."}, "b": NUMBER},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert list(tool.input_schema["properties"]) == ["a", "b"]
+    assert (tool.name, tool.method, tool.binding.order) == ("tool", "the.method", ("a", "b"))
+
+
+def test_a_method_without_parameters_takes_an_empty_object_and_sends_none() -> None:
+    tool = made(method())
+    assert tool.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert not tool.binding.declares_parameters
+
+
+def test_a_description_of_the_schemas_own_is_kept() -> None:
+    own = Parameter("a", {"type": "string", "description": "Own."}, description="Other.")
+    assert made(method(parameters=(own,))).input_schema["properties"]["a"]["description"] == "Own."
+
+
+def test_unknown_parameters_are_taken_as_one_array() -> None:
+    tool = made(method(parameters=None, structure=Structure.BY_POSITION))
+    assert tool.input_schema["properties"].keys() == {"params"}
+    assert tool.input_schema["properties"]["params"]["type"] == "array"
+    assert (tool.binding.spread, tool.binding.order, tool.binding.declares_parameters) == ("params", (), True)
+
+
+def test_unknown_parameters_by_name_are_any_object() -> None:
+    tool = made(method(parameters=None, structure=Structure.BY_NAME))
+    assert tool.input_schema == {"type": "object"}
+    assert (tool.binding.spread, tool.binding.structure) == (None, Structure.BY_NAME)
+
+
+STRUCTURES = [
+    (Structure.BY_NAME, "a", {}, None, Structure.BY_NAME),
+    (Structure.BY_POSITION, "a", {}, None, Structure.BY_POSITION),
+    (Structure.EITHER, "a", {}, None, Structure.BY_NAME),
+    (Structure.UNKNOWN, "a", {}, None, Structure.BY_NAME),
+    (Structure.UNKNOWN, "Transaction hash", {}, None, Structure.BY_POSITION),
+    (Structure.BY_NAME, "Transaction hash", {}, None, Structure.BY_NAME),
+    (Structure.BY_NAME, "a", {"structure": "by-position"}, None, Structure.BY_POSITION),
+    (Structure.BY_POSITION, "a", {"structure": "by-position"}, "by-name", Structure.BY_NAME),
+]
+
+
+@pytest.mark.parametrize(("listed", "name", "params", "override", "structure"), STRUCTURES)
+def test_the_shape_of_params_is_the_overrides_the_backends_the_listings_or_a_guess(
+    listed: Structure, name: str, params: Any, override: str | None, structure: Structure
+) -> None:
+    tool = made(method(parameters=(Parameter(name),), structure=listed), {"structure": override}, params=params)
+    assert tool.binding.structure is structure
+
+
+def test_gaps_are_filled_with_defaults_or_with_null_where_the_schema_takes_it() -> None:
+    schemas = {
+        "default": {"type": "integer", "default": 3},
+        "null": {"type": "null"},
+        "nullable": {"type": ["string", "null"]},
+        "either": {"anyOf": [STRING, {"type": "null"}]},
+        "anything": {"description": "x"},
+        "text": STRING,
+        "no": {"anyOf": [STRING, NUMBER]},
+    }
+    tool = made(method(parameters=tuple(Parameter(name, schema) for name, schema in schemas.items())))
+    assert tool.binding.defaults == {"default": 3, "null": None, "nullable": None, "either": None, "anything": None}
+
+
+# --- overrides ------------------------------------------------------------------------------------------------
+
+
+def test_an_argument_override_changes_only_what_it_names() -> None:
+    override = {"arguments": {"b": {"description": "Second.", "required": True}, "c": {"schema": {"type": "null"}}}}
+    tool = made(method(parameters=TWO), override)
+    assert tool.input_schema["properties"] == {
+        "a": {"type": "string", "description": "First."},
+        "b": {"type": "number", "description": "Second."},
+        "c": {"type": "null"},
+    }
+    assert tool.input_schema["required"] == ["a", "b"]
+
+
+def test_where_the_listing_tells_no_parameters_the_overrides_are_all_of_them_in_order() -> None:
+    unknown = method(parameters=None, structure=Structure.BY_POSITION)
+    tool = made(unknown, {"arguments": {"uris": {"required": True}, "options": {"schema": {"type": "object"}}}})
+    assert tool.binding.order == ("uris", "options")
+    assert tool.binding.spread is None
+    assert tool.input_schema["required"] == ["uris"]
+
+
+def test_an_override_of_a_whole_input_schema_keeps_its_other_arguments() -> None:
+    whole = {
+        "type": "object",
+        "properties": {"a": STRING, "b": {"$ref": "#/$defs/B"}},
+        "required": ["a"],
+        "$defs": {"B": NUMBER},
+    }
+    tool = made(method(input_schema=whole), {"arguments": {"a": {"schema": {"enum": ["x"]}}}})
+    assert tool.input_schema["properties"] == {"a": {"enum": ["x"]}, "b": {"$ref": "#/$defs/B"}}
+    assert tool.input_schema["$defs"] == {"B": NUMBER}
+    assert tool.input_schema["required"] == ["a"]
+
+
+def test_title_description_annotations_and_timeout_are_the_operators() -> None:
+    override = {"title": "T", "description": "D", "annotations": {"readOnlyHint": True, "title": "A"}, "timeout": "2m"}
+    tool = made(method(title="t", description="d"), override)
+    assert (tool.title, tool.description, tool.binding.timeout) == ("T", "D", 120)
+    assert tool.annotations == {"readOnlyHint": True, "title": "A"}
+
+
+# --- output schemas -------------------------------------------------------------------------------------------
+
+OUTPUTS = {
+    "an object": ({"type": "object"}, {"type": "object"}),
+    "a list": ({"type": "array", "items": STRING}, {"type": "array", "items": STRING}),
+    "nothing said": (None, None),
+    "anything": (True, None),
+    "anything, in words": ({"title": "Result", "description": "Whatever."}, None),
+    "an empty object": ({}, None),
+}
+
+
+@pytest.mark.parametrize(("declared", "published"), OUTPUTS.values(), ids=OUTPUTS.keys())
+def test_an_output_schema_is_published_where_it_says_something(declared: Any, published: Any) -> None:
+    tool = made(method(result=declared))
+    assert tool.output_schema == published
+    assert "outputSchemaDropped" not in tool.meta
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"type": "foo"},
+        {"$ref": "http://evil.example/x"},
+        {"allOf": [{"$ref": "#"}]},
+        {"items": 5},
+        {"$ref": "#/absent"},
+        {"enum": ["x" * 70000]},
+    ],
+)
+def test_a_bad_output_schema_is_dropped_and_the_tool_stays(bad: Any) -> None:
+    tool = made(method(parameters=TWO, result=bad))
+    assert tool.output_schema is None
+    assert isinstance(tool.meta["outputSchemaDropped"], str)
+
+
+def test_the_operator_may_replace_an_output_schema_or_take_it_away() -> None:
+    assert made(method(result={"type": "foo"}), {"output_schema": NUMBER}).output_schema == NUMBER
+    assert made(method(result=NUMBER), {"output_schema": False}).output_schema is None
+
+
+# --- annotations, texts, levels -------------------------------------------------------------------------------
+
+CLAIMS = {"readOnlyHint": True, "destructiveHint": "no", "category": "discovery"}
+
+
+def test_the_backends_hints_are_data_unless_they_are_trusted() -> None:
+    tool = made(method(annotations=CLAIMS))
+    assert tool.annotations == {}
+    assert tool.meta["annotations"] == CLAIMS
+
+
+def test_trusted_hints_are_published_where_they_are_booleans() -> None:
+    tool = made(method(annotations=CLAIMS), {"annotations": {"idempotentHint": False}}, trusted=True)
+    assert tool.annotations == {"readOnlyHint": True, "idempotentHint": False}
+    assert tool.meta["annotations"] == {"destructiveHint": "no", "category": "discovery"}
+
+
+def test_the_operators_hint_beats_a_trusted_one() -> None:
+    tool = made(method(annotations=CLAIMS), {"annotations": {"readOnlyHint": False}}, trusted=True)
+    assert tool.annotations == {"readOnlyHint": False}
+
+
+def test_annotations_too_large_to_publish_are_left_out() -> None:
+    assert "annotations" not in made(method(annotations={"x": "y" * 5000})).meta
+
+
+@pytest.mark.parametrize(
+    ("auth", "level"),
+    [
+        (None, "none"),
+        ("x", "none"),
+        ({}, "none"),
+        ({"level": "optional"}, "optional"),
+        ({"level": "required"}, "required"),
+        ({"level": "none", "scopes": ["a"]}, "none"),
+        ({"scopes": ["a"]}, "required"),
+        ({"scopes": []}, "none"),
+        ({"level": "bogus", "scopes": ["a"]}, "required"),
+    ],
+)
+def test_the_auth_level_is_the_one_that_drupals_bridge_means(auth: Any, level: str) -> None:
+    assert made(method(annotations={"auth": auth})).auth_level == level
+
+
+TEXTS = [
+    ({"description": "D", "title": "T"}, "D"),
+    ({"title": "T"}, "T"),
+    ({}, "tool"),
+    ({"description": " \u200b\n"}, "tool"),
+    ({"description": "Say\x1b[0m\u202e it.", "deprecated": True}, "Say[0m it.\n\nDeprecated."),
+]
+
+
+@pytest.mark.parametrize(("members", "description"), TEXTS)
+def test_a_tool_always_has_a_description_fit_to_show(members: Any, description: str) -> None:
+    assert made(method(**members)).description == description
+
+
+def test_long_texts_are_cut() -> None:
+    tool = made(method(title="t" * 999, description="d" * 9999, parameters=(Parameter("a", description="p" * 9999),)))
+    sizes = [
+        len(text.encode())
+        for text in (tool.title, tool.description, tool.input_schema["properties"]["a"]["description"])
+    ]
+    assert sizes == [256, 4096, 4096]
+
+
+# --- what cannot become a tool --------------------------------------------------------------------------------
+
+
+def test_a_bad_parameter_is_unsound_with_its_name_and_place() -> None:
+    bad = Parameter("a/b", {"items": {"$ref": "http://evil.example"}})
+    with pytest.raises(Unsound) as caught:
+        made(method(parameters=(bad,)))
+    assert caught.value.pointer == "/properties/a~1b/items/$ref"
+    assert caught.value.argument == "a/b"
+
+
+def test_a_bad_definition_is_unsound_with_the_parameter_that_needs_it() -> None:
+    root = {"X": {"not": {"$ref": "other.json"}}}
+    with pytest.raises(Unsound) as caught:
+        made(method(parameters=(Parameter("p", {"$ref": "#/X"}),), root=root))
+    assert (caught.value.pointer, caught.value.argument) == ("/$defs/X/not/$ref", "p")
+
+
+# --- digests --------------------------------------------------------------------------------------------------
+
+
+def test_equal_methods_have_equal_digests_whatever_the_order_of_members() -> None:
+    one = made(method(parameters=(Parameter("a", {"type": "string", "minLength": 1}),)))
+    two = made(method(parameters=(Parameter("a", {"minLength": 1, "type": "string"}),)))
+    assert one.digest == two.digest != ""
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"title": "x"},
+        {"description": "x"},
+        {"parameters": TWO[:1]},
+        {"result": NUMBER},
+        {"structure": Structure.BY_POSITION},
+        {"annotations": {"a": 1}},
+        {"scopes": frozenset("s")},
+        {"notification": True},
+        {"endpoint": "/x"},
+        {"deprecated": True},
+        {"meta": {"tags": ["x"]}},
+        {"annotations": {"auth": {"level": "required"}}},
+    ],
+)
+def test_a_change_that_matters_changes_the_digest(changed: Any) -> None:
+    assert made(method(**{"parameters": TWO} | changed)).digest != made(method(parameters=TWO)).digest

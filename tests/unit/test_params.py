@@ -1,0 +1,63 @@
+"""From arguments by name to the ``params`` that a method takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.backend.params import Conventions, to_params
+from gateway.errors import InvalidArguments
+from gateway.model import Binding, Structure
+
+PLAIN = Conventions()
+SECRET = Conventions(prefix=("token:s3cret",))
+BY_NAME = Binding("m", Structure.BY_NAME, ("a", "b"))
+BY_POSITION = Binding("m", Structure.BY_POSITION, ("a", "b", "c"), defaults={"b": 7})
+NOTHING_DECLARED = Binding("m", Structure.BY_NAME, declares_parameters=False)
+NONE_BY_POSITION = Binding("m", Structure.BY_POSITION, declares_parameters=False)
+SPREAD = Binding("m", Structure.BY_POSITION, spread="params")
+
+CALLS = {
+    "by name, as given": (BY_NAME, {"b": 1}, PLAIN, {"b": 1}),
+    "by name, empty but declared": (BY_NAME, {}, PLAIN, {}),
+    "by position, in the listing's order": (BY_POSITION, {"c": 3, "a": 1, "b": 2}, PLAIN, [1, 2, 3]),
+    "by position, up to the last one given": (BY_POSITION, {"a": 1}, PLAIN, [1]),
+    "by position, empty but declared": (BY_POSITION, {}, PLAIN, []),
+    "a gap gets its default": (BY_POSITION, {"a": 1, "c": 3}, PLAIN, [1, 7, 3]),
+    "a null is a value and no gap": (BY_POSITION, {"a": 1, "b": None, "c": 3}, PLAIN, [1, None, 3]),
+    "nothing declared: no such member": (NOTHING_DECLARED, {}, PLAIN, None),
+    "nothing declared by position either": (NONE_BY_POSITION, {}, PLAIN, None),
+    "nothing declared, but always": (NOTHING_DECLARED, {}, Conventions(always=True), {}),
+    "nothing declared by position, but always": (NONE_BY_POSITION, {}, Conventions(always=True), []),
+    "parameters unknown: as one array": (SPREAD, {"params": [1, [2]]}, PLAIN, [1, [2]]),
+    "parameters unknown, none given": (SPREAD, {}, PLAIN, []),
+    "a prefix comes before the positions": (BY_POSITION, {"a": 1}, SECRET, ["token:s3cret", 1]),
+    "a prefix alone": (NONE_BY_POSITION, {}, SECRET, ["token:s3cret"]),
+    "a prefix before unknown parameters": (SPREAD, {"params": [1]}, SECRET, ["token:s3cret", 1]),
+    "a prefix before an object": (BY_NAME, {"a": 1}, SECRET, ["token:s3cret", {"a": 1}]),
+    "a prefix before no object": (BY_NAME, {}, SECRET, ["token:s3cret"]),
+}
+
+
+@pytest.mark.parametrize(("binding", "arguments", "conventions", "params"), CALLS.values(), ids=CALLS.keys())
+def test_params_have_the_shape_that_the_method_takes(
+    binding: Binding, arguments: dict[str, Any], conventions: Conventions, params: Any
+) -> None:
+    assert to_params(binding, arguments, conventions) == params
+
+
+def test_a_gap_without_a_default_takes_null_where_the_schema_does() -> None:
+    binding = Binding("m", Structure.BY_POSITION, ("a", "b"), defaults={"a": None})
+    assert to_params(binding, {"b": 2}, PLAIN) == [None, 2]
+
+
+def test_a_gap_that_nothing_may_fill_is_refused_rather_than_shifted() -> None:
+    with pytest.raises(InvalidArguments, match="'a' must be given because 'c' comes after it"):
+        to_params(BY_POSITION, {"c": 3}, PLAIN)
+
+
+def test_params_are_a_copy_that_leaves_the_arguments_alone() -> None:
+    arguments = {"a": 1}
+    params = to_params(BY_NAME, arguments, PLAIN)
+    assert params is not arguments

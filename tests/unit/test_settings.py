@@ -1,0 +1,179 @@
+"""The knobs: bounds, pairs that come together, and secrets that no text gives away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from gateway.settings import DIALECTS, ListingSettings, Settings, is_loopback
+
+URL = "http://127.0.0.1:8000/jsonrpc"
+
+
+def settings(**sections: Any) -> Settings:
+    backend = {"url": URL} | sections.pop("backend", {})
+    return Settings.model_validate({"backend": backend, **sections})
+
+
+def fault(**sections: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        settings(**sections)
+    return str(caught.value)
+
+
+def test_only_the_backends_url_is_required() -> None:
+    assert settings().backend.url == URL
+    with pytest.raises(ValidationError, match="backend"):
+        Settings.model_validate({})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])
+def test_on_loopback_no_authentication_is_needed(host: str) -> None:
+    assert is_loopback(host)
+    assert settings(server={"host": host}).auth.mode == "off"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "localhost.example.org"])
+def test_beyond_loopback_an_open_gateway_has_to_be_meant(host: str) -> None:
+    assert not is_loopback(host)
+    assert "allow_unauthenticated" in fault(server={"host": host})
+    assert settings(server={"host": host}, auth={"allow_unauthenticated": True}).server.host == host
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://h/x",
+        "127.0.0.1:8000",
+        "http:///jsonrpc",
+        "http://h/#f",
+        "http://u:pw@h/",
+        "http://h:port/",
+        "http://[::1/",
+        "//h/jsonrpc",
+        "http://h:99999/",
+    ],
+)
+def test_what_is_no_plain_http_url_is_refused(url: str) -> None:
+    for section in (
+        {"backend": {"url": url}},
+        {"backend": {"proxy": url}},
+        {"backend": {"listing": {"url": url}}},
+        {"server": {"public_url": url}},
+    ):
+        fault(**section)
+
+
+def test_a_public_url_has_no_slash_at_its_end() -> None:
+    assert settings(server={"public_url": "https://gw.example.com/"}).server.public_url == "https://gw.example.com"
+
+
+@pytest.mark.parametrize(
+    "password", ["hunter2", "hun/ter2", "hun#ter2", "hun?ter2", "hunter2\u2100", "hunter2]", "[hunter2", "hunter2:9"]
+)
+def test_a_password_in_a_url_is_refused_and_not_shown(password: str) -> None:
+    text = fault(backend={"url": f"http://user:{password}@backend/"})
+    assert "hun" not in text.replace("pydantic", "")
+    assert "ter2" not in text
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        {"tls": {"cert_file": "c"}},
+        {"tls": {"key_file": "k"}},
+        {"credentials": {"mode": "static"}},
+        {"credentials": {"value": "x"}},
+        {"listing": {"dialect": "static"}},
+        {"listing": {"file": "f"}},
+    ],
+)
+def test_knobs_that_come_together_are_refused_alone(pair: Any) -> None:
+    assert "come together" in fault(backend=pair)
+
+
+@pytest.mark.parametrize("header", ["", "X Y", "X:Y", "Host", "content-length", "Transfer-Encoding", "É", "X\r\nY"])
+def test_a_static_header_has_a_name_of_its_own(header: str) -> None:
+    fault(backend={"credentials": {"mode": "static", "value": "x", "header": header}})
+
+
+@pytest.mark.parametrize("value", ["", " {}", "{} ", "{}\r\nX: y", "{}\n", "{}é", "\x00{}"])
+def test_a_header_value_is_printable_ascii_and_is_not_shown_where_it_is_not(value: str) -> None:
+    text = fault(backend={"credentials": {"mode": "static", "value": value.format("hunter2")}})
+    assert "printable ASCII" in text
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"server": {"port": 65536}},
+        {"server": {"port": -1}},
+        {"backend": {"timeout": "0s"}},
+        {"backend": {"timeout": "2h"}},
+        {"backend": {"connections": 0}},
+        {"backend": {"max_response": "1KB"}},
+        {"server": {"max_body": "1B"}},
+        {"catalog": {"page_size": 0}},
+        {"catalog": {"ttl": "10ms"}},
+        {"limits": {"discovery": "many"}},
+        {"telemetry": {"log": {"level": "loud"}}},
+        {"auth": {"mode": "none"}},
+        {"server": {"trusted_proxies": ["10.0.0.0/99"]}},
+        {"catalog": {"tools": {"a": {"name": "no blanks"}}}},
+        {"catalog": {"tools": {"a": {"name": "x" * 129}}}},
+        {"catalog": {"tools": {"a": {"annotations": {"readonly": True}}}}},
+        {"surprise": {}},
+    ],
+)
+def test_what_is_out_of_bounds_or_unknown_is_refused(sections: Any) -> None:
+    fault(**sections)
+
+
+def test_secrets_are_masked_in_every_text() -> None:
+    secret = "hunter2-hunter2"
+    made = settings(
+        backend={
+            "credentials": {"mode": "static", "value": f"Bearer {secret}"},
+            "listing": {"credentials": {"mode": "static", "value": secret}},
+            "params": {"prefix": [f"token:{secret}", {"key": secret}]},
+        }
+    )
+    for text in (
+        repr(made),
+        str(made),
+        repr(made.backend),
+        str(made.backend.credentials),
+        repr(made.backend.params),
+        str(made.model_dump()),
+        made.model_dump_json(),
+        f"{made.backend.credentials.value}",
+    ):
+        assert secret not in text
+    assert made.backend.credentials.value is not None
+    assert made.backend.credentials.value.get_secret_value() == f"Bearer {secret}"
+    assert made.backend.params.prefix[1].get_secret_value() == {"key": secret}
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        settings().server.port = 1  # type: ignore[misc]
+
+
+def test_the_dialects_are_named_alike_in_both_places() -> None:
+    assert ListingSettings.model_fields["dialect"].annotation.__args__ == DIALECTS  # type: ignore[union-attr]
+
+
+def test_every_knob_says_what_it_does_and_whether_a_reload_applies_it() -> None:
+    def walk(model: Any) -> None:
+        for name, field in model.model_fields.items():
+            assert field.description, f"{model.__name__}.{name}"
+            if hasattr(field.annotation, "model_fields"):
+                walk(field.annotation)
+            else:
+                assert field.json_schema_extra["reload"] in ("live", "restart"), f"{model.__name__}.{name}"
+
+    walk(Settings)

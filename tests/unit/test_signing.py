@@ -1,0 +1,94 @@
+"""Signed tokens: ours verify, all others are None."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.signing import MIN_SECRET_BYTES, SecretError, Signer, read_secrets
+
+OLD, NEW = b"o" * 32, b"n" * 32
+SIGNER = Signer((OLD,), "cursor")
+
+
+@pytest.mark.parametrize("text", ["", "node.list", "ünïcode 😀", "x" * 1000])
+def test_what_was_signed_comes_back(text: str) -> None:
+    token = SIGNER.sign(text)
+    assert SIGNER.verify(token) == text
+    assert set(token) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def test_a_token_with_any_character_changed_is_refused() -> None:
+    token = SIGNER.sign("node.list")
+    for position, character in enumerate(token):
+        other = "A" if character != "A" else "B"
+        assert SIGNER.verify(token[:position] + other + token[position + 1 :]) is None
+
+
+@pytest.mark.parametrize("end", range(34))
+def test_a_truncated_token_is_refused(end: int) -> None:
+    token = SIGNER.sign("node.list")
+    assert len(token) == 34
+    assert SIGNER.verify(token[:end]) is None
+
+
+def test_a_token_has_one_spelling() -> None:
+    token = SIGNER.sign("node.list1")
+    unused_bits = token[:-1] + chr(ord(token[-1]) + 1)
+    for variant in (
+        token + "=",
+        token + "==",
+        token + "A",
+        " " + token,
+        token + "\n",
+        f"{token[:9]}\n{token[9:]}",
+        token[:9] + "!" + token[9:],
+        token.replace("-", "+").replace("_", "/") + "=",
+        unused_bits,
+    ):
+        assert SIGNER.verify(variant) is None
+
+
+@pytest.mark.parametrize("token", ["", "a", "é", "\ud800", "====", "AAAA" * 1000, "null", "../.."])
+def test_what_is_no_token_is_refused_without_an_exception(token: str) -> None:
+    assert SIGNER.verify(token) is None
+
+
+def test_another_secret_or_purpose_does_not_verify() -> None:
+    token = SIGNER.sign("x")
+    assert Signer((NEW,), "cursor").verify(token) is None
+    assert Signer((OLD,), "session").verify(token) is None
+
+
+def test_while_rotating_the_first_secret_signs_and_all_verify() -> None:
+    rotating = Signer((NEW, OLD), "cursor")
+    assert rotating.verify(SIGNER.sign("before")) == "before"
+    assert Signer((NEW,), "cursor").verify(rotating.sign("after")) == "after"
+    assert SIGNER.verify(rotating.sign("after")) is None
+
+
+def test_without_a_file_the_secret_is_random() -> None:
+    assert read_secrets(None) != read_secrets(None)
+    assert len(read_secrets(None)[0]) == 32
+
+
+def test_a_file_has_a_secret_on_each_line(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(NEW + b"\r\n\n  " + OLD + b" \n")
+    assert read_secrets(str(file)) == (NEW, OLD)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"x" * (MIN_SECRET_BYTES - 1), OLD + b"\nshort"])
+def test_a_file_with_a_weak_secret_is_refused_without_showing_it(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(content)
+    with pytest.raises(SecretError, match="at least 16 bytes") as caught:
+        read_secrets(str(file))
+    assert "short" not in str(caught.value)
+    assert "xxx" not in str(caught.value)
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(SecretError, match=r"absent: No such file"):
+        read_secrets(str(tmp_path / "absent"))

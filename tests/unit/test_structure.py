@@ -1,0 +1,166 @@
+"""The house keeps its shape: floors, homes of libraries, sizes (docs/decisions says why)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+GATEWAY = Path(__file__).parents[2] / "gateway"
+MODULES = sorted(
+    ".".join(path.relative_to(GATEWAY.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in GATEWAY.rglob("*.py")
+)
+
+# A file imports from the steps below its own, or from its own folder. Who stands on one step are strangers.
+STEPS = (
+    ("errors", "text", "units"),
+    ("model", "jsonrpc", "settings"),
+    ("telemetry", "outbound", "signing"),
+    ("store", "backend", "auth", "config"),
+    ("listing", "credentials"),
+    ("catalog", "limits"),
+    ("invocation",),
+    ("mcp",),
+    ("web",),
+    ("app", "report", "config_reference"),
+    ("serving", "demo"),
+    ("cli",),
+    ("__main__",),
+)
+STEP = {name: number for number, names in enumerate(STEPS) for name in names}
+
+# A library, and who may name it.
+HOMES = {
+    "aiohttp.web": ("web", "app", "demo"),
+    "aiohttp": ("outbound",),
+    "jwt": ("auth",),
+    "redis": ("store",),
+    "yaml": ("config", "config_reference", "cli", "listing.static"),
+    "msgspec": ("jsonrpc",),
+    "jsonschema_rs": ("catalog.validation",),
+    "jsonschema": ("listing.static",),
+    "limits": ("limits",),
+    "click": ("cli",),
+    "uvloop": ("cli",),
+    "watchfiles": ("serving",),
+    "pydantic": ("settings", "units", "config", "config_reference"),
+    "pydantic_core": ("config_reference",),
+}
+WITHIN_FUNCTIONS = {("gateway.cli", "uvloop")}
+TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager", "service"}
+MAX_LINES = 350
+
+
+class Import(NamedTuple):
+    """A module that is imported, and whether within a function."""
+
+    module: str
+    inner: bool
+
+
+def path_of(module: str) -> Path:
+    path = GATEWAY.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def imports(module: str) -> tuple[Import, ...]:
+    return tuple(_imports(ast.parse(path_of(module).read_text()), False))
+
+
+def _imports(node: ast.AST, inner: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(alias.name, inner) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "imports are absolute"
+            yield from (Import(f"{child.module}.{alias.name}", inner) for alias in child.names)
+        else:
+            yield from _imports(child, inner or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+
+def own(module: str) -> set[str]:
+    """The gateway's modules that one imports; a name out of a module counts as that module."""
+    found = set()
+    for name, _ in imports(module):
+        if name.partition(".")[0] == "gateway":
+            found.add(name if name in MODULES else name.rpartition(".")[0])
+    return found - {"gateway"}
+
+
+def top(module: str) -> str:
+    return module.split(".")[1]
+
+
+INNER = [module for module in MODULES if module != "gateway"]
+
+
+def test_every_part_of_the_house_stands_on_a_step() -> None:
+    assert {top(module) for module in INNER} <= set(STEP)
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_a_file_imports_only_from_below_or_from_its_own_folder(module: str) -> None:
+    above = {used for used in own(module) if top(used) != top(module) and STEP[top(used)] >= STEP[top(module)]}
+    assert not above, f"{module} is not above {sorted(above)}"
+
+
+def test_nobody_imports_in_a_circle() -> None:
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join((*trail[trail.index(module) :], module))
+        if module not in done:
+            for used in sorted(own(module)):
+                visit(used, (*trail, module))
+            done.add(module)
+
+    for module in MODULES:
+        visit(module, ())
+
+
+def test_imports_stand_at_the_top() -> None:
+    inner = {(module, name.partition(".")[0]) for module in MODULES for name, within in imports(module) if within}
+    assert inner == WITHIN_FUNCTIONS
+
+
+def library_of(name: str) -> str | None:
+    """The longest library in HOMES that an imported name belongs to."""
+    parts = name.split(".")
+    prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in HOMES), None)
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_each_library_is_named_in_its_home_alone(module: str) -> None:
+    place = module.removeprefix("gateway.")
+    for name, _ in imports(module):
+        library = library_of(name)
+        homes = HOMES.get(library or "", (place,))
+        assert any(place == home or place.startswith(f"{home}.") for home in homes), f"{module} imports {name}"
+
+
+def test_the_homes_are_not_empty_words() -> None:
+    used = {library_of(name) for module in MODULES for name, _ in imports(module)}
+    assert used >= HOMES.keys() - {"jwt", "redis"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_file_is_named_after_what_it_is_about(module: str) -> None:
+    assert not TOO_VAGUE & set(module.split("."))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_file_can_be_held_in_the_head(module: str) -> None:
+    lines = path_of(module).read_text().count("\n")
+    assert lines <= MAX_LINES, f"{module} has {lines} lines: it is two files"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_file_says_what_it_is(module: str) -> None:
+    assert ast.get_docstring(ast.parse(path_of(module).read_text()))
