@@ -28,6 +28,7 @@ _MAX_RESPONSE_DEPTH: Final = 256
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SPACED_COLON = re.compile(rb'"\s+:')
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
@@ -130,14 +131,13 @@ def decode_strictly(raw: bytes) -> Any:
 
 
 def _depth(skeleton: bytes) -> int:
-    depth = deepest = 0
-    for byte in skeleton:
-        if byte in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif byte in b"]}":
-            depth -= 1
-    return deepest
+    """How deep brackets nest, or more than :data:`MAX_DEPTH`: each pass takes the innermost pairs away."""
+    brackets = skeleton.translate(None, _NO_BRACKETS)
+    depth = 0
+    while brackets and depth <= MAX_DEPTH:
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        depth += 1
+    return depth
 
 
 def _count_members(value: Any) -> int:

@@ -81,4 +81,6 @@ class AddressReader:
             parsed = ipaddress.ip_address(address)
         except ValueError:
             return False
+        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
+            parsed = parsed.ipv4_mapped
         return any(parsed in network for network in self._trusted if network.version == parsed.version)

@@ -94,7 +94,7 @@ class Outbound:
                 limit=connections,
                 ttl_dns_cache=_DNS_TTL,
                 keepalive_timeout=_KEEPALIVE,
-                ssl=(tls or TlsFiles()).context(),
+                ssl=True if tls is None or tls == TlsFiles() else tls.context(),
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,

@@ -16,6 +16,7 @@ from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog
 from gateway.settings import Settings
+from gateway.text import printable
 
 _SLOW: Final = 1.0
 
@@ -55,8 +56,8 @@ def check(settings: Settings, catalog: Catalog, remarks: list[str]) -> Iterator[
     yield f"quarantined  {len(catalog.quarantined)}"
     for method in catalog.quarantined:
         place = f" at {method.pointer}" if method.pointer else ""
-        yield f"  {method.name}: {method.reason}{place}"
-        yield f"    remedy: {method.remedy}"
+        yield printable(f"  {method.name}: {method.reason}{place}")
+        yield printable(f"    remedy: {method.remedy}")
     if remarks:
         yield "remarks"
         yield from (f"  {remark}" for remark in remarks)

@@ -37,11 +37,11 @@ def _http_url(url: str) -> str:
         _ = parts.port
     except ValueError:
         # Without its text, which quotes what may be part of a password.
-        raise ValueError("is not a URL; a password in it belongs to backend.credentials") from None
+        raise ValueError("is not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must not carry a password; use backend.credentials")
+        raise ValueError("must not carry a user name or password")
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url

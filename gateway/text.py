@@ -7,11 +7,11 @@ import unicodedata
 from typing import Final
 
 _MARK: Final = "…"
-# C0 and C1 controls but tab and newline; soft hyphen, zero-width, bidirectional and invisible operators; lone
-# surrogates; interlinear marks; tag characters.
+# C0 and C1 controls but tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and invisible
+# operators; lone surrogates; interlinear marks; tag characters; variation selectors but the one that emoji need.
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\u3164\ufe00-\ufe0e"
+    "\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
 
 

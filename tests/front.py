@@ -67,11 +67,14 @@ class Called:
 
     @property
     def value(self) -> Any:
-        """What the method answered, without what a revision wraps around values that are no objects."""
+        """What the method answered, whatever form the surface gives it."""
         assert not self.failed, self.text
         if self.surface == "rest":
             return self.result
-        value = self.result.get("structuredContent", self.result["content"][0]["text"])
+        if "structuredContent" not in self.result:
+            return _json_or_text(self.result["content"][0]["text"])
+        value = self.result["structuredContent"]
+        # Older revisions allow objects alone; other values are wrapped.
         wrapped = self.surface == "legacy" and isinstance(value, dict) and set(value) == {"result"}
         return value["result"] if wrapped else value
 
@@ -79,6 +82,13 @@ class Called:
     def everything(self) -> str:
         """Headers and body, to look for what must not be there."""
         return "\n".join([*(f"{name}: {value}" for name, value in self.headers.items()), self.text])
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 class Front:

@@ -20,7 +20,7 @@ from gateway.catalog.normalize import Policy, tool_of
 from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Quarantined, Tool
-from gateway.settings import CatalogSettings, Params, ToolOverride
+from gateway.settings import Annotations, CatalogSettings, Params, ToolOverride
 
 _SLICE: Final = 0.005
 """Seconds of work between two turns of the loop."""
@@ -64,7 +64,7 @@ class Builder:
 
 
 class Curation:
-    """What the operator's patterns say about a method. Patterns are shell globs, and match upper and lower case."""
+    """What the operator's patterns say about a method. Patterns are shell globs; case counts."""
 
     def __init__(self, settings: CatalogSettings) -> None:
         self._include = _matcher(settings.include)
@@ -80,8 +80,12 @@ class Curation:
         for matches, override in self._overrides:
             if matches(method):
                 for name in override.model_fields_set:
-                    value = getattr(override, name)
-                    merged[name] = {**merged.get(name, {}), **value} if name == "arguments" else value
+                    value, before = getattr(override, name), merged.get(name)
+                    if name == "arguments":
+                        value = {**(before or {}), **value}
+                    elif isinstance(before, Annotations):
+                        value = before.model_copy(update=value.model_dump(exclude_unset=True))
+                    merged[name] = value
         return ToolOverride.model_construct(**(ToolOverride().__dict__ | merged))
 
 

@@ -109,8 +109,11 @@ class Discovery:
     async def rebuild(self) -> None:
         """Build all catalogs again from the listings at hand, after the operator's knobs changed."""
         for entry in list(self._entries.values()):
-            if entry.listing is not None:
-                self._adopt(entry, entry.listing, await self._builder.build(entry.listing, self._settings()))
+            listing = entry.listing
+            if listing is not None:
+                catalog = await self._build(listing)
+                if entry.listing is listing:  # a refresh in between brought a newer one, built as it should be
+                    self._adopt(entry, listing, catalog)
 
     async def keep_fresh(self) -> None:
         """Refresh the shared view shortly before it gets stale, for ever; jittered, so that replicas spread."""
@@ -133,11 +136,19 @@ class Discovery:
             entry.refresh = asyncio.create_task(self._refresh(entry, caller))
         return entry.refresh
 
+    async def _build(self, listing: Listing) -> Catalog:
+        """A catalog by the knobs that hold at its end: building takes turns of the loop."""
+        while True:
+            settings = self._settings()
+            catalog = await self._builder.build(listing, settings)
+            if settings is self._settings():
+                return catalog
+
     async def _refresh(self, entry: _Entry, caller: Caller) -> None:
         started = time.perf_counter()
         try:
             listing = await self._fetch(caller)
-            catalog = await self._builder.build(listing, self._settings())
+            catalog = await self._build(listing)
         except NoListing as error:
             self._failed(entry, error, [str(step) for step in error.steps])
         except Exception as error:

@@ -24,6 +24,7 @@ SPREAD: Final = "params"
 MAX_DESCRIPTION: Final = 4096
 MAX_TITLE: Final = 256
 MAX_META: Final = 4096
+_SAYS_NONE: Final = {"type", "properties", "additionalProperties", "required", "title", "description", "$schema"}
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
@@ -215,7 +216,7 @@ def _binding(method: Method, structure: Structure, schema: Mapping[str, Any], ti
         order=order,
         spread=spread,
         defaults=defaults,
-        declares_parameters=method.parameters is None or bool(properties),
+        declares_parameters=method.parameters is None or bool(schema.keys() - _SAYS_NONE or properties),
         notification=method.notification,
         endpoint=method.endpoint,
         timeout=timeout,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 from gateway.model import Listing, Quarantined, Schema, Seen
 
@@ -74,6 +75,12 @@ def not_a_listing(steps: list[Step], question: str, seen: Seen, wanted: str) -> 
     if seen.found:
         seen = Seen(f"JSON, but {wanted}")
     steps.append(Step(question, seen))
+
+
+def path_of(url: str) -> str:
+    """What of a URL an operator needs to see of a question: all but the origin."""
+    parts = urlsplit(url)
+    return urlunsplit(("", "", parts.path or "/", parts.query, ""))
 
 
 def object_of(value: Any) -> dict[str, Any]:

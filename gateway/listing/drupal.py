@@ -18,6 +18,7 @@ from gateway.listing.dialect import (
     name_fault,
     not_a_listing,
     object_of,
+    path_of,
     schema_of,
     text_of,
 )
@@ -32,11 +33,12 @@ class Drupal:
     name = "drupal"
 
     async def fetch(self, source: Source) -> Listing:
-        seen = await source.get(source.place or source.base + PATH)
+        place = source.place or source.base + PATH
+        seen = await source.get(place)
         if seen.found and recognizes(seen.value):
             return parse(await _complete(source, seen.value))
         steps: list[Step] = []
-        not_a_listing(steps, f"GET {PATH}", seen, "without data[] of JsonRpcMethod entries")
+        not_a_listing(steps, f"GET {path_of(place)}", seen, "without data[] of JsonRpcMethod entries")
         raise NoListing(steps)
 
 

@@ -18,6 +18,7 @@ from gateway.listing.dialect import (
     name_fault,
     not_a_listing,
     object_of,
+    path_of,
     text_of,
     texts_of,
 )
@@ -40,7 +41,7 @@ class JsonrpcMcp:
             seen = await source.get(place if cursor is None else f"{place}{separator}{urlencode({'cursor': cursor})}")
             if not (seen.found and recognizes(seen.value)):
                 steps: list[Step] = []
-                not_a_listing(steps, f"GET {PATH}", seen, "without tools[] that have an inputSchema")
+                not_a_listing(steps, f"GET {path_of(place)}", seen, "without tools[] that have an inputSchema")
                 raise NoListing(steps)
             entries += seen.value["tools"]
             cursor = seen.value.get("nextCursor")

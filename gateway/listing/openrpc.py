@@ -19,6 +19,7 @@ from gateway.listing.dialect import (
     name_fault,
     not_a_listing,
     object_of,
+    path_of,
     schema_of,
     text_of,
     texts_of,
@@ -43,7 +44,7 @@ class OpenRpc:
             seen = await source.get(place)
             if seen.found and recognizes(seen.value):
                 return parse(seen.value)
-            not_a_listing(steps, f"GET {place.removeprefix(source.origin) or '/'}", seen, _WANTED)
+            not_a_listing(steps, f"GET {path_of(place)}", seen, _WANTED)
         raise NoListing(steps)
 
 

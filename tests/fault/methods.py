@@ -44,9 +44,7 @@ class Rpc:
         entry: dict[str, Any] = {
             "name": self.name,
             "summary": self.summary or f"The method {self.name}",
-            "params": [
-                {"name": name, "required": True, "schema": schema} for name, schema in self.params.items()
-            ],
+            "params": [{"name": name, "required": True, "schema": schema} for name, schema in self.params.items()],
         }
         if self.result is not None:
             entry["result"] = {"name": "result", "schema": self.result}

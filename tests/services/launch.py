@@ -191,9 +191,7 @@ def aria2() -> Service:
     console = ("--console-log-level=error", "--summary-interval=0", "--show-console-readout=false")
     # Without --stop-with-process it would outlive a test run that was killed.
     life = f"--stop-with-process={os.getpid()}"
-    return Service(
-        "aria2", lambda port: [program, *flags, *console, life, f"--rpc-listen-port={port}"], "/jsonrpc"
-    )
+    return Service("aria2", lambda port: [program, *flags, *console, life, f"--rpc-listen-port={port}"], "/jsonrpc")
 
 
 def openrpc_app() -> Service:
@@ -203,9 +201,7 @@ def openrpc_app() -> Service:
 
 def fastapi_app() -> Service:
     """PyPI fastapi-jsonrpc."""
-    return _python(
-        "fastapi_app", "/api/v1/jsonrpc", {"fastapi_jsonrpc": "fastapi-jsonrpc", "uvicorn": "uvicorn"}
-    )
+    return _python("fastapi_app", "/api/v1/jsonrpc", {"fastapi_jsonrpc": "fastapi-jsonrpc", "uvicorn": "uvicorn"})
 
 
 def flask_app() -> Service:
@@ -218,16 +214,12 @@ def openrpc_server() -> Service:
     node = require_node()
     for package in ("@open-rpc/server-js", "@open-rpc/schema-utils-js"):
         if not (NODE_PROJECT / "node_modules" / package / "package.json").exists():
-            raise ServiceMissing(
-                f"npm package {package} is missing: run tests/install.sh with the venv's python"
-            )
+            raise ServiceMissing(f"npm package {package} is missing: run tests/install.sh with the venv's python")
     program = str(BACKENDS / "openrpc_server.mjs")
     return Service("openrpc_server", lambda port: [node, program, "--port", str(port)])
 
 
-def drupal(
-    *, version: int | None = None, mcp: bool = False, page_size: int = 50, anonymous: bool = False
-) -> Drupal:
+def drupal(*, version: int | None = None, mcp: bool = False, page_size: int = 50, anonymous: bool = False) -> Drupal:
     """Our Drupal; `version` of its module jsonrpc is 2 when not given, with `mcp` 3."""
     require_module("aiohttp", "aiohttp")
     options = ["--page-size", str(page_size)]
@@ -255,9 +247,7 @@ def require_program(program: str, package: str) -> str:
 
 def require_module(module: str, package: str) -> None:
     if importlib.util.find_spec(module) is None:
-        raise ServiceMissing(
-            f"Python package {package} is missing: {sys.executable} -m pip install {package}"
-        )
+        raise ServiceMissing(f"Python package {package} is missing: {sys.executable} -m pip install {package}")
 
 
 def require_node() -> str:

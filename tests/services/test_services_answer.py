@@ -178,9 +178,7 @@ def test_jsonrpc_mcp_pages_its_tools_for_bearers_only(drupal: Site) -> None:
 
 def test_jsonrpc_mcp_describe_is_poisoned_by_a_wrong_name_until_a_cache_rebuild(drupal: Site) -> None:
     site = drupal(mcp=True)
-    right, wrong = (
-        f"{site.base}/mcp/tools/describe?name={name}" for name in ("examples.articles.list", "nope")
-    )
+    right, wrong = (f"{site.base}/mcp/tools/describe?name={name}" for name in ("examples.articles.list", "nope"))
 
     assert [fetch(url, **bearer("admin"))[0] for url in (right, wrong, right)] == [200, 404, 404]
     assert call(site, "cache.rebuild", **basic("admin"))["result"] is True

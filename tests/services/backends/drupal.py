@@ -33,9 +33,7 @@ class Drupal:
             return self._test_requests(request)
         body = (await request.read()).decode(errors="replace")
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.seen.append(
-            {"method": request.method, "path": request.path_qs, "headers": headers, "body": body}
-        )
+        self.seen.append({"method": request.method, "path": request.path_qs, "headers": headers, "body": body})
         path = request.path.rstrip("/")
         if path == "/jsonrpc":
             return self._jsonrpc(request, body)
@@ -137,9 +135,7 @@ def _language(request: web.Request) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument(
-        "--version", type=int, choices=(1, 2, 3), help="of the module jsonrpc; 2, with --mcp 3"
-    )
+    parser.add_argument("--version", type=int, choices=(1, 2, 3), help="of the module jsonrpc; 2, with --mcp 3")
     parser.add_argument("--mcp", action="store_true", help="install jsonrpc_mcp")
     parser.add_argument("--page-size", type=int, default=50, help="of /mcp/tools/list")
     parser.add_argument("--anonymous", action="store_true", help="without credentials a caller is admin")

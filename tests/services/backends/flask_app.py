@@ -69,7 +69,7 @@ def spent() -> float:
 
 
 class SilentHandler(WSGIRequestHandler):
-    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - the parent's name
+    def log(self, type: str, message: str, *args: Any) -> None:
         """No access log."""
 
 

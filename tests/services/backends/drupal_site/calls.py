@@ -36,7 +36,7 @@ class Call:
 
 
 class EnvelopeError(Exception):
-    def __init__(self, id: Any, code: int, message: str, data: str) -> None:  # noqa: A002 - JSON-RPC's word
+    def __init__(self, id: Any, code: int, message: str, data: str) -> None:
         super().__init__(data)
         self.body = _error(id, {"code": code, "message": message, "data": data})
 
@@ -86,9 +86,7 @@ def _envelope_faults(item: Any) -> list[dict[str, Any]]:
         return [schema.fault("", f"{php.type_name(item)} value found, but an object is required", "type")]
     required = ("jsonrpc", "method")
     found = [
-        schema.fault(f"/{key}", f"The property {key} is required", "required")
-        for key in required
-        if key not in item
+        schema.fault(f"/{key}", f"The property {key} is required", "required") for key in required if key not in item
     ]
     if "id" in item and item["id"] is None:
         found.append(schema.fault("/id", "NULL value found, but a string or a number is required", "type"))
@@ -111,9 +109,7 @@ def _call(item: dict[str, Any], version: int) -> Call:
         text = f"The {method.id} method does not accept parameters."
         raise EnvelopeError(id_, -32602, "Invalid Params", text)
     # By name only: of a list nothing is found, and nothing is said about it.
-    return Call(
-        id_, "id" not in item, method, _arguments(id_, method, params if isinstance(params, dict) else {})
-    )
+    return Call(id_, "id" not in item, method, _arguments(id_, method, params if isinstance(params, dict) else {}))
 
 
 def _arguments(id_: Any, method: Method, params: dict[str, Any]) -> dict[str, Any]:

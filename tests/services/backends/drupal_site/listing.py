@@ -19,17 +19,13 @@ def collection(account: Account, origin: str, language: str, version: int) -> di
     return {"data": entries, "links": {"self": f"{origin}/jsonrpc/methods"}}
 
 
-def entry(
-    method: Method, origin: str, language: str, version: int, *, in_collection: bool = False
-) -> dict[str, Any]:
+def entry(method: Method, origin: str, language: str, version: int, *, in_collection: bool = False) -> dict[str, Any]:
     """One method, bare."""
     attributes: dict[str, Any] = {"usage": method.usage_in(language)}
     if version == 1 and method.id == "route_builder.rebuild":
         attributes = {}
     if method.parameters and not (version == 1 and in_collection):
-        attributes["params"] = {
-            parameter.name: _parameter(parameter, version) for parameter in method.parameters
-        }
+        attributes["params"] = {parameter.name: _parameter(parameter, version) for parameter in method.parameters}
     address = f"{origin}/jsonrpc/methods"
     return {
         "type": "JsonRpcMethodDefinition" if version == 3 else "JsonRpcMethod",

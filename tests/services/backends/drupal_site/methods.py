@@ -78,8 +78,7 @@ PLUGINS = {
 }
 ROLES = {"1f6ad1a0-3c3f-4f2b-9e9e-0d6a3d1c7b01": "editor", "1f6ad1a0-3c3f-4f2b-9e9e-0d6a3d1c7b02": "api"}
 ARTICLES = [
-    {"nid": nid, "title": title, "created": 1795219901}
-    for nid, title in enumerate(("First", "Second", "Third"), 1)
+    {"nid": nid, "title": title, "created": 1795219901} for nid, title in enumerate(("First", "Second", "Third"), 1)
 ]
 
 
@@ -219,11 +218,7 @@ _ALL = (
         "Liest einen Artikel und gibt ihn als Markdown aus",
         "view article bodies",
         _to_markdown,
-        (
-            Parameter(
-                "nid", {"type": "integer", "minimum": 1}, None, "The node ID of the article", required=True
-            ),
-        ),
+        (Parameter("nid", {"type": "integer", "minimum": 1}, None, "The node ID of the article", required=True),),
         Tool(
             "Get Article as Markdown",
             {"type": "string", "description": "Article content formatted as markdown"},

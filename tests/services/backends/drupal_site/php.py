@@ -15,9 +15,7 @@ _PLAIN = {"/": r"\/"}
 def encode(value: Any, *, hex_quotes: bool = True) -> str:
     """`hex_quotes` as responses do; without it, as json_encode() does by default."""
     if isinstance(value, dict) and value:
-        members = (
-            f"{encode(k, hex_quotes=hex_quotes)}:{encode(v, hex_quotes=hex_quotes)}" for k, v in value.items()
-        )
+        members = (f"{encode(k, hex_quotes=hex_quotes)}:{encode(v, hex_quotes=hex_quotes)}" for k, v in value.items())
         return "{" + ",".join(members) + "}"
     if isinstance(value, dict | list | tuple):
         return "[" + ",".join(encode(item, hex_quotes=hex_quotes) for item in value) + "]"

@@ -23,20 +23,13 @@ def faults(value: Any, schema: dict[str, Any], pointer: str = "") -> list[dict[s
     kind = schema["type"]
     if not _fits(value, kind):
         article = _ARTICLES.get(kind, "a")
-        return [
-            fault(pointer, f"{php.type_name(value)} value found, but {article} {kind} is required", "type")
-        ]
+        return [fault(pointer, f"{php.type_name(value)} value found, but {article} {kind} is required", "type")]
     if "minimum" in schema and value < schema["minimum"]:
         return [fault(pointer, f"Must have a minimum value of {schema['minimum']}", "minimum")]
     if not isinstance(value, dict):
         return []
     members = schema.get("properties", {}).items()
-    return [
-        found
-        for name, sub in members
-        if name in value
-        for found in faults(value[name], sub, f"{pointer}/{name}")
-    ]
+    return [found for name, sub in members if name in value for found in faults(value[name], sub, f"{pointer}/{name}")]
 
 
 def fault(pointer: str, message: str, constraint: str) -> dict[str, Any]:
