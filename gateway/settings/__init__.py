@@ -1,0 +1,138 @@
+"""Every knob of the gateway, once: default, bounds, unit, help text, and whether it can change while running.
+
+These models are the only source. The JSON Schema for editors, the commented ``config/gateway.yaml``, the reference
+page and the environment names (``GATEWAY__SECTION__KNOB``) derive from them, see :mod:`gateway.config_reference`.
+A knob has to earn its place.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from gateway.settings.backend import Backend, Credentials, ListingSettings, Params, Tls
+from gateway.settings.catalog import Annotations, Argument, CatalogSettings, ToolOverride
+from gateway.settings.knobs import Section, http_url, is_loopback, knob
+from gateway.units import Duration, Rate, Size
+
+__all__ = [
+    "Annotations",
+    "Argument",
+    "Backend",
+    "CatalogSettings",
+    "Credentials",
+    "ListingSettings",
+    "Params",
+    "Settings",
+    "Tls",
+    "ToolOverride",
+]
+
+
+class Server(Section):
+    """Where the gateway listens."""
+
+    host: str = knob("127.0.0.1", "Address to bind to. Anything but loopback needs authentication.")
+    port: int = knob(8080, "Public port: MCP and REST.", ge=0, le=65535)
+    admin_port: int = knob(9090, "Port for /livez and /readyz; keep it away from the public.", ge=0, le=65535)
+    public_url: str | None = knob(
+        None,
+        "The URL under which clients reach the gateway, for example https://gw.example.com; "
+        "its host is accepted in Host and Origin.",
+    )
+    trusted_proxies: tuple[str, ...] = knob(
+        (),
+        "Networks (CIDR) of reverse proxies whose X-Forwarded-For is believed. "
+        "The caller is the rightmost address that is not one of them.",
+    )
+    secret_file: str | None = knob(
+        None,
+        "File whose first line signs cursors; further lines are still accepted, for rotation. "
+        "Absent: a random secret, so that cursors end with the process.",
+    )
+    max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
+    body_timeout: Duration = knob(15.0, "Time a client has to send its request body.", gt=0, le=300)
+    shutdown_timeout: Duration = knob(60.0, "Time that requests under way have to finish after SIGTERM.", ge=0, le=600)
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, url: str | None) -> str | None:
+        return None if url is None else http_url(url).rstrip("/")
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_proxies(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            ipaddress.ip_network(proxy)
+        return proxies
+
+
+class Auth(Section):
+    """Who may call. Only off exists as yet: anybody who can reach the port."""
+
+    mode: Literal["off"] = knob("off", "off: no authentication; a client's Authorization header is dropped.")
+    allow_unauthenticated: bool = knob(
+        False, "Bind beyond loopback without authentication. Only where something in front authenticates."
+    )
+
+
+class Limits(Section):
+    """Who may do how much."""
+
+    discovery: Rate = knob("60/minute", "Listings per caller address; following a cursor is free.", live=True)
+    streams: int = knob(32, "Open streams per caller address.", live=True, ge=1, le=100_000)
+
+
+class Mcp(Section):
+    """The Model Context Protocol."""
+
+    heartbeat: Duration = knob(
+        15.0,
+        "Interval of keep-alive comments on streams, and of progress for calls that asked for it.",
+        ge=0.05,
+        le=300,
+    )
+
+    origins: tuple[str, ...] = knob(
+        (),
+        "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
+    )
+    hosts: tuple[str, ...] = knob(
+        (), 'Host names accepted besides loopback and public_url; ["*"] where a proxy in front checks them.'
+    )
+
+
+class Log(Section):
+    """Logs: one line per request, start-up and refresh, to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity.", live=True)
+    format: Literal["auto", "json", "text"] = knob("auto", "auto: text on a terminal, JSON elsewhere.")
+
+
+class Telemetry(Section):
+    """What the gateway tells about itself."""
+
+    log: Log = knob(Log, "Logs.")
+
+
+class Settings(Section):
+    """The whole configuration."""
+
+    server: Server = knob(Server, "Where the gateway listens.")
+    backend: Backend = Field(description="The JSON-RPC service that the gateway fronts.")
+    catalog: CatalogSettings = knob(CatalogSettings, "Which methods become tools.")
+    auth: Auth = knob(Auth, "Who may call.")
+    limits: Limits = knob(Limits, "Who may do how much.")
+    mcp: Mcp = knob(Mcp, "The Model Context Protocol.")
+    telemetry: Telemetry = knob(Telemetry, "What the gateway tells about itself.")
+
+    @model_validator(mode="after")
+    def _check_exposure(self) -> Settings:
+        if not (is_loopback(self.server.host) or self.auth.allow_unauthenticated):
+            raise ValueError(
+                f"server.host {self.server.host} is reachable by others and auth.mode is off: bind to 127.0.0.1, "
+                "or set auth.allow_unauthenticated: true where something in front authenticates"
+            )
+        return self

@@ -1,0 +1,47 @@
+"""What every section of the settings is made of."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+def knob(default: Any, help: str, *, live: bool = False, **bounds: Any) -> Any:
+    """A field; ``live`` says that a reload applies it without a restart."""
+    extra: dict[str, JsonValue] = {"reload": "live" if live else "restart"}
+    if callable(default):
+        return Field(default_factory=default, description=help, json_schema_extra=extra, **bounds)
+    return Field(default, description=help, json_schema_extra=extra, **bounds)
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
+
+
+def http_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        # Without its text, which quotes what may be part of a password.
+        raise ValueError("is not a URL") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an http:// or https:// URL")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must not carry a user name or password")
+    if parts.fragment:
+        raise ValueError("must not have a #fragment")
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host to bind to is reachable from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
