@@ -13,24 +13,29 @@ import structlog
 from aiohttp import web
 
 from gateway import __version__, config
-from gateway.backend.client import BackendClient, Limits
+from gateway.backend.client import HEADERS, BackendClient, Limits
 from gateway.backend.faults import Cleaner
 from gateway.backend.params import Conventions
 from gateway.catalog.build import Builder
+from gateway.catalog.changes import Changes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages
 from gateway.catalog.validation import Validators
 from gateway.credentials import credential_of
 from gateway.invocation import Invocation
-from gateway.limits import AddressReader, Budget
+from gateway.limits import AddressReader, Budget, Streams
 from gateway.listing.reader import ListingReader
 from gateway.mcp import legacy, modern
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations, ServerInfo
+from gateway.mcp.sessions import Sessions
 from gateway.model import Catalog
 from gateway.outbound import Outbound, TlsFiles
+from gateway.rounds import Rounds
 from gateway.settings import Settings
 from gateway.signing import Signer, read_secrets
+from gateway.store import Store
+from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.web.context import Context
 from gateway.web.ops import admin_application
@@ -60,13 +65,15 @@ class Pipeline:
     outbound: Outbound
     discovery: Discovery
     invocation: Invocation
+    store: Store
+    secrets: tuple[bytes, ...]
 
     async def close(self) -> None:
         await self.outbound.close()
 
 
 def pipeline(current: Current, progress: Callable[[str], None] = lambda _: None) -> Pipeline:
-    """Raises :class:`config.ConfigError` where a TLS file cannot be used."""
+    """Raises :class:`config.ConfigError` where a TLS file cannot be used, :class:`gateway.signing.SecretError`."""
     backend = current.settings.backend
     outbound = _outbound(current.settings)
     credential = credential_of(backend.credentials)
@@ -86,17 +93,25 @@ def pipeline(current: Current, progress: Callable[[str], None] = lambda _: None)
         lambda: current.settings.catalog,
     )
     conventions = Conventions(prefix, backend.params.always)
+    store = MemoryStore()
+    keys = read_secrets(current.settings.server.secret_file)
     invocation = Invocation(
-        discovery, client, credential, validators, conventions, lambda: current.settings.backend.timeout
+        discovery,
+        client,
+        credential,
+        validators,
+        conventions,
+        Rounds(Signer(keys, "requestState"), store),
+        lambda: current.settings.backend.timeout,
     )
-    return Pipeline(outbound, discovery, invocation)
+    return Pipeline(outbound, discovery, invocation, store, keys)
 
 
 def _outbound(settings: Settings) -> Outbound:
     backend = settings.backend
     tls = TlsFiles(backend.tls.ca_file, backend.tls.cert_file, backend.tls.key_file)
     try:
-        return Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy)
+        return Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=HEADERS)
     except OSError as error:
         raise config.ConfigError([f"backend.tls: {error.filename}: {error.strerror}"]) from None
 
@@ -121,18 +136,20 @@ class Gateway:
         """Raises :class:`OSError` where a port is taken, :class:`config.ConfigError`,
         :class:`gateway.signing.SecretError`."""
         settings = self.settings
-        cursors = Signer(read_secrets(settings.server.secret_file), "cursor")
-        self._parts = pipeline(self._current)
+        parts = self._parts = pipeline(self._current)
         self.budget = Budget("discovery", settings.limits.discovery)
         self._pages = Pages()
-        discovery = self._parts.discovery
-        discovery.on_change(self._prepare_pages)
+        self._changes = Changes(lambda: self.settings.catalog.notify_interval, settings.mcp.heartbeat)
+        parts.discovery.on_change(self._prepare_pages)
+        parts.discovery.on_changed(self._changes.tell)
         operations = Operations(
-            discovery, self._parts.invocation, self._pages, self.budget, cursors,
+            parts.discovery, parts.invocation, self._pages, self.budget, Signer(parts.secrets, "cursor"),
             lambda: self.settings.catalog, ServerInfo("jsonrpc-mcp-gateway", __version__),
+            self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat,
         )  # fmt: skip
+        self._endpoint = Endpoint(operations, Sessions(Signer(parts.secrets, "session"), parts.store))
         context = Context(
-            Endpoint(operations), operations, self._parts.invocation, discovery, self.budget,
+            self._endpoint, operations, parts.invocation, parts.discovery, self.budget,
             AddressReader(settings.server.trusted_proxies),
             Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins),
             lambda: self.settings.catalog.rest_page_size,
@@ -144,7 +161,7 @@ class Gateway:
         except OSError:
             await self.stop()
             raise
-        self._refreshing = asyncio.create_task(discovery.keep_fresh())
+        self._refreshing = asyncio.create_task(parts.discovery.keep_fresh())
         log.info("gateway started", host=settings.server.host, port=self.port, admin_port=self.admin_port)
 
     async def listed(self) -> None:
@@ -157,8 +174,10 @@ class Gateway:
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.wait([self._refreshing])
+        self._changes.close()
         for runner in reversed(self._runners):
             await runner.cleanup()
+        await self._endpoint.close()
         await self._parts.close()
 
     async def apply(self, new: Settings) -> config.Change:
@@ -174,7 +193,7 @@ class Gateway:
 
     async def _listen(self, application: web.Application, port: int) -> int:
         runner = web.AppRunner(
-            application, access_log=None, keepalive_timeout=_KEEPALIVE, handle_signals=False,
+            application, access_log=None, keepalive_timeout=_KEEPALIVE, handle_signals=False, handler_cancellation=True,
             shutdown_timeout=self.settings.server.shutdown_timeout,
         )  # fmt: skip
         await runner.setup()

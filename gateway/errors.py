@@ -96,6 +96,12 @@ class HeaderMismatch(GatewayError):
     code, status, slug = -32020, 400, "header_mismatch"
 
 
+class MissingCapability(GatewayError):
+    """The tool needs something of the client that the client did not declare; ``data`` names it."""
+
+    code, status, slug = -32021, 400, "missing_client_capability"
+
+
 class UnsupportedVersion(GatewayError):
     """A protocol revision that is not served here."""
 
@@ -153,6 +159,12 @@ class RateLimited(Refused):
     code, status, slug = 429, 429, "rate_limited"
 
 
+class SessionNotFound(Refused):
+    """A session of an older era that ended, expired, or is another caller's. Clients initialize again."""
+
+    code, status, slug = -32600, 404, "session_not_found"
+
+
 class CatalogUnavailable(Refused):
     """There is no listing to show, fresh or stale: never an empty list that a client would believe."""
 
@@ -172,6 +184,18 @@ class InvalidArguments(ToolFault):
     """The arguments break the tool's input schema; the backend was not touched."""
 
     code, status, slug = -32602, 400, "invalid_arguments"
+
+
+class ConfirmationRequired(ToolFault):
+    """A person has to agree to this call, and this surface cannot ask one."""
+
+    code, status, slug = 403, 403, "confirmation_required"
+
+
+class InputRequired(ToolFault):
+    """The backend asks the client for more input, and this surface cannot pass the question on."""
+
+    code, status, slug = 403, 403, "input_required"
 
 
 class BackendError(ToolFault):

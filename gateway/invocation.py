@@ -1,6 +1,7 @@
 """One tool call from look-up to outcome: the only place that decides whether a call may run.
 
-Every surface (MCP, REST, the command line) comes through here and gets the same decisions.
+Every surface (MCP, REST, the command line) comes through here and gets the same decisions. A surface that can pass
+questions on to a person brings :class:`~gateway.model.CallExtras`; the others have none.
 """
 
 from __future__ import annotations
@@ -13,8 +14,16 @@ from gateway.backend.params import Conventions, to_params
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.validation import Validators
 from gateway.credentials import Credential
-from gateway.errors import InvalidArguments, ResultMismatch, ToolFault, UnknownTool
-from gateway.model import NOTHING, Caller, Outcome, Tool
+from gateway.errors import (
+    ConfirmationRequired,
+    InputRequired,
+    InvalidArguments,
+    ResultMismatch,
+    ToolFault,
+    UnknownTool,
+)
+from gateway.model import NOTHING, Caller, CallExtras, Outcome, Tool
+from gateway.rounds import CONFIRM, Rounds, State, require
 
 
 class Invocation:
@@ -25,6 +34,7 @@ class Invocation:
         credential: Credential,
         validators: Validators,
         conventions: Conventions,
+        rounds: Rounds,
         timeout: Callable[[], float],
     ) -> None:
         self._discovery = discovery
@@ -32,6 +42,7 @@ class Invocation:
         self._credential = credential
         self._validators = validators
         self._conventions = conventions
+        self._rounds = rounds
         self._timeout = timeout
 
     async def find(self, caller: Caller, name: str) -> Tool:
@@ -42,15 +53,39 @@ class Invocation:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
         return tool
 
+    def admit(self, tool: Tool, extras: CallExtras) -> None:
+        """Raises :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs."""
+        if tool.requires or tool.confirm:
+            require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
+
     async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> Outcome:
         """Raises as :meth:`find` does; every failure of the call itself is the outcome's fault."""
         return await self.run(caller, await self.find(caller, name), arguments)
 
-    async def run(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Outcome:
-        """Check the arguments, call the backend once, check the result."""
+    async def run(
+        self, caller: Caller, tool: Tool, arguments: Mapping[str, Any], extras: CallExtras | None = None
+    ) -> Outcome:
+        """Check the arguments, call the backend once, check the result.
+
+        Raises :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round, and
+        :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
+        """
         try:
             self._check_arguments(tool, arguments)
-            value = await self._forward(caller, tool, arguments)
+            state: State | None = None
+            if extras is not None and extras.state is not None and (tool.confirm or tool.rounds):
+                state = self._rounds.read(extras.state, caller, tool, arguments)
+            if tool.confirm or tool.requires:
+                if extras is None:
+                    raise ConfirmationRequired("This tool needs a person's consent, or a client that can be asked")
+                ask = await self._rounds.consent(extras, state, caller, tool, arguments) if tool.confirm else None
+                if ask is not None:
+                    return Outcome(tool, ask=ask)
+            value = await self._forward(caller, tool, arguments, extras, state)
+            if tool.rounds and isinstance(value, dict) and value.get("resultType") == "input_required":
+                if extras is None:
+                    raise InputRequired("This method asks for more input, which takes a client of MCP 2026-07-28")
+                return Outcome(tool, ask=self._rounds.ask(value, extras, caller, tool, arguments))
             self._check_result(tool, value)
         except ToolFault as fault:
             return Outcome(tool, fault=fault)
@@ -62,13 +97,27 @@ class Invocation:
             faults = validator.faults(arguments)
             raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
 
-    async def _forward(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    async def _forward(
+        self,
+        caller: Caller,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        extras: CallExtras | None,
+        state: State | None,
+    ) -> Any:
         binding = tool.binding
+        params = to_params(binding, arguments, self._conventions)
+        headers = await self._credential.headers(caller)
+        if extras is not None:
+            if tool.rounds and not isinstance(params, list):
+                params = {**(params or {}), **_round_members(tool, extras, state)}
+            if extras.trace:
+                headers = {**extras.trace, **headers}
         send = self._client.notify if binding.notification else self._client.call
         return await send(
             binding.method,
-            to_params(binding, arguments, self._conventions),
-            headers=await self._credential.headers(caller),
+            params,
+            headers=headers,
             endpoint=binding.endpoint,
             timeout=binding.timeout or self._timeout(),
         )
@@ -76,7 +125,27 @@ class Invocation:
     def _check_result(self, tool: Tool, value: Any) -> None:
         if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NOTHING:
             return
+        if tool.blocks:
+            result = value if isinstance(value, dict) else {}
+            if result.get("isError") is True:
+                return
+            if "structuredContent" not in result:
+                raise ResultMismatch("The call ran, but its result lacks the structuredContent that the tool declares")
+            value = result["structuredContent"]
         validator = self._validators.compile_tool(tool.digest + ":out", tool.output_schema)
         if not validator.is_valid(value):
             faults = "; ".join(validator.faults(value)[:3])
             raise ResultMismatch(f"The call ran, but its result breaks the tool's output schema: {faults}")
+
+
+def _round_members(tool: Tool, extras: CallExtras, state: State | None) -> dict[str, Any]:
+    """What a method that asks back gets besides its own params. The answer to our own question is not its business."""
+    members: dict[str, Any] = {"clientCapabilities": extras.capabilities}
+    responses = dict(extras.responses)
+    if tool.confirm and state is not None and not state.consent:
+        responses.pop(CONFIRM, None)
+    if responses:
+        members["inputResponses"] = responses
+    if state is not None and state.backend is not None:
+        members["requestState"] = state.backend
+    return members

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ipaddress
 import math
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 from limits import parse
@@ -39,6 +41,31 @@ class Budget:
         window = await self._limiter.get_window_stats(self._limit, self._name, key)
         wait = max(1, math.ceil(window.reset_time - time.time()))
         raise RateLimited(f"Too many {self._name} requests, at most {self._limit}", retry_after=wait)
+
+
+class Streams:
+    """How many streams each caller holds open. ``most`` gives the current bound."""
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    def check(self, address: str) -> None:
+        """Raises :class:`RateLimited` where the caller holds as many as allowed."""
+        if self._open[network_of(address)] >= self._most():
+            raise RateLimited(f"Too many open streams, at most {self._most()}", retry_after=10)
+
+    @contextmanager
+    def held(self, address: str) -> Iterator[None]:
+        """Count one while it is open."""
+        key = network_of(address)
+        self._open[key] += 1
+        try:
+            yield
+        finally:
+            self._open[key] -= 1
+            if not self._open[key]:
+                del self._open[key]
 
 
 @lru_cache(4096)

@@ -125,9 +125,23 @@ class Binding:
     timeout: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderParameter:
+    """An argument that clients mirror into an HTTP header: the header, the way to the value, its JSON type."""
+
+    header: str
+    path: tuple[str, ...]
+    kind: str
+
+
 @dataclass(frozen=True)
 class Tool:
-    """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12."""
+    """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12.
+
+    ``requires`` are client capabilities without which the tool cannot be called. ``blocks`` says that its results are
+    MCP content already, ``rounds`` that it may ask the client for more input, ``confirm`` that a person has to agree
+    to each call.
+    """
 
     name: str
     method: str
@@ -140,6 +154,11 @@ class Tool:
     meta: JsonObject = field(default_factory=dict)
     scopes: frozenset[str] = frozenset()
     auth_level: str = "none"
+    headers: tuple[HeaderParameter, ...] = ()
+    requires: JsonObject = field(default_factory=dict)
+    blocks: bool = False
+    rounds: bool = False
+    confirm: bool = False
     digest: str = ""
 
 
@@ -213,9 +232,33 @@ NOTHING: Final = Nothing()
 
 
 @dataclass(frozen=True, slots=True)
+class CallExtras:
+    """What a 2026-07-28 client sends along with a call.
+
+    ``responses`` answer the questions of an earlier round and ``state`` is what was handed out with them;
+    ``capabilities`` are the client's; ``trace`` are W3C trace context headers. A surface that cannot pass a question on
+    to a person has no extras.
+    """
+
+    responses: JsonObject = field(default_factory=dict)
+    state: str | None = None
+    capabilities: JsonObject = field(default_factory=dict)
+    trace: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Questions to the client before a call can go on: ``inputRequests``, and the state to bring back."""
+
+    requests: JsonObject
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call came to: a value (JSON, or :data:`NOTHING`) or a fault."""
+    """What a call came to: a value (JSON, or :data:`NOTHING`), a fault, or questions to the client."""
 
     tool: Tool
     value: Any = None
     fault: ToolFault | None = None
+    ask: Ask | None = None

@@ -83,9 +83,16 @@ class TlsFiles:
 
 
 class Outbound:
-    """A pool of connections. Make it and close it within the loop that uses it."""
+    """A pool of connections; ``headers`` go with every request. Make it and close it within the loop that uses it."""
 
-    def __init__(self, *, connections: int = 100, tls: TlsFiles | None = None, proxy: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        connections: int = 100,
+        tls: TlsFiles | None = None,
+        proxy: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._proxy = proxy
         self._timeouts: LRUCache[float, aiohttp.ClientTimeout] = LRUCache(1000)
         self._urls: LRUCache[str, URL] = LRUCache(1000)
@@ -98,6 +105,7 @@ class Outbound:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
+            headers=headers,
             skip_auto_headers=("User-Agent",),
         )
 

@@ -44,6 +44,7 @@ HEADERS: Final = {
     "Accept": "application/json",
     "User-Agent": "jsonrpc-mcp-gateway",
 }
+"""What a transport sends along with every exchange with the backend."""
 NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
 
@@ -138,7 +139,7 @@ class BackendClient:
             return await self._transport.post(
                 url,
                 body,
-                {**HEADERS, **headers},
+                headers,
                 timeout=timeout or self._limits.timeout,
                 max_bytes=self._limits.max_bytes,
             )

@@ -10,7 +10,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway import jsonrpc
-from gateway.backend.client import HEADERS
 from gateway.backend.transport import Transport
 from gateway.model import Seen
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, OutboundError
@@ -47,7 +46,7 @@ class BackendSource:
         self.file = file
         self.patience = patience
         self._transport = transport
-        self._headers = {**HEADERS, **headers}
+        self._headers = headers
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
 

@@ -26,6 +26,7 @@ EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is kept: permissions may be on their way."""
 EMPTY_CONFIRMED_AFTER: Final = 60.0
 """Seconds for which a listing that had tools has to stay empty before that is believed."""
+_LEAST_WAIT: Final = 0.05
 _BACKOFF: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 
 log = structlog.get_logger()
@@ -39,6 +40,7 @@ class CatalogBuilder(Protocol):
 class _Entry:
     """What is known for one view; times are those of the injected clock."""
 
+    view: View
     listing: Listing | None = None
     catalog: Catalog | None = None
     fresh_until: float = 0.0
@@ -69,10 +71,15 @@ class Discovery:
         self._clock = clock
         self._entries: LRUCache[View, _Entry] = LRUCache(MAX_VIEWS)
         self._listeners: list[Callable[[Catalog], None]] = []
+        self._watchers: list[Callable[[View], None]] = []
 
     def on_change(self, listener: Callable[[Catalog], None]) -> None:
         """Have ``listener`` called with each new catalog, before anybody sees it. It must not raise."""
         self._listeners.append(listener)
+
+    def on_changed(self, watcher: Callable[[View], None]) -> None:
+        """Have ``watcher`` called once a view shows other tools than before. It must not raise."""
+        self._watchers.append(watcher)
 
     def current(self, view: View = SHARED) -> Catalog | None:
         """The catalog at hand, however old."""
@@ -122,12 +129,12 @@ class Discovery:
             await self.refresh(caller)
             entry = self._entry(SHARED)
             wait = max(entry.fresh_until, entry.retry_at) - self._clock()
-            await asyncio.sleep(max(0.5, wait * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
+            await asyncio.sleep(max(_LEAST_WAIT, wait * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
 
     def _entry(self, view: View) -> _Entry:
         entry = self._entries.get(view)
         if entry is None:
-            entry = self._entries[view] = _Entry()
+            entry = self._entries[view] = _Entry(view)
         return entry
 
     def _start(self, entry: _Entry, caller: Caller) -> asyncio.Task[None]:
@@ -187,12 +194,16 @@ class Discovery:
                 log.warning("method quarantined", method=method.name, reason=method.reason, remedy=method.remedy)
 
     def _adopt(self, entry: _Entry, listing: Listing, catalog: Catalog) -> bool:
-        changed = entry.catalog is None or entry.catalog.digest != catalog.digest
+        before = entry.catalog
+        changed = before is None or before.digest != catalog.digest
         entry.listing = listing
         if changed:
             for listener in self._listeners:
                 listener(catalog)
         entry.catalog = catalog
+        if changed and before is not None:
+            for watcher in self._watchers:
+                watcher(entry.view)
         return changed
 
     def _failed(self, entry: _Entry, failure: Exception, steps: list[str]) -> None:

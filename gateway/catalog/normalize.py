@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.catalog.headers import header_parameters
 from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
 from gateway.catalog.validation import Validators
 from gateway.model import Binding, JsonObject, Method, Parameter, Schema, Structure, Tool
@@ -40,7 +41,7 @@ def tool_of(method: Method, name: str, override: ToolOverride, policy: Policy, v
     """The tool for a method. Raises :class:`Unsound`."""
     method = _overridden(method, override)
     structure = _structure(method, override, policy.params)
-    input_schema = _input_schema(method)
+    input_schema, mirrored = header_parameters(_input_schema(method))
     validators.compile(input_schema)
     output_schema, note = _output_schema(method, override, validators)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
@@ -62,6 +63,11 @@ def tool_of(method: Method, name: str, override: ToolOverride, policy: Policy, v
         meta=meta,
         scopes=method.scopes,
         auth_level=_auth_level(method.annotations),
+        headers=mirrored,
+        requires=override.requires,
+        blocks=override.content == "blocks",
+        rounds=override.input_required,
+        confirm=override.confirm,
         binding=_binding(method, structure, input_schema, override.timeout),
     )
     return replace(tool, digest=digest_of(tool))
@@ -75,6 +81,7 @@ def digest_of(tool: Tool) -> str:
         tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
         [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
         [binding.notification, binding.endpoint, binding.timeout],
+        tool.requires, tool.blocks, tool.rounds, tool.confirm,
     ]  # fmt: skip
     return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
 
@@ -156,7 +163,8 @@ def _output_schema(
     method: Method, override: ToolOverride, validators: Validators
 ) -> tuple[dict[str, Any] | None, str | None]:
     """The output schema, or None and why there is none."""
-    declared: Schema | None = method.result
+    # A listing describes the whole result; what is MCP content has a schema for its structuredContent alone.
+    declared: Schema | None = None if override.content == "blocks" else method.result
     if override.output_schema is not None:
         declared = override.output_schema
     if declared is None or isinstance(declared, bool) or not declared:

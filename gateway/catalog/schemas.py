@@ -18,6 +18,7 @@ from gateway.model import Schema
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _ONE: Final = frozenset(
     ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "additionalItems",
@@ -26,6 +27,7 @@ _ONE: Final = frozenset(
 _LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas"))
 _DEFINITIONS: Final = frozenset(("$defs", "definitions"))
+_ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 
 
 class Unsound(Exception):
@@ -163,12 +165,33 @@ def bundle(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of a whole arguments object: its root an object, its references its own. Raises :class:`Unsound`."""
+    """A schema of a whole arguments object: its root an object, its references its own. Raises :class:`Unsound`.
+
+    One of 2020-12 that needs no mending stays word for word, anchors included.
+    """
     bundler = Bundler(schema)
     mended = bundler.add(schema)
     if mended.get("type", "object") != "object":
         raise Unsound("the arguments are not an object", "/type")
-    return bundler.finish({"type": "object", **mended})
+    dialect = {"$schema": DIALECT} if schema.get("$schema") == DIALECT else {}
+    whole = bundler.finish({**dialect, "type": "object", **mended})
+    return Bundler(schema).finish(dict(schema)) if _is_less_anchors(whole, schema) else whole
+
+
+def _is_less_anchors(whole: Any, came: Any) -> bool:
+    """Whether ``whole`` is what came without its well-formed anchors."""
+    if isinstance(came, list):
+        return isinstance(whole, list) and len(whole) == len(came) and all(map(_is_less_anchors, whole, came))
+    if not (isinstance(came, Mapping) and isinstance(whole, Mapping)):
+        return bool(whole == came and type(whole) is type(came))
+    lost = came.keys() - whole.keys()
+    if lost == {"$anchor"} and (not isinstance(came["$anchor"], str) or not _ANCHOR.fullmatch(came["$anchor"])):
+        return False
+    return (
+        lost <= {"$anchor"}
+        and len(came) == len(whole) + len(lost)
+        and all(_is_less_anchors(child, came[key]) for key, child in whole.items())
+    )
 
 
 def _without_dependencies(schema: dict[str, Any]) -> dict[str, Any]:

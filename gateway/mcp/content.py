@@ -1,52 +1,177 @@
 """A call's outcome as MCP content.
 
 A plain string stays plain text; every other value is its JSON, as text for the model and as ``structuredContent``
-for programs. The value is serialized once.
+for programs. The value is serialized once. A tool whose results are content already has them checked and, for
+revisions that lack a kind of block, told in words.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.errors import ToolFault
-from gateway.model import NOTHING, Outcome
+from gateway.errors import BadBackendAnswer, ToolFault
+from gateway.model import NOTHING, Outcome, Tool
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
+_MAX_BLOCKS: Final = 1000
 
 
-def text_block(text: str) -> bytes:
-    return b'{"type":"text","text":%b}' % jsonrpc.encode(text)
+@dataclass(frozen=True, slots=True)
+class ResultShape:
+    """What a revision knows of results: ``structuredContent`` at all, only as an object, and which blocks."""
+
+    structured: bool
+    objects_only: bool
+    blocks: frozenset[str]
 
 
 def fault_members(fault: ToolFault) -> bytes:
     """Members of a tools/call result that failed, without braces."""
-    return b'"content":[%b],"isError":true' % text_block(fault.message)
+    return b'"content":[%b],"isError":true' % _text_block(fault.message)
 
 
-def value_members(outcome: Outcome, *, structured: bool, objects_only: bool) -> bytes:
-    """Members of a tools/call result that succeeded, without braces.
+def outcome_members(outcome: Outcome, shape: ResultShape) -> bytes:
+    """Members of a tools/call result, without braces."""
+    if outcome.fault is not None:
+        return fault_members(outcome.fault)
+    if outcome.value is NOTHING:
+        return b'"content":[%b],"isError":false' % _text_block(_NOTHING_TEXT)
+    if not outcome.tool.blocks:
+        return _value_members(outcome, shape)
+    try:
+        return _block_members(outcome, shape)
+    except BadBackendAnswer as fault:
+        return fault_members(fault)
 
-    ``structured`` says whether the revision knows ``structuredContent``, ``objects_only`` that it must be an object;
-    another value is then wrapped as ``{"result": …}`` where the tool has an output schema, which is wrapped alike.
-    """
+
+def _value_members(outcome: Outcome, shape: ResultShape) -> bytes:
+    """Where the revision wants an object, another value is wrapped as ``{"result": …}`` if the tool has an output
+    schema, which is wrapped alike."""
     value = outcome.value
-    if value is NOTHING:
-        return b'"content":[%b],"isError":false' % text_block(_NOTHING_TEXT)
     raw = jsonrpc.encode(value)
     plain = isinstance(value, str)
     text = raw if plain else jsonrpc.encode(raw.decode())
     members = b'"content":[{"type":"text","text":%b}],"isError":false' % text
-    has_schema = outcome.tool.output_schema is not None
-    if not structured or (plain and not has_schema):
+    if plain and outcome.tool.output_schema is None:
         return members
-    if objects_only and not isinstance(value, dict):
-        if not has_schema:
-            return members
+    return members + _structured(outcome.tool, value, raw, shape)
+
+
+def _structured(tool: Tool, value: Any, raw: bytes, shape: ResultShape) -> bytes:
+    schema = tool.output_schema
+    if not shape.structured:
+        return b""
+    if shape.objects_only and schema is not None and not is_object_schema(schema):
         raw = b'{"result":%b}' % raw
-    elif objects_only and has_schema and not is_object_schema(outcome.tool.output_schema):
-        raw = b'{"result":%b}' % raw
-    return b'%b,"structuredContent":%b' % (members, raw)
+    elif shape.objects_only and not isinstance(value, dict):
+        return b""
+    return b',"structuredContent":%b' % raw
+
+
+def _block_members(outcome: Outcome, shape: ResultShape) -> bytes:
+    value = outcome.value
+    result: Mapping[str, Any] = value if isinstance(value, dict) else {"content": value}
+    blocks = result.get("content")
+    if not isinstance(blocks, list) or len(blocks) > _MAX_BLOCKS:
+        raise BadBackendAnswer("The backend's result is declared as MCP content, and is none")
+    shown = [_block(block, position, shape) for position, block in enumerate(blocks)]
+    failed = b"true" if result.get("isError") is True else b"false"
+    members = b'"content":%b,"isError":%b' % (jsonrpc.encode(shown), failed)
+    if "structuredContent" not in result:
+        return members
+    structured = result["structuredContent"]
+    return members + _structured(outcome.tool, structured, jsonrpc.encode(structured), shape)
+
+
+def _block(block: Any, position: int, shape: ResultShape) -> Mapping[str, Any]:
+    kind = block.get("type") if isinstance(block, dict) else None
+    is_good = _BLOCKS.get(kind) if isinstance(kind, str) else None
+    if is_good is None or not is_good(block):
+        raise BadBackendAnswer(f"The backend's content block {position} is not one that MCP knows")
+    if kind in shape.blocks:
+        shown = _readable(block)
+        return {**shown, "resource": _readable(block["resource"])} if kind == "resource" else shown
+    return {"type": "text", "text": _in_words(block)}
+
+
+def _in_words(block: Mapping[str, Any]) -> str:
+    if block["type"] == "resource_link":
+        return f"{block['name']}: {block['uri']}"
+    return f"[{block['type']} of type {block['mimeType']}, which this protocol revision cannot carry]"
+
+
+def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda block: all(isinstance(block.get(name), str) for name in names)
+
+
+def _is_embedded(block: Mapping[str, Any]) -> bool:
+    resource = block.get("resource")
+    return isinstance(resource, dict) and _has("uri")(resource) and (_has("text")(resource) or _has("blob")(resource))
+
+
+def _readable(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Without optional members of a wrong type, for which clients would refuse the whole answer."""
+    return {key: value for key, value in block.items() if key not in _OPTIONAL or _OPTIONAL[key](value)}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_annotations(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    audience, priority = value.get("audience", []), value.get("priority", 0)
+    return (
+        isinstance(audience, list)
+        and all(role in ("user", "assistant") for role in audience)
+        and type(priority) in (int, float)
+        and 0 <= priority <= 1
+        and isinstance(value.get("lastModified", ""), str)
+    )
+
+
+def _are_icons(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(icon, dict) and _is_icon(icon) for icon in value)
+
+
+def _is_icon(icon: Mapping[str, Any]) -> bool:
+    sizes = icon.get("sizes", [])
+    return (
+        _has("src")(icon)
+        and isinstance(icon.get("mimeType", ""), str)
+        and isinstance(sizes, list)
+        and all(map(_is_text, sizes))
+        and icon.get("theme", "light") in ("light", "dark")
+    )
+
+
+_OPTIONAL: Final[dict[str, Callable[[Any], bool]]] = {
+    "_meta": lambda value: isinstance(value, dict),
+    "annotations": _are_annotations,
+    "description": _is_text,
+    "icons": _are_icons,
+    "mimeType": _is_text,
+    "size": lambda value: type(value) is int,
+    "title": _is_text,
+}
+_BLOCKS: Final[dict[str, Callable[[Mapping[str, Any]], bool]]] = {
+    "text": _has("text"),
+    "image": _has("data", "mimeType"),
+    "audio": _has("data", "mimeType"),
+    "resource": _is_embedded,
+    "resource_link": _has("uri", "name"),
+}
+BLOCKS_2024_11: Final = frozenset(("text", "image", "resource"))
+BLOCKS_2025_03: Final = BLOCKS_2024_11 | {"audio"}
+BLOCKS_2025_06: Final = BLOCKS_2025_03 | {"resource_link"}
+
+
+def _text_block(text: str) -> bytes:
+    return b'{"type":"text","text":%b}' % jsonrpc.encode(text)
 
 
 def is_object_schema(schema: object) -> bool:

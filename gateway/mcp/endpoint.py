@@ -10,31 +10,41 @@ from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError
 from gateway.jsonrpc import BadMessage, Id, Message
 from gateway.mcp import legacy, modern
-from gateway.mcp.exchange import PROTOCOL_VERSION, Inbound, Reply
+from gateway.mcp.exchange import Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations
+from gateway.mcp.sessions import Sessions
 
 log = structlog.get_logger()
 
 
 class Endpoint:
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, sessions: Sessions) -> None:
         self.modern = modern.Modern(operations)
-        self.legacy = legacy.Legacy(operations)
+        self.legacy = legacy.Legacy(operations, sessions)
 
-    async def answer(self, inbound: Inbound) -> Reply:
+    async def answer(self, inbound: Inbound) -> Reply | StreamReply:
         """The reply to one POST; never raises for what a client sent."""
         try:
             value = jsonrpc.decode_strictly(inbound.body)
-            if isinstance(value, list) and self._is_legacy(inbound):
+            if isinstance(value, list) and self.legacy.serves(inbound):
                 return await self.legacy.answer_batch(inbound, value, self._one)
         except GatewayError as error:
-            return _reply(400, jsonrpc.error_bytes(None, error), error)
+            return _reply(error.status, jsonrpc.error_bytes(None, error), error)
         return await self._one(inbound, value)
 
-    def _is_legacy(self, inbound: Inbound) -> bool:
-        return inbound.headers.get(PROTOCOL_VERSION) in (None, *legacy.VERSIONS)
+    async def listen(self, inbound: Inbound) -> StreamReply:
+        """The stream that a GET opens. Raises :class:`GatewayError`."""
+        return await self.legacy.listen(inbound)
 
-    async def _one(self, inbound: Inbound, value: Any) -> Reply:
+    async def end(self, inbound: Inbound) -> Reply:
+        """What a DELETE comes to. Raises :class:`GatewayError`."""
+        return await self.legacy.end(inbound)
+
+    async def close(self) -> None:
+        """Let go of calls whose clients are gone."""
+        await self.legacy.close()
+
+    async def _one(self, inbound: Inbound, value: Any) -> Reply | StreamReply:
         try:
             message = jsonrpc.message_of(value)
         except BadMessage as error:

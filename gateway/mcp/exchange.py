@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from gateway.model import Caller
-
-JSON: Final = "application/json"
 
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
 METHOD: Final = "Mcp-Method"
 NAME: Final = "Mcp-Name"
+SESSION: Final = "Mcp-Session-Id"
+EVENT_STREAM: Final = "text/event-stream"
+
+Events: TypeAlias = AsyncGenerator[bytes | None, None]
+"""Messages of a stream; None is a keep-alive."""
 
 
 class Headers(Protocol):
@@ -27,11 +30,17 @@ class Headers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """One POST to the MCP endpoint."""
+    """One request to the MCP endpoint."""
 
     headers: Headers
     body: bytes
     caller: Caller
+    alone: bool = True
+    """False for a part of a batch, whose answer is a part of one JSON body."""
+
+    @property
+    def takes_stream(self) -> bool:
+        return self.alone and any(EVENT_STREAM in accept for accept in self.headers.getall("Accept", []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,16 @@ class Reply:
 
     status: int
     body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    method: str = ""
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReply:
+    """The answer as server-sent events. Whoever gets it iterates ``events``, or closes it."""
+
+    events: Events
     headers: Mapping[str, str] = field(default_factory=dict)
     method: str = ""
     tool: str = ""

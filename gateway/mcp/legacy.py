@@ -1,24 +1,38 @@
-"""2024-11-05 to 2025-11-25: ``initialize`` negotiates a revision, and later requests name it in a header.
+"""2024-11-05 to 2025-11-25: ``initialize`` negotiates a revision, which later requests name in a header or a session.
 
-No session is kept: the header says all there is to know, and a request without it is of 2025-03-26 (2025-11-25,
-basic/transports "Protocol Version Header"). JSON-RPC errors travel on HTTP 200, since clients take a 404 for the end
-of a session. Batches exist at 2025-03-26 alone.
+A session is an id that says all there is to know (:mod:`sessions`); a client that shows none is served as well. A
+request that names no revision is of 2025-03-26 (2025-11-25, basic/transports "Protocol Version Header"). JSON-RPC
+errors travel on HTTP 200, since clients take a 404 for the end of a session. A client that hangs up cancels nothing
+here; it says so with ``notifications/cancelled``. Batches exist at 2025-03-26 alone.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import structlog
+
 from gateway import jsonrpc
-from gateway.errors import GatewayError, InvalidRequest, MethodNotFound, ParseError
-from gateway.jsonrpc import BadMessage, Id, Message, Request
-from gateway.mcp.content import fault_members, value_members
-from gateway.mcp.exchange import PROTOCOL_VERSION, Headers, Inbound, Reply
-from gateway.mcp.operations import Operations
+from gateway.catalog.changes import Event
+from gateway.errors import (
+    GatewayError,
+    InternalError,
+    InvalidRequest,
+    MethodNotAllowed,
+    MethodNotFound,
+    NotAcceptable,
+    ParseError,
+)
+from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
+from gateway.mcp import progress
+from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, outcome_members
+from gateway.mcp.exchange import PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
+from gateway.mcp.operations import Operations, PreparedCall
 from gateway.mcp.projection import ToolProjector
-from gateway.model import Caller
+from gateway.mcp.sessions import Session, Sessions
 
 MAX_BATCH: Final = 50
 
@@ -29,7 +43,7 @@ class Revision:
 
     version: str
     projector: ToolProjector
-    structured: bool = False
+    shape: ResultShape
     batches: bool = False
 
 
@@ -40,10 +54,10 @@ _PLAIN: Final = ToolProjector("2024-11-05", annotations=False, titles=False, out
 REVISIONS: Final = {
     revision.version: revision
     for revision in (
-        Revision("2025-11-25", _STRUCTURED, structured=True),
-        Revision("2025-06-18", _STRUCTURED, structured=True),
-        Revision("2025-03-26", _ANNOTATED, batches=True),
-        Revision("2024-11-05", _PLAIN),
+        Revision("2025-11-25", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06)),
+        Revision("2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06)),
+        Revision("2025-03-26", _ANNOTATED, ResultShape(False, True, BLOCKS_2025_03), batches=True),
+        Revision("2024-11-05", _PLAIN, ResultShape(False, True, BLOCKS_2024_11)),
     )
 }
 VERSIONS: Final = tuple(REVISIONS)
@@ -51,73 +65,194 @@ LATEST: Final = VERSIONS[0]
 ASSUMED: Final = "2025-03-26"
 PROJECTORS: Final = (_STRUCTURED, _ANNOTATED, _PLAIN)
 
+_CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """A request of this era: who, in which session if any, at which revision."""
+
+    inbound: Inbound
+    session: Session | None
+    revision: Revision
+
 
 class Legacy:
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, sessions: Sessions) -> None:
         self._operations = operations
-        self._handlers: dict[str, Callable[[Caller, dict[str, Any], Revision], Awaitable[bytes]]] = {
+        self._sessions = sessions
+        self._running: dict[tuple[str, Id], asyncio.Task[bytes]] = {}
+        self._tasks: set[asyncio.Task[bytes]] = set()
+        self._handlers: dict[str, Callable[[_Context, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
             "initialize": self._initialize,
             "ping": self._ping,
             "tools/list": self._list,
             "tools/call": self._call,
         }
 
-    def revision(self, headers: Headers) -> Revision:
-        return REVISIONS[headers.get(PROTOCOL_VERSION) or ASSUMED]
+    def serves(self, inbound: Inbound) -> bool:
+        """Whether the version header, if any, is of this era."""
+        return inbound.headers.get(PROTOCOL_VERSION) in (None, *VERSIONS)
 
-    async def answer(self, inbound: Inbound, message: Message) -> Reply:
+    async def answer(self, inbound: Inbound, message: Message) -> Reply | StreamReply:
         """Raises :class:`GatewayError`; :meth:`refusal` makes the reply of it."""
+        starts = isinstance(message, Request) and message.method == "initialize"
+        context = await self._context(inbound) if not starts else _Context(inbound, None, REVISIONS[ASSUMED])
         if not isinstance(message, Request):
+            if isinstance(message, Notification):
+                self._notified(context, message)
             return Reply(202, method=getattr(message, "method", "response"))
         handler = self._handlers.get(message.method)
         if handler is None:
             raise MethodNotFound(f"Method not found: {message.method[:128]}")
-        params = message.params if isinstance(message.params, dict) else {}
-        result = await handler(inbound.caller, params, self.revision(inbound.headers))
-        name = params.get("name") if message.method == "tools/call" else ""
-        tool = name if isinstance(name, str) else ""
-        return Reply(200, jsonrpc.result_bytes(message.id, result), method=message.method, tool=tool)
+        return await handler(context, message, message.params if isinstance(message.params, dict) else {})
 
     async def answer_batch(
-        self, inbound: Inbound, items: list[Any], one: Callable[[Inbound, Any], Awaitable[Reply]]
+        self, inbound: Inbound, items: list[Any], one: Callable[[Inbound, Any], Awaitable[Reply | StreamReply]]
     ) -> Reply:
         """Each item on its own, through ``one``, in order. Raises :class:`BadMessage`."""
-        if not self.revision(inbound.headers).batches:
+        if not (await self._context(inbound)).revision.batches:
             raise BadMessage("Invalid request: batches exist at 2025-03-26 alone")
         if not 0 < len(items) <= MAX_BATCH:
             raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
         if any(isinstance(item, dict) and item.get("method") == "initialize" for item in items):
             raise BadMessage("Invalid request: initialize must not be in a batch")
-        bodies = [reply.body for item in items if (reply := await one(inbound, item)).body]
+        replies = [await one(replace(inbound, alone=False), item) for item in items]
+        bodies = [reply.body for reply in replies if isinstance(reply, Reply) and reply.body]
         if not bodies:
             return Reply(202, method="batch")
         return Reply(200, b"[" + b",".join(bodies) + b"]", method="batch")
+
+    async def listen(self, inbound: Inbound) -> StreamReply:
+        """``GET``: the stream of what the server has to say. Raises :class:`GatewayError`."""
+        self._check_version(inbound)
+        if not inbound.takes_stream:
+            raise NotAcceptable("Accept must admit text/event-stream")
+        context = await self._context(inbound)
+        self._operations.streams.check(inbound.caller.address)
+        return StreamReply(self._notices(context), method="GET")
+
+    async def end(self, inbound: Inbound) -> Reply:
+        """``DELETE``: the end of a session. Raises :class:`GatewayError`."""
+        self._check_version(inbound)
+        id = inbound.headers.get(SESSION)
+        if id is None:
+            raise InvalidRequest(f"{SESSION} must name the session to end")
+        await self._sessions.close(id, inbound.caller)
+        return Reply(204, method="DELETE")
 
     def refusal(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
         """HTTP status and body of an error."""
         refuses = error.refuses or isinstance(error, ParseError | InvalidRequest)
         return error.status if refuses else 200, jsonrpc.error_bytes(id, error)
 
-    async def _initialize(self, _: Caller, params: dict[str, Any], __: Revision) -> bytes:
+    async def close(self) -> None:
+        """End the calls whose clients are gone."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _check_version(self, inbound: Inbound) -> None:
+        if not self.serves(inbound):
+            raise MethodNotAllowed("This revision has POST alone", allow="POST")
+
+    async def _context(self, inbound: Inbound) -> _Context:
+        """Raises :class:`~gateway.errors.SessionNotFound`."""
+        id = inbound.headers.get(SESSION)
+        session = None if id is None else await self._sessions.read(id, inbound.caller)
+        named = inbound.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
+        return _Context(inbound, session, REVISIONS[named])
+
+    def _notified(self, context: _Context, message: Notification) -> None:
+        """``notifications/cancelled`` stops the call it names, if it is of the same session and runs here."""
+        if message.method != "notifications/cancelled" or context.session is None:
+            return
+        id = message.params.get("requestId") if isinstance(message.params, dict) else None
+        if type(id) is str or type(id) is int:  # true is no id, although it equals 1
+            task = self._running.get((context.session.id, id))
+            if task is not None:
+                task.cancel()
+
+    async def _initialize(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
         asked = params.get("protocolVersion")
         version = asked if isinstance(asked, str) and asked in REVISIONS else LATEST
         info = self._operations.info
         server = {"name": info.name, "version": info.version}
-        if info.title and REVISIONS[version].structured:
+        if info.title and REVISIONS[version].shape.structured:
             server["title"] = info.title
-        return jsonrpc.encode({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server})
+        capabilities = {"tools": {"listChanged": True}}
+        result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": server}
+        headers = {SESSION: self._sessions.open(version, context.inbound.caller)}
+        return Reply(200, jsonrpc.result_bytes(request.id, jsonrpc.encode(result)), headers, request.method)
 
-    async def _ping(self, _: Caller, __: dict[str, Any], ___: Revision) -> bytes:
-        return b"{}"
+    async def _ping(self, _: _Context, request: Request, __: dict[str, Any]) -> Reply:
+        return Reply(200, jsonrpc.result_bytes(request.id, b"{}"), method=request.method)
 
-    async def _list(self, caller: Caller, params: dict[str, Any], revision: Revision) -> bytes:
-        page = await self._operations.list_tools(caller, params.get("cursor"), revision.projector)
-        if page.cursor is None:
-            return b'{"tools":%b}' % page.tools
-        return b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor))
+    async def _list(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
+        page = await self._operations.list_tools(
+            context.inbound.caller, params.get("cursor"), context.revision.projector
+        )
+        result = b'{"tools":%b}' % page.tools
+        if page.cursor is not None:
+            result = b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor))
+        return Reply(200, jsonrpc.result_bytes(request.id, result), method=request.method)
 
-    async def _call(self, caller: Caller, params: dict[str, Any], revision: Revision) -> bytes:
-        outcome = await self._operations.call_tool(caller, params)
-        if outcome.fault is not None:
-            return b"{%b}" % fault_members(outcome.fault)
-        return b"{%b}" % value_members(outcome, structured=revision.structured, objects_only=True)
+    async def _call(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
+        call = await self._operations.prepare(context.inbound.caller, params)
+
+        def start() -> asyncio.Task[bytes]:
+            return self._started(context, request, call)
+
+        token = progress.token_of(params)
+        if token is not None and context.inbound.takes_stream:
+            events = progress.with_progress(token, start, self._operations.heartbeat, cancels=False)
+            return StreamReply(events, method=request.method, tool=call.tool.name)
+        work = start()
+        try:
+            body = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                raise  # the client hung up, and the call goes on
+            return Reply(202, method=request.method, tool=call.tool.name)
+        return Reply(200, body, method=request.method, tool=call.tool.name)
+
+    def _started(self, context: _Context, request: Request, call: PreparedCall) -> asyncio.Task[bytes]:
+        """A call that outlives its client, held on to until it is over, so that it can be cancelled by name."""
+        work = asyncio.create_task(self._response(request, call, context.revision))
+        self._tasks.add(work)
+        work.add_done_callback(self._tasks.discard)
+        if context.session is not None:
+            key = (context.session.id, request.id)
+            self._running[key] = work
+
+            def over(_: object) -> None:
+                if self._running.get(key) is work:  # a client may have used the id again, although it must not
+                    del self._running[key]
+
+            work.add_done_callback(over)
+        return work
+
+    async def _response(self, request: Request, call: PreparedCall, revision: Revision) -> bytes:
+        try:
+            outcome = await self._operations.run(call)
+            return jsonrpc.result_bytes(request.id, b"{%b}" % outcome_members(outcome, revision.shape))
+        except GatewayError as error:
+            return jsonrpc.error_bytes(request.id, error)
+        except Exception:
+            log.exception("internal error", method=request.method)
+            return jsonrpc.error_bytes(request.id, InternalError())
+
+    async def _notices(self, context: _Context) -> Events:
+        """Changes as they come; of one session's streams the newest has them, since each is told once."""
+        caller, session = context.inbound.caller, context.session
+        with self._operations.streams.held(caller.address):
+            subscription = self._operations.changes.subscribe(caller.view, session.id if session else None)
+            try:
+                yield None
+                while not Event.END & (event := await subscription.next()):
+                    yield _CHANGED if Event.CHANGED in event else None
+            finally:
+                self._operations.changes.unsubscribe(subscription)

@@ -16,38 +16,46 @@ Notifications have no header rules, are accepted and mean nothing here.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import structlog
+
 from gateway import jsonrpc
+from gateway.catalog.changes import Event
 from gateway.errors import (
     GatewayError,
     HeaderMismatch,
     InternalError,
-    InvalidEnvelope,
     InvalidParams,
     MethodNotFound,
+    NotAcceptable,
     UnsupportedVersion,
 )
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
-from gateway.mcp.content import fault_members, value_members
-from gateway.mcp.exchange import METHOD, NAME, PROTOCOL_VERSION, Headers, Inbound, Reply
-from gateway.mcp.operations import Operations
+from gateway.mcp import progress
+from gateway.mcp.content import BLOCKS_2025_06, ResultShape, outcome_members
+from gateway.mcp.envelope import (
+    META_SERVER,
+    META_SUBSCRIPTION,
+    META_VERSION,
+    agree,
+    check_parameters,
+    envelope_version,
+    extras_of,
+)
+from gateway.mcp.exchange import METHOD, NAME, PROTOCOL_VERSION, Events, Headers, Inbound, Reply, StreamReply
+from gateway.mcp.operations import Operations, PreparedCall
 from gateway.mcp.projection import ToolProjector
-from gateway.model import Caller
+from gateway.model import Caller, Outcome
 
 VERSIONS: Final = ("2026-07-28",)
-META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
-META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
-META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
 DISCOVER_TTL_MS: Final = 300_000
 PROJECTOR: Final = ToolProjector("2026-07-28")
+SHAPE: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_2025_06)
 
-_VISIBLE = re.compile(r"[\t\x20-\x7e]*")
-_BASE64 = re.compile(r"=\?base64\?(.*)\?=")
+log = structlog.get_logger()
 
 
 class Modern:
@@ -56,10 +64,11 @@ class Modern:
         info = operations.info
         server = {"name": info.name, "version": info.version} | ({"title": info.title} if info.title else {})
         self._tail = b'"_meta":%b}' % jsonrpc.encode({META_SERVER: server})
-        self._handlers: dict[str, Callable[[Caller, dict[str, Any]], Awaitable[bytes]]] = {
+        self._handlers: dict[str, Callable[[Inbound, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
             "server/discover": self._discover,
             "tools/list": self._list,
             "tools/call": self._call,
+            "subscriptions/listen": self._listen,
         }
 
     def claims(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
@@ -70,16 +79,17 @@ class Modern:
             return True
         return PROTOCOL_VERSION in headers and headers.get(PROTOCOL_VERSION) not in legacy
 
-    async def answer(self, inbound: Inbound, message: Message) -> Reply:
+    async def answer(self, inbound: Inbound, message: Message) -> Reply | StreamReply:
         """Raises :class:`GatewayError`; :meth:`refusal` makes the reply of it."""
         if isinstance(message, Notification):
+            version = inbound.headers.get(PROTOCOL_VERSION)
+            if version is not None and version not in VERSIONS:
+                raise _unsupported(version)
             return Reply(202, method=message.method)
         if not isinstance(message, Request):
             raise BadMessage("Invalid request: responses are not accepted, the gateway asks nothing")
         handler, params = self._open(inbound.headers, message)
-        result = await handler(inbound.caller, params)
-        tool = params.get("name", "") if message.method == "tools/call" else ""
-        return Reply(200, jsonrpc.result_bytes(message.id, result), method=message.method, tool=tool)
+        return await handler(inbound, message, params)
 
     def refusal(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
         """HTTP status and body of an error."""
@@ -90,89 +100,113 @@ class Modern:
 
     def _open(
         self, headers: Headers, request: Request
-    ) -> tuple[Callable[[Caller, dict[str, Any]], Awaitable[bytes]], dict[str, Any]]:
+    ) -> tuple[Callable[[Inbound, Request, dict[str, Any]], Awaitable[Reply | StreamReply]], dict[str, Any]]:
         params = request.params if isinstance(request.params, dict) else {}
         for name in (PROTOCOL_VERSION, METHOD, NAME):
             if len(headers.getall(name, [])) > 1:
                 raise HeaderMismatch(f"{name} is there twice")
-        version = _envelope_version(params.get("_meta"))
-        _agree(headers, PROTOCOL_VERSION, version)
-        _agree(headers, METHOD, request.method)
+        version = envelope_version(params.get("_meta"))
+        agree(headers, PROTOCOL_VERSION, version)
+        agree(headers, METHOD, request.method)
         if request.method == "tools/call" and isinstance(params.get("name"), str):
-            _agree(headers, NAME, params["name"], encoded=True)
+            agree(headers, NAME, params["name"], encoded=True)
         if version not in VERSIONS:
-            raise UnsupportedVersion(
-                "Unsupported protocol version", data={"supported": list(VERSIONS), "requested": version}
-            )
+            raise _unsupported(version)
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(f"Method not found: {request.method[:128]}")
         return handler, params
 
-    async def _discover(self, _: Caller, __: dict[str, Any]) -> bytes:
+    async def _discover(self, _: Inbound, request: Request, __: dict[str, Any]) -> Reply:
         # Nothing here depends on the backend: clients take any error for a server of an older era.
-        result = {
-            "resultType": "complete",
-            "supportedVersions": list(VERSIONS),
-            "capabilities": {"tools": {}},
-        }
-        return self._close(jsonrpc.encode(result)[1:-1], DISCOVER_TTL_MS, shared=True)
+        capabilities = {"tools": {"listChanged": True}}
+        result = {"resultType": "complete", "supportedVersions": list(VERSIONS), "capabilities": capabilities}
+        return self._reply(request, self._cacheable(jsonrpc.encode(result)[1:-1], DISCOVER_TTL_MS, shared=True))
 
-    async def _list(self, caller: Caller, params: dict[str, Any]) -> bytes:
-        page = await self._operations.list_tools(caller, params.get("cursor"), PROJECTOR)
+    async def _list(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply:
+        page = await self._operations.list_tools(inbound.caller, params.get("cursor"), PROJECTOR)
         members = b'"resultType":"complete","tools":' + page.tools
         if page.cursor is not None:
             members += b',"nextCursor":' + jsonrpc.encode(page.cursor)
-        return self._close(members, page.ttl_ms, shared=page.shared)
+        return self._reply(request, self._cacheable(members, page.ttl_ms, shared=page.shared))
 
-    async def _call(self, caller: Caller, params: dict[str, Any]) -> bytes:
-        outcome = await self._operations.call_tool(caller, params)
-        if outcome.fault is not None:
-            members = fault_members(outcome.fault)
-        else:
-            members = value_members(outcome, structured=True, objects_only=False)
-        return b'{"resultType":"complete",%b,%b' % (members, self._tail)
+    async def _call(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
+        call = await self._operations.prepare(inbound.caller, params, extras_of(params))
+        check_parameters(inbound.headers, call.tool, call.arguments)
+        self._operations.admit(call)
+        token = progress.token_of(params)
+        if token is None or not inbound.takes_stream:
+            return self._reply(request, self._outcome(await self._operations.run(call)), call.tool.name)
 
-    def _close(self, members: bytes, ttl_ms: int, *, shared: bool) -> bytes:
+        def start() -> asyncio.Task[bytes]:
+            return asyncio.create_task(self._response(request, call))
+
+        # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
+        events = progress.with_progress(token, start, self._operations.heartbeat, cancels=True)
+        return StreamReply(events, method=request.method, tool=call.tool.name)
+
+    async def _response(self, request: Request, call: PreparedCall) -> bytes:
+        """A whole response for the end of a stream, whatever happens."""
+        try:
+            return jsonrpc.result_bytes(request.id, self._outcome(await self._operations.run(call)))
+        except GatewayError as error:
+            return jsonrpc.error_bytes(request.id, error)
+        except Exception:
+            log.exception("internal error", method=request.method)
+            return jsonrpc.error_bytes(request.id, InternalError())
+
+    def _outcome(self, outcome: Outcome) -> bytes:
+        if outcome.ask is None:
+            return b'{"resultType":"complete",%b,%b' % (outcome_members(outcome, SHAPE), self._tail)
+        asked: dict[str, Any] = {"resultType": "input_required"}
+        if outcome.ask.requests:
+            asked["inputRequests"] = outcome.ask.requests
+        if outcome.ask.state is not None:
+            asked["requestState"] = outcome.ask.state
+        return b"{%b,%b" % (jsonrpc.encode(asked)[1:-1], self._tail)
+
+    async def _listen(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> StreamReply:
+        if not inbound.takes_stream:
+            raise NotAcceptable("Accept must admit text/event-stream")
+        wanted = params.get("notifications")
+        if not isinstance(wanted, dict):
+            raise InvalidParams('"notifications" must say which ones are wanted')
+        self._operations.streams.check(inbound.caller.address)
+        tools = wanted.get("toolsListChanged") is True
+        return StreamReply(self._notices(inbound.caller, request.id, tools), method=request.method)
+
+    async def _notices(self, caller: Caller, id: Id, tools: bool) -> Events:
+        """The acknowledgement, changes as they come, and the result when the gateway ends the stream."""
+        meta = {META_SUBSCRIPTION: id}
+        changes = self._operations.changes
+        honoured = {"toolsListChanged": True} if tools else {}
+        with self._operations.streams.held(caller.address):
+            subscription = changes.subscribe(caller.view)
+            try:
+                yield _notification(
+                    "notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": honoured}
+                )
+                changed = _notification("notifications/tools/list_changed", {"_meta": meta})
+                while not Event.END & (event := await subscription.next()):
+                    if Event.CHANGED in event and tools:
+                        yield changed
+                    elif Event.TICK in event:
+                        yield None
+                yield jsonrpc.result_bytes(id, jsonrpc.encode({"resultType": "complete", "_meta": meta}))
+            finally:
+                changes.unsubscribe(subscription)
+
+    def _reply(self, request: Request, result: bytes, tool: str = "") -> Reply:
+        return Reply(200, jsonrpc.result_bytes(request.id, result), method=request.method, tool=tool)
+
+    def _cacheable(self, members: bytes, ttl_ms: int, *, shared: bool) -> bytes:
         scope = b"public" if shared else b"private"
         return b'{%b,"ttlMs":%d,"cacheScope":"%b",%b' % (members, ttl_ms, scope, self._tail)
 
 
-def _envelope_version(meta: Any) -> str:
-    if not isinstance(meta, dict):
-        raise InvalidEnvelope('Required "_meta" is missing')
-    version = meta.get(META_VERSION)
-    if not isinstance(version, str):
-        raise InvalidEnvelope(f'"_meta" lacks "{META_VERSION}"')
-    if not isinstance(meta.get(META_CAPABILITIES), dict):
-        raise InvalidEnvelope(f'"_meta" lacks "{META_CAPABILITIES}"')
-    return version
+def _unsupported(version: str) -> UnsupportedVersion:
+    return UnsupportedVersion("Unsupported protocol version", data={"supported": list(VERSIONS), "requested": version})
 
 
-def _agree(headers: Headers, name: str, body: str, *, encoded: bool = False) -> None:
-    """Compare a header with the body, which alone decides. Raises :class:`HeaderMismatch`."""
-    value = headers.get(name)
-    if value == body and not encoded:
-        return
-    if value is None:
-        raise HeaderMismatch(f"{name} is missing")
-    if not _VISIBLE.fullmatch(value):
-        raise HeaderMismatch(f"{name} has characters that no header may have")
-    if encoded:
-        value = decoded(name, value)
-    if value != body:
-        raise HeaderMismatch(f"{name} does not agree with the body")
-
-
-def decoded(name: str, value: str) -> str:
-    """A header value out of its ``=?base64?…?=`` form, if it has it. Raises :class:`HeaderMismatch`."""
-    match = _BASE64.fullmatch(value)
-    if match is None:
-        return value
-    try:
-        raw = base64.b64decode(match[1], validate=True)
-        if base64.b64encode(raw).decode() == match[1]:  # the decoder lets excess padding and stray bits pass
-            return raw.decode()
-    except (binascii.Error, UnicodeDecodeError):
-        pass
-    raise HeaderMismatch(f"{name} is not valid base64 of UTF-8")
+def _notification(method: str, params: dict[str, Any]) -> bytes:
+    return jsonrpc.encode({"jsonrpc": "2.0", "method": method, "params": params})

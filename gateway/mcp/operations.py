@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.catalog.changes import Changes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages, Projector
 from gateway.errors import InvalidCursor, InvalidParams
 from gateway.invocation import Invocation
-from gateway.limits import Budget
-from gateway.model import Caller, Outcome
+from gateway.limits import Budget, Streams
+from gateway.model import Caller, CallExtras, Outcome, Tool
 from gateway.settings import CatalogSettings
 from gateway.signing import Signer
 
@@ -24,6 +25,16 @@ class ToolPage:
     cursor: str | None
     ttl_ms: int
     shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call that may start."""
+
+    caller: Caller
+    tool: Tool
+    arguments: dict[str, Any]
+    extras: CallExtras | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +56,14 @@ class Operations:
         cursors: Signer,
         settings: Callable[[], CatalogSettings],
         info: ServerInfo,
+        changes: Changes,
+        streams: Streams,
+        heartbeat: float,
     ) -> None:
         self.info = info
+        self.changes = changes
+        self.streams = streams
+        self.heartbeat = heartbeat
         self._discovery = discovery
         self._invocation = invocation
         self._pages = pages
@@ -79,9 +96,14 @@ class Operations:
             caller.view.shared,
         )
 
-    async def call_tool(self, caller: Caller, params: Mapping[str, Any]) -> Outcome:
-        """Raises :class:`InvalidParams`, :class:`~gateway.errors.UnknownTool`,
-        :class:`~gateway.errors.CatalogUnavailable`."""
+    async def prepare(
+        self, caller: Caller, params: Mapping[str, Any], extras: CallExtras | None = None
+    ) -> PreparedCall:
+        """The call that a client asks for.
+
+        Raises :class:`InvalidParams`, :class:`~gateway.errors.UnknownTool`,
+        :class:`~gateway.errors.CatalogUnavailable`.
+        """
         name = params.get("name")
         if not isinstance(name, str) or not name:
             raise InvalidParams('"name" must be the name of a tool')
@@ -90,4 +112,13 @@ class Operations:
             arguments = {}
         if not isinstance(arguments, dict):
             raise InvalidParams('"arguments" must be an object')
-        return await self._invocation.call(caller, name, arguments)
+        return PreparedCall(caller, await self._invocation.find(caller, name), arguments, extras)
+
+    def admit(self, call: PreparedCall) -> None:
+        """Raises :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs."""
+        if call.extras is not None:
+            self._invocation.admit(call.tool, call.extras)
+
+    async def run(self, call: PreparedCall) -> Outcome:
+        """As :meth:`gateway.invocation.Invocation.run`."""
+        return await self._invocation.run(call.caller, call.tool, call.arguments, call.extras)

@@ -38,6 +38,8 @@ class Trace:
     """What a handler adds to its request's line in the log."""
 
     fields: dict[str, object] = field(default_factory=dict)
+    cors: tuple[str, bool] | None = None
+    """The request's Origin, and whether it is another site's that may read the answer."""
 
 
 CONTEXT: Final = web.AppKey("context", Context)

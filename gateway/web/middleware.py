@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -22,7 +23,12 @@ from gateway.web.replies import refusal
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _CORS_HEADERS: Final = "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
-_CORS_METHODS: Final = "GET, POST, DELETE"
+# Tools name these (x-mcp-header), so they are allowed as a page asks for them.
+_MIRRORED: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_PREFLIGHT: Final = {
+    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Max-Age": "600",
+}
 
 log = structlog.get_logger()
 
@@ -36,8 +42,6 @@ async def logged(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         response = await _shielded(request, handler)
         status = response.status
-        response.headers["Cache-Control"] = "no-store"
-        response.headers["X-Content-Type-Options"] = "nosniff"
         return response
     finally:
         if logs.enabled("info"):
@@ -48,7 +52,7 @@ async def logged(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 async def _shielded(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        return await handler(request)
+        return _guarded(request) or await handler(request)
     except GatewayError as error:
         return refusal(request, error)
     except web.HTTPException as error:
@@ -70,27 +74,33 @@ def _ours(error: web.HTTPException) -> GatewayError:
     return failure
 
 
-@web.middleware
-async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuses foreign hosts and origins; lets the pages of allowed origins read the answers (CORS)."""
+def _guarded(request: web.Request) -> web.Response | None:
+    """Refuses foreign hosts and origins, answers preflights, and notes whose pages may read the answer (CORS)."""
     origins = request.app[CONTEXT].origins
     origins.check_host(request.host)
     origin = request.headers.get("Origin")
     if origin is None:
-        return await handler(request)
-    foreign = origins.check_origin(origin, request.host)
+        return None
+    request[TRACE].cors = (origin, origins.check_origin(origin, request.host))
     if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
-        response: web.StreamResponse = web.Response(status=204)
-        response.headers["Access-Control-Allow-Methods"] = _CORS_METHODS
-        response.headers["Access-Control-Allow-Headers"] = _CORS_HEADERS
-        response.headers["Access-Control-Max-Age"] = "600"
-    else:
-        response = await _shielded(request, handler)  # a page may read errors, too
-    response.headers["Vary"] = "Origin"
-    if foreign:
-        response.headers["Access-Control-Allow-Origin"] = origin
-        response.headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
-    return response
+        mirrored = _MIRRORED.findall(request.headers.get("Access-Control-Request-Headers", ""))
+        allowed = ", ".join((_CORS_HEADERS, *mirrored))
+        return web.Response(status=204, headers={**_PREFLIGHT, "Access-Control-Allow-Headers": allowed})
+    return None
 
 
-MIDDLEWARES: Final = (logged, guarded)
+async def complete_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Headers of every answer, a stream's and an error's included, just before they are sent."""
+    headers = response.headers
+    headers["Cache-Control"] = "no-store"
+    headers["X-Content-Type-Options"] = "nosniff"
+    cors = request[TRACE].cors if TRACE in request else None
+    if cors is not None:
+        origin, foreign = cors
+        headers["Vary"] = "Origin"
+        if foreign:
+            headers["Access-Control-Allow-Origin"] = origin
+            headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
+
+
+MIDDLEWARES: Final = (logged,)

@@ -19,31 +19,36 @@ async def read_json_body(request: web.Request) -> bytes:
     Other content types are refused because a foreign page may send those without asking (CORS "simple requests").
     """
     context = request.app[CONTEXT]
-    if request.content_type != "application/json":
-        raise UnsupportedMediaType("Content-Type must be application/json")
-    if request.charset is not None and request.charset.lower() not in _CHARSETS:
-        raise UnsupportedMediaType("JSON is UTF-8")
+    if request.headers.get("Content-Type") != "application/json":
+        if request.content_type != "application/json":
+            raise UnsupportedMediaType("Content-Type must be application/json")
+        if request.charset is not None and request.charset.lower() not in _CHARSETS:
+            raise UnsupportedMediaType("JSON is UTF-8")
     if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip"):
         raise UnsupportedMediaType("Content-Encoding must be identity or gzip")
-    too_large = TooLarge(f"The body is larger than {context.max_body} bytes")
-    if request.content_length is not None and request.content_length > context.max_body:
-        raise too_large
+    length = request.content_length
+    if length is not None and length > context.max_body:
+        raise _too_large(context.max_body)
     try:
         if request.content.is_eof():
             return await request.read()
         async with asyncio.timeout(context.body_timeout):
             return await request.read()
     except web.HTTPRequestEntityTooLarge:
-        raise too_large from None
+        raise _too_large(context.max_body) from None
     except TimeoutError:
         raise RequestTimeout(f"The body did not arrive within {context.body_timeout:g} s") from None
     except (web.RequestPayloadError, ConnectionError):
         raise InvalidRequest("The body is incomplete, or not encoded as its headers say") from None
 
 
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {most} bytes")
+
+
 def check_accepts_json(request: web.Request) -> None:
     """Raises :class:`NotAcceptable`. A client that accepts anything, or does not say, gets JSON."""
-    accept = request.headers.get("Accept")
-    if accept is None or "*/*" in accept or "application/json" in accept or "application/*" in accept:
+    accept = ",".join(request.headers.getall("Accept", ["*/*"]))
+    if "*/*" in accept or "application/json" in accept or "application/*" in accept:
         return
     raise NotAcceptable("Accept must admit application/json")

@@ -16,7 +16,8 @@ from gateway.web.reading import read_json_body
 from gateway.web.replies import json_response, rest_error
 
 TOOLS: Final = "/mcp/tools"
-_OWN_SEGMENTS: Final = frozenset(("list", "describe", "invoke"))
+OWN_SEGMENTS: Final = {"list": "GET", "describe": "GET", "invoke": "POST"}
+"""Segments of our own, and their methods."""
 _SUFFIX: Final = "~"  # no tool name has it
 
 
@@ -43,11 +44,11 @@ REST: Final = RestProjector()
 
 def segment_of(name: str) -> str:
     """The path segment of a tool; those that would meet our own get a suffix."""
-    return name + _SUFFIX if name in _OWN_SEGMENTS else name
+    return name + _SUFFIX if name in OWN_SEGMENTS else name
 
 
 def name_of(segment: str) -> str:
-    return segment.removesuffix(_SUFFIX) if segment.removesuffix(_SUFFIX) in _OWN_SEGMENTS else segment
+    return segment.removesuffix(_SUFFIX) if segment.removesuffix(_SUFFIX) in OWN_SEGMENTS else segment
 
 
 async def list_tools(request: web.Request) -> web.Response:

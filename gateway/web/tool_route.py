@@ -17,7 +17,7 @@ from gateway.model import Tool
 from gateway.web.context import CONTEXT, TRACE, caller_of
 from gateway.web.reading import read_json_body
 from gateway.web.replies import json_response, rpc_error
-from gateway.web.rest import name_of, value_bytes
+from gateway.web.rest import OWN_SEGMENTS, name_of, value_bytes
 
 
 async def post(request: web.Request) -> web.Response:
@@ -38,8 +38,11 @@ async def get(request: web.Request) -> web.Response:
 
 
 async def _tool(request: web.Request) -> Tool:
+    segment = request.match_info["name"]
+    if segment in OWN_SEGMENTS:
+        raise MethodNotAllowed("Method not allowed", allow=OWN_SEGMENTS[segment])
     invocation = request.app[CONTEXT].invocation
-    return await invocation.find(caller_of(request), name_of(request.match_info["name"]))
+    return await invocation.find(caller_of(request), name_of(segment))
 
 
 async def _call(request: web.Request, body: bytes) -> web.Response:

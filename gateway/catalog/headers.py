@@ -1,0 +1,61 @@
+"""Parameters that a schema mirrors into HTTP headers: ``x-mcp-header`` (2026-07-28, SEP-2243).
+
+Clients drop a tool whose annotation breaks the rules, so a bad one is taken out of the schema and the tool stays.
+The rules: a non-empty RFC 9110 token, unique in the tool whatever its case; on an integer, a string or a boolean; and
+reached through ``properties`` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.model import HeaderParameter
+
+KEYWORD: Final = "x-mcp-header"
+PREFIX: Final = "Mcp-Param-"
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_KINDS: Final = ("integer", "string", "boolean")
+_MAPS: Final = ("$defs", "definitions", "dependentSchemas", "patternProperties")
+
+
+def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HeaderParameter, ...]]:
+    """The schema without bad annotations, and what the good ones mirror."""
+    found: dict[str, HeaderParameter] = {}
+    cleaned = _cleaned(schema, (), found)
+    return cleaned if isinstance(cleaned, dict) else dict(schema), tuple(found.values())
+
+
+def _cleaned(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
+    """``path`` is None where no chain of ``properties`` leads."""
+    if isinstance(value, list):
+        return [_cleaned(item, None, found) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    result: dict[str, Any] = {}
+    for key, child in value.items():
+        if key == "properties" and isinstance(child, Mapping):
+            result[key] = {
+                name: _cleaned(schema, None if path is None else (*path, name), found) for name, schema in child.items()
+            }
+        elif key == KEYWORD:
+            if path and _is_good(child, value, found):
+                found[child.lower()] = HeaderParameter(PREFIX + child, path, str(value["type"]))
+                result[key] = child
+        elif key in _MAPS and isinstance(child, Mapping):
+            result[key] = {name: _cleaned(schema, None, found) for name, schema in child.items()}
+        elif key in ("const", "default", "enum", "examples"):
+            result[key] = child
+        else:
+            result[key] = _cleaned(child, None, found)
+    return result
+
+
+def _is_good(name: Any, schema: Mapping[str, Any], found: Mapping[str, HeaderParameter]) -> bool:
+    return (
+        isinstance(name, str)
+        and _TOKEN.fullmatch(name) is not None
+        and name.lower() not in found
+        and schema.get("type") in _KINDS
+    )

@@ -1,0 +1,134 @@
+"""What a 2026-07-28 request says of itself, in its ``_meta`` and in headers (SEP-2243).
+
+The body alone decides; a header that disagrees with it is refused, so that what an intermediary routed by is what runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
+from gateway.mcp.exchange import Headers
+from gateway.model import CallExtras, HeaderParameter, Tool
+from gateway.rounds import MAX_STATE
+
+META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
+META_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+
+_VISIBLE = re.compile(r"[\t\x20-\x7e]*")
+_BASE64 = re.compile(r"=\?base64\?(.*)\?=")
+_NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
+
+# W3C Trace Context §3.2 and §3.3, W3C Baggage §3; what does not fit is not passed on.
+_STATE = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
+_NAME, _VALUE = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", r"[!#-+\--:<-\[\]-~]*"
+_ENTRY = rf"{_NAME}[ \t]*=[ \t]*{_VALUE}(?:[ \t]*;[ \t]*{_NAME}(?:[ \t]*=[ \t]*{_VALUE})?)*"
+_TRACE: Final = {
+    "traceparent": re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"),
+    "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_STATE}(?:[ \t]*,[ \t]*{_STATE}){{0,31}}"),
+    "baggage": re.compile(rf"(?=.{{1,4096}}\Z){_ENTRY}(?:[ \t]*,[ \t]*{_ENTRY})*"),
+}
+
+
+def envelope_version(meta: Any) -> str:
+    if not isinstance(meta, dict):
+        raise InvalidEnvelope('Required "_meta" is missing')
+    version = meta.get(META_VERSION)
+    if not isinstance(version, str):
+        raise InvalidEnvelope(f'"_meta" lacks "{META_VERSION}"')
+    if not isinstance(meta.get(META_CAPABILITIES), dict):
+        raise InvalidEnvelope(f'"_meta" lacks "{META_CAPABILITIES}"')
+    return version
+
+
+def agree(headers: Headers, name: str, body: str, *, encoded: bool = False) -> None:
+    """Compare a header with the body, which alone decides. Raises :class:`HeaderMismatch`."""
+    value = headers.get(name)
+    if value == body and not encoded:
+        return
+    if value is None:
+        raise HeaderMismatch(f"{name} is missing")
+    if not _VISIBLE.fullmatch(value):
+        raise HeaderMismatch(f"{name} has characters that no header may have")
+    if encoded:
+        value = decoded(name, value)
+    if value != body:
+        raise HeaderMismatch(f"{name} does not agree with the body")
+
+
+def decoded(name: str, value: str) -> str:
+    """A header value out of its ``=?base64?…?=`` form, if it has it. Raises :class:`HeaderMismatch`."""
+    match = _BASE64.fullmatch(value)
+    if match is None:
+        return value
+    try:
+        raw = base64.b64decode(match[1], validate=True)
+        if base64.b64encode(raw).decode() == match[1]:  # the decoder lets excess padding and stray bits pass
+            return raw.decode()
+    except (binascii.Error, UnicodeDecodeError):
+        pass
+    raise HeaderMismatch(f"{name} is not valid base64 of UTF-8")
+
+
+def check_parameters(headers: Headers, tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """Compare what a tool's schema mirrors into headers with the arguments. Raises :class:`HeaderMismatch`."""
+    for parameter in tool.headers:
+        given = headers.getall(parameter.header, [])
+        value = _at(arguments, parameter.path)
+        if isinstance(value, dict | list):
+            value = None  # no header can say that; the schema refuses it in words that help
+        if len(given) > 1:
+            raise HeaderMismatch(f"{parameter.header} is there twice")
+        if value is None:
+            if given:
+                raise HeaderMismatch(f"{parameter.header} is there, and its argument is not")
+            continue
+        if not given:
+            raise HeaderMismatch(f"{parameter.header} is missing")
+        if not _VISIBLE.fullmatch(given[0]):
+            raise HeaderMismatch(f"{parameter.header} has characters that no header may have")
+        if not _matches(parameter, decoded(parameter.header, given[0]), value):
+            raise HeaderMismatch(f"{parameter.header} does not agree with the arguments")
+
+
+def _at(arguments: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        arguments = arguments.get(name) if isinstance(arguments, dict) else None
+    return arguments
+
+
+def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return text == ("true" if value else "false")
+    if isinstance(value, int | float):
+        if not _NUMBER.fullmatch(text):
+            return False
+        return bool((int(text) if text.lstrip("-").isdigit() else float(text)) == value)
+    return bool(text == value)
+
+
+def extras_of(params: Mapping[str, Any]) -> CallExtras:
+    """What came along with a tools/call. Raises :class:`InvalidParams`."""
+    responses = params.get("inputResponses", {})
+    if not isinstance(responses, dict) or not all(isinstance(response, dict) for response in responses.values()):
+        raise InvalidParams('"inputResponses" must be an object of objects')
+    state = params.get("requestState")
+    if state is not None and not (isinstance(state, str) and len(state) <= MAX_STATE):
+        raise InvalidParams('"requestState" must be what the gateway handed out')
+    meta = params["_meta"]
+    return CallExtras(responses, state, meta[META_CAPABILITIES], _trace(meta))
+
+
+def _trace(meta: Mapping[str, Any]) -> dict[str, str]:
+    found = {
+        name: text for name, form in _TRACE.items() if isinstance(text := meta.get(name), str) and form.fullmatch(text)
+    }
+    if "traceparent" not in found:
+        found.pop("tracestate", None)  # it means nothing alone
+    return found

@@ -1,0 +1,153 @@
+"""Calls that take several rounds: questions to the client, and the state between them (2026-07-28, patterns/mrtr).
+
+A method may answer ``{resultType: "input_required", …}``, and the operator may want a person to agree before a tool
+runs. Either way the client gets questions and a ``requestState`` that it brings back with the answers. The state is
+signed and bound to the caller, the tool and the arguments, and good for a few minutes; one that stands for a person's
+consent works once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway import jsonrpc
+from gateway.errors import BackendError, BadBackendAnswer, InvalidParams, MissingCapability
+from gateway.model import Ask, Caller, CallExtras, JsonObject, Tool
+from gateway.signing import Signer
+from gateway.store import Store
+from gateway.text import cap, printable
+
+TTL: Final = 300.0
+"""Seconds for which a question may wait for its answer."""
+
+MAX_STATE: Final = 64 * 1024
+"""Characters of a state that a client can bring back."""
+CONFIRM: Final = "confirm"
+"""The name of our own question."""
+_MAX_SHOWN: Final = 1500
+_CAPABILITIES: Final = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an earlier round left: whether a person agreed, the backend's own state, and an id of its own."""
+
+    consent: bool
+    backend: str | None
+    nonce: str
+
+
+class Rounds:
+    """Makes and reads states. ``clock`` is wall-clock seconds, since replicas share it."""
+
+    def __init__(self, signer: Signer, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._signer = signer
+        self._store = store
+        self._clock = clock
+
+    def read(self, state: str, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> State:
+        """Raises :class:`InvalidParams`: not ours, for another call, or too old."""
+        text = self._signer.verify(state)
+        if text is not None:
+            nonce, consent, expires, bound, backend = jsonrpc.decode(text.encode())
+            if bound == _bound(caller, tool, arguments) and self._clock() < expires:
+                return State(consent, backend, nonce)
+        raise InvalidParams("requestState is not valid for this call, or too old; call again without it")
+
+    async def consent(
+        self, extras: CallExtras, state: State | None, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Ask | None:
+        """None once a person agreed, else what to ask. Raises :class:`BackendError` where the person declined,
+        :class:`InvalidParams` where the consent was used before."""
+        if state is not None and state.consent:
+            await self._use(state)
+            return None
+        answer = extras.responses.get(CONFIRM) if state is not None else None
+        if state is None or not isinstance(answer, Mapping) or "action" not in answer:
+            return Ask({CONFIRM: _question(tool, arguments)}, self._state(caller, tool, arguments))
+        await self._use(state)
+        if answer["action"] != "accept":
+            raise BackendError("The person did not agree to this call, so it was not made")
+        return None
+
+    def ask(
+        self, value: JsonObject, extras: CallExtras, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Ask:
+        """A backend's ``input_required`` result as questions. Raises :class:`BadBackendAnswer`,
+        :class:`MissingCapability`."""
+        requests, state = value.get("inputRequests", {}), value.get("requestState")
+        good = isinstance(requests, Mapping) and all(_is_request(request) for request in requests.values())
+        if not good or not (requests or state) or not isinstance(state, str | None):
+            raise BadBackendAnswer("The backend asks for input in a way that MCP does not know")
+        require({_CAPABILITIES[request["method"]]: {} for request in requests.values()}, extras)
+        if state is None and not tool.confirm:
+            return Ask(requests)
+        ours = self._state(caller, tool, arguments, consent=tool.confirm, backend=state)
+        if len(ours) > MAX_STATE:
+            raise BadBackendAnswer("The backend's requestState is too large")
+        return Ask(requests, ours)
+
+    async def _use(self, state: State) -> None:
+        if not await self._store.add(f"consent:{state.nonce}", TTL):
+            raise InvalidParams("requestState was used before; call again without it")
+
+    def _state(
+        self,
+        caller: Caller,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        *,
+        consent: bool = False,
+        backend: str | None = None,
+    ) -> str:
+        expires = int(self._clock() + TTL)
+        parts = [secrets.token_urlsafe(12), consent, expires, _bound(caller, tool, arguments), backend]
+        return self._signer.sign(jsonrpc.encode(parts).decode())
+
+
+def require(needed: JsonObject, extras: CallExtras) -> None:
+    """Raises :class:`MissingCapability` with the capabilities that the client did not declare."""
+    missing = {name: value for name, value in needed.items() if name not in extras.capabilities}
+    if missing:
+        names = ", ".join(sorted(missing))
+        raise MissingCapability(
+            f"This tool needs a client with the capability {names}", data={"requiredCapabilities": missing}
+        )
+
+
+def _is_request(request: Any) -> bool:
+    """Whether clients can read it (schema.ts ``InputRequest``); for one they cannot, they refuse the whole answer."""
+    if not isinstance(request, Mapping):
+        return False
+    method, params = request.get("method"), request.get("params", {})
+    if not isinstance(params, Mapping):
+        return False
+    if method == "elicitation/create":
+        schema = params.get("requestedSchema")
+        is_form = isinstance(schema, Mapping) and schema.get("type") == "object" and "properties" in schema
+        is_page = params.get("mode") == "url" and isinstance(params.get("url"), str)
+        return isinstance(params.get("message"), str) and (is_form or is_page)
+    if method == "sampling/createMessage":
+        return isinstance(params.get("messages"), list) and type(params.get("maxTokens")) is int
+    return bool(method == "roots/list")
+
+
+def _question(tool: Tool, arguments: Mapping[str, Any]) -> JsonObject:
+    shown = cap(printable(jsonrpc.encode(arguments).decode()), _MAX_SHOWN)
+    message = f"Run {tool.title or tool.name} with {shown}?\n{tool.description.partition(chr(10))[0]}"
+    schema = {"type": "object", "properties": {}}
+    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
+
+
+def _bound(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> str:
+    parts = [caller.view.issuer, caller.view.subject, tool.digest, arguments]
+    return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
