@@ -99,9 +99,16 @@ class Program:
 
     def peak_memory(self) -> int:
         """The most bytes of memory that the process has ever held."""
+        return self._status("VmHWM:")
+
+    def memory(self) -> int:
+        """The bytes of memory that the process holds now."""
+        return self._status("VmRSS:")
+
+    def _status(self, field: str) -> int:
         assert self._process is not None
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field))
 
     async def __aenter__(self) -> Self:
         self._process = await _start(self._arguments, {})

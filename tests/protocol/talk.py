@@ -1,9 +1,13 @@
-"""Speaking to a gateway as a client of either era does, or byte by byte."""
+"""Speaking to a gateway as a client of either era does, or byte by byte.
+
+What the MCP endpoint answers to a :class:`Client` is checked against the official models each time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,16 +15,20 @@ from aiohttp import ClientSession
 from multidict import CIMultiDict
 from yarl import URL
 
+from tests.protocol import official
+from tests.protocol.official import LEGACY, MODERN, VERSION
+from tests.protocol.streams import Stream, check_headers, events_of
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
-MODERN: Final = "2026-07-28"
-LEGACY: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+    from aiohttp import ClientResponse
 
-VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT: Final = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 SERVER: Final = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+SESSION: Final = "Mcp-Session-Id"
 
 JSON: Final = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
@@ -36,7 +44,9 @@ def request(method: str, params: Any = None, id: Any = 1) -> dict[str, Any]:
 
 
 def modern_request(method: str, params: Mapping[str, Any] | None = None, id: Any = 1) -> dict[str, Any]:
-    return request(method, {**(params or {}), "_meta": meta()}, id)
+    """As it should be; a ``_meta`` in ``params`` adds to the usual one."""
+    given = params or {}
+    return request(method, {**given, "_meta": {**meta(), **given.get("_meta", {})}}, id)
 
 
 def modern_headers(method: str, name: object = None) -> dict[str, str]:
@@ -57,6 +67,12 @@ class Answer:
     def json(self) -> Any:
         assert self.headers["Content-Type"].partition(";")[0] == "application/json", self
         return json.loads(self.body)
+
+    @property
+    def messages(self) -> Any:
+        """Those of a stream that has ended."""
+        assert self.headers["Content-Type"] == "text/event-stream", self
+        return [json.loads(line[6:]) for line in self.body.splitlines() if line.startswith(b"data: ")]
 
     @property
     def result(self) -> Any:
@@ -90,9 +106,49 @@ class Client:
         headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     ) -> Answer:
         """One exchange; ``path`` goes out as it is."""
+        sent: CIMultiDict[str] = CIMultiDict(headers)
+        async with self.request(verb, path, body, sent) as answer:
+            raw = await answer.read()
+            if path.partition("?")[0] == "/mcp":
+                _check(answer, raw, official.Asked(body, sent))
+            return Answer(answer.status, answer.headers, raw)
+
+    def request(self, verb: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
+        """An exchange whose body is not read yet, as aiohttp has it."""
         url = URL(f"http://127.0.0.1:{self.port}{path}", encoded=True)
-        async with self._session.request(verb, url, data=body, headers=CIMultiDict(headers)) as answer:
-            return Answer(answer.status, answer.headers, await answer.read())
+        return self._session.request(verb, url, data=body, headers=headers)
+
+    @asynccontextmanager
+    async def stream(self, body: object = None, headers: Mapping[str, str] | None = None) -> AsyncIterator[Stream]:
+        """The stream that answers a POST of ``body``, or a GET without one. It is hung up at the end."""
+        raw = None if body is None else json.dumps(body).encode()
+        sent: CIMultiDict[str] = CIMultiDict({**JSON, **(headers or {})})
+        async with self.request("GET" if raw is None else "POST", "/mcp", raw, sent) as answer:
+            stream = Stream(answer, official.Asked(raw, sent))
+            try:
+                yield stream
+            finally:
+                stream.close()
+
+    def listen(self, notifications: Mapping[str, Any], id: Any = 1) -> AbstractAsyncContextManager[Stream]:
+        """2026-07-28's ``subscriptions/listen``."""
+        body = modern_request("subscriptions/listen", {"notifications": notifications}, id)
+        return self.stream(body, modern_headers("subscriptions/listen"))
+
+    async def has_room_for_a_stream(self) -> bool:
+        """Whether one more stream is let in; it is hung up at once."""
+        headers = CIMultiDict({"Accept": "text/event-stream"})
+        async with self.request("GET", "/mcp", None, headers) as answer:
+            answer.close()
+            assert answer.status in (200, 429)
+            return bool(answer.status == 200)
+
+    async def initialize(self, version: str = LEGACY[0]) -> str:
+        """The id of a new session of an older era."""
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "probe", "version": "1.0"}}
+        answer = await self.legacy("initialize", params, version=None)
+        assert answer.result["protocolVersion"] == version
+        return answer.headers[SESSION]
 
     async def get(self, path: str, **headers: str) -> Answer:
         return await self.send("GET", path, headers=headers)
@@ -121,8 +177,19 @@ class Client:
         return await self.legacy(method, params, id, era)
 
 
-def legacy_headers(version: str | None) -> dict[str, str]:
-    return {} if version is None else {"MCP-Protocol-Version": version}
+def legacy_headers(version: str | None, session: str | None = None) -> dict[str, str]:
+    headers = {} if version is None else {"MCP-Protocol-Version": version}
+    return headers if session is None else headers | {SESSION: session}
+
+
+def _check(answer: ClientResponse, raw: bytes, asked: official.Asked) -> None:
+    if answer.content_type == "text/event-stream":
+        check_headers(answer)
+        events_of(raw, asked)
+    elif answer.status in (202, 204):
+        assert raw == b""
+    elif answer.content_type == "application/json":
+        official.check_json(asked, raw)
 
 
 async def exchange(port: int, sent: bytes) -> bytes:

@@ -19,11 +19,11 @@ Connect = Callable[..., Awaitable[Client]]
 
 
 async def test_discover_says_what_is_served_and_who_serves_it(client: Client) -> None:
-    """server/discover: versions of this era alone; no capability but tools, and no listChanged that is never sent."""
+    """server/discover: versions of this era alone; no capability but tools, whose changes are told."""
     found = (await client.modern("server/discover")).result
     assert found["resultType"] == "complete"
     assert found["supportedVersions"] == [MODERN]
-    assert found["capabilities"] == {"tools": {}}
+    assert found["capabilities"] == {"tools": {"listChanged": True}}
     assert found["_meta"][SERVER] == {"name": "jsonrpc-mcp-gateway", "version": __version__}
     assert "serverInfo" not in found
 

@@ -181,10 +181,20 @@ async def test_a_preflight_of_a_configured_origin_is_204_and_stops_here(
     assert backend.requests == []
 
 
+async def test_headers_that_tools_name_are_allowed_as_a_page_asks_for_them(connect: Connect) -> None:
+    """SEP-2243: Mcp-Param-*, which no fixed list can have and no wildcard covers; other names are not repeated."""
+    client = await connect(f"mcp.origins=[{APP}]")
+    asked = "authorization,mcp-param-region, Mcp-Param-Dry-Run,x-other,x-mcp-param-no,mcp-param-"
+    answer = await client.send("OPTIONS", "/mcp", headers=preflight(APP) | {"Access-Control-Request-Headers": asked})
+    allowed = {name.strip().lower() for name in answer.headers["Access-Control-Allow-Headers"].split(",")}
+    assert {"authorization", "mcp-method", "mcp-param-region", "mcp-param-dry-run"} <= allowed
+    assert not {"x-other", "x-mcp-param-no", "mcp-param-", "mcp-param-no"} & allowed
+
+
 ANSWERS: list[Any] = [
     pytest.param("POST", "/mcp", request("tools/call", ADD), 200, id="a result"),
     pytest.param("POST", "/mcp", b"{", 400, id="no JSON"),
-    pytest.param("GET", "/mcp", None, 405, id="another verb"),
+    pytest.param("PUT", "/mcp", None, 405, id="another verb"),
     pytest.param("POST", "/mcp/tools/invoke", ADD, 200, id="a result of REST"),
     pytest.param("POST", "/mcp/tools/invoke", {"name": "nope"}, 404, id="an error of REST"),
     pytest.param("GET", "/mcp/tools/list?cursor=forged", None, 400, id="a refused cursor"),

@@ -83,7 +83,6 @@ async def test_a_path_that_is_not_ours_is_404(client: Client, backend: ScriptedB
         "%c0%ae",
         "add~",
         "add?x=1&name=echo",
-        "describe",
         "a" * 3000,
     ],
 )
@@ -120,11 +119,11 @@ async def test_an_escaped_letter_is_the_same_path(client: Client) -> None:
     assert (await post(client, "/mcp/tools/%61dd", ADD))[0] == 200
 
 
-@pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE", "TRACE", "OPTIONS"])
+@pytest.mark.parametrize("verb", ["PUT", "PATCH", "TRACE", "OPTIONS"])
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
-        ("/mcp", {"POST"}),
+        ("/mcp", {"DELETE", "GET", "POST"}),
         ("/mcp/tools/invoke", {"GET", "HEAD", "POST"}),
         ("/mcp/tools/add", {"GET", "HEAD", "POST"}),
     ],
@@ -139,7 +138,23 @@ async def test_another_verb_is_405_with_what_is_allowed(
     assert backend.requests == []
 
 
+@pytest.mark.parametrize("segment", ["list", "describe", "invoke", "add"])
+async def test_nothing_under_tools_can_be_deleted(client: Client, backend: ScriptedBackend, segment: str) -> None:
+    answer = await client.send("DELETE", f"/mcp/tools/{segment}")
+    assert answer.status == 405
+    assert "DELETE" not in answer.headers["Allow"]
+    assert backend.requests == []
+
+
+@pytest.mark.parametrize(("segment", "allowed"), [("list", "GET"), ("describe", "GET")])
+async def test_a_segment_of_our_own_is_no_tool_to_post_to(client: Client, segment: str, allowed: str) -> None:
+    """RFC 9110 §15.5.6: the path is there, and for another verb."""
+    answer = await client.post(f"/mcp/tools/{segment}", json.loads(ADD))
+    assert answer.status == 405
+    assert answer.headers["Allow"] == allowed
+
+
 async def test_a_method_override_is_not_heard(client: Client) -> None:
     """H18."""
-    answer = await client.send("GET", "/mcp", headers={"X-HTTP-Method-Override": "POST"})
+    answer = await client.send("PUT", "/mcp", headers={"X-HTTP-Method-Override": "POST"})
     assert answer.status == 405

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from gateway.catalog.cost import MAX_APPLICATORS, MAX_CHAIN, TooCostly, breadth, resolve
+from tests.pace import quickly
 
 Json = dict[str, Any]
-
-
-@contextmanager
-def quickly(limit: float = 0.05) -> Iterator[None]:
-    """Bounds the processor time of what is inside, which other programs do not lengthen."""
-    started = time.process_time()
-    yield
-    assert time.process_time() - started < limit
 
 
 def definitions(names: int, make: Any) -> Json:

@@ -283,3 +283,33 @@ def test_arguments_that_are_no_object_are_unsound(kind: Any) -> None:
     with pytest.raises(Unsound, match="not an object") as caught:
         object_schema({"type": kind})
     assert caught.value.pointer == "/type"
+
+
+WHOLE = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {"address": {"$anchor": "addressDef", "type": "object"}},
+    "properties": {"address": {"$ref": "#/$defs/address"}},
+    "if": {"required": ["address"]},
+    "then": {"maxProperties": 1},
+    "additionalProperties": False,
+}
+
+
+def test_a_whole_schema_of_2020_12_is_published_word_for_word() -> None:
+    """MCP 2026-07-28, basic/index "JSON Schema usage"."""
+    assert object_schema(WHOLE) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("written", "lost"),
+    [
+        ({**WHOLE, "$schema": "http://json-schema.org/draft-07/schema#"}, "draft-07"),
+        ({**WHOLE, "properties": {"a": {"$schema": "https://example.com/x"}}}, "example.com"),
+        ({**WHOLE, "$defs": {"address": {"$anchor": "b c"}}}, "b c"),
+        ({**WHOLE, "$id": "https://example.com/x"}, "example.com"),
+    ],
+    ids=["another dialect", "a dialect within", "an anchor that is none", "an identifier"],
+)
+def test_what_would_move_or_break_references_is_left_out(written: Json, lost: str) -> None:
+    assert lost not in str(object_schema(written))

@@ -23,7 +23,7 @@ STEPS = (
     ("telemetry", "outbound", "signing"),
     ("store", "backend", "auth", "config"),
     ("listing", "credentials"),
-    ("catalog", "limits"),
+    ("catalog", "limits", "rounds"),
     ("invocation",),
     ("mcp",),
     ("web",),

@@ -1,0 +1,229 @@
+"""Methods whose results are MCP content already (``content: blocks``): server/tools "Tool Result" of each revision."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.fault.behaviours import result
+from tests.fault.methods import Rpc
+from tests.fault.scripted import ScriptedBackend
+from tests.protocol.talk import LEGACY, MODERN, Client, request
+
+Connect = Callable[..., Awaitable[Client]]
+
+ERAS = (MODERN, *LEGACY)
+BLOCKS = "catalog.tools.show.content=blocks"
+TEXT = {"type": "text", "text": "Hello\n“you”"}
+IMAGE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
+RESOURCE = {"type": "resource", "resource": {"uri": "file:///a", "mimeType": "text/plain", "text": "A"}}
+BLOB = {"type": "resource", "resource": {"uri": "file:///b", "blob": "QQ=="}}
+LINK = {"type": "resource_link", "uri": "https://example.com/a", "name": "The report", "mimeType": "text/html"}
+KINDS = [TEXT, IMAGE, AUDIO, RESOURCE, BLOB, LINK]
+SHAPE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.fixture
+def methods() -> Sequence[Rpc]:
+    return [Rpc("show"), Rpc("typed", result={"type": "object", "properties": {"content": {"type": "array"}}})]
+
+
+async def show(client: Client, era: str = MODERN, tool: str = "show") -> dict[str, Any]:
+    """The result of a call, without what every result of its era has."""
+    called: dict[str, Any] = (await client.speak(era, "tools/call", {"name": tool})).result
+    return {key: value for key, value in called.items() if key not in ("resultType", "_meta")}
+
+
+@pytest.fixture
+async def client(connect: Connect) -> Client:
+    return await connect(BLOCKS)
+
+
+@pytest.mark.parametrize("block", KINDS, ids=lambda block: block["type"])
+async def test_every_kind_of_block_goes_through_as_it_is(
+    client: Client, backend: ScriptedBackend, block: dict[str, Any]
+) -> None:
+    more = {**block, "annotations": {"audience": ["user"], "priority": 0.5}, "_meta": {"example.com/x": [1]}}
+    backend.on("show", result([more, block]))
+    assert await show(client) == {"content": [more, block], "isError": False}
+
+
+async def test_blocks_keep_their_order(client: Client, backend: ScriptedBackend) -> None:
+    backend.on("show", result({"content": [*KINDS, *reversed(KINDS)]}))
+    assert (await show(client))["content"] == [*KINDS, *reversed(KINDS)]
+
+
+@pytest.mark.parametrize("value", [[], {"content": []}])
+@pytest.mark.parametrize("era", ERAS)
+async def test_no_blocks_at_all_are_content_too(client: Client, backend: ScriptedBackend, era: str, value: Any) -> None:
+    backend.on("show", result(value))
+    assert await show(client, era) == {"content": [], "isError": False}
+
+
+@pytest.mark.parametrize("failed", [True, False])
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_object_form_says_whether_it_failed(
+    client: Client, backend: ScriptedBackend, era: str, failed: bool
+) -> None:
+    backend.on("show", result({"content": [TEXT], "isError": failed}))
+    assert await show(client, era) == {"content": [TEXT], "isError": failed}
+
+
+@pytest.mark.parametrize("flag", ["true", 1, None, []])
+async def test_only_true_is_a_failure(client: Client, backend: ScriptedBackend, flag: Any) -> None:
+    backend.on("show", result({"content": [TEXT], "isError": flag}))
+    assert (await show(client))["isError"] is False
+
+
+@pytest.mark.parametrize("value", [{"n": 1}, {}, [1], "x", 5, None, False])
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_object_form_has_structured_content_where_the_revision_has_it(
+    client: Client, backend: ScriptedBackend, era: str, value: Any
+) -> None:
+    """Any JSON since 2026-07-28, objects from 2025-06-18 on, nothing before."""
+    backend.on("show", result({"content": [TEXT], "structuredContent": value}))
+    called = await show(client, era)
+    allowed = era == MODERN or (era >= "2025-06-18" and isinstance(value, dict))
+    assert called == {"content": [TEXT], "isError": False} | ({"structuredContent": value} if allowed else {})
+
+
+async def test_nothing_else_of_the_object_form_goes_through(client: Client, backend: ScriptedBackend) -> None:
+    """resultType and _meta are the gateway's to say."""
+    backend.on("show", result({"content": [TEXT], "resultType": "input_required", "_meta": {"x": 1}, "extra": 1}))
+    answer = (await client.modern("tools/call", {"name": "show"})).result
+    assert answer["resultType"] == "complete"
+    assert answer.keys() == {"content", "isError", "resultType", "_meta"}
+    assert "x" not in answer["_meta"]
+
+
+@pytest.mark.parametrize(
+    ("block", "since", "words"),
+    [
+        (AUDIO, "2025-03-26", "[audio of type audio/wav, which this protocol revision cannot carry]"),
+        (LINK, "2025-06-18", "The report: https://example.com/a"),
+    ],
+)
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_block_that_a_revision_lacks_is_told_in_words(
+    client: Client, backend: ScriptedBackend, era: str, block: dict[str, Any], since: str, words: str
+) -> None:
+    """schema.ts of each revision, ``CallToolResult.content``."""
+    backend.on("show", result([TEXT, block, IMAGE]))
+    shown = block if era >= since else {"type": "text", "text": words}
+    assert (await show(client, era))["content"] == [TEXT, shown, IMAGE]
+
+
+INVALID: list[Any] = [
+    "a string", 5, None, True, {}, {"n": 1}, {"content": None}, {"content": "x"}, {"content": {"type": "text"}},
+    ["x"], [None], [[TEXT]], [{}], [{"type": None, "text": "x"}], [{"type": ["text"], "text": "x"}],
+    [{"type": "video", "data": "x", "mimeType": "video/mp4"}], [{"text": "x"}],
+    [{"type": "text"}], [{"type": "text", "text": 5}], [{"type": "text", "text": None}],
+    [{"type": "image", "data": "x"}], [{"type": "image", "mimeType": "image/png"}], [{**IMAGE, "data": 5}],
+    [{**AUDIO, "mimeType": None}], [{"type": "resource"}], [{"type": "resource", "resource": "file:///a"}],
+    [{"type": "resource", "resource": {"uri": "file:///a"}}], [{"type": "resource", "resource": {"text": "x"}}],
+    [{"type": "resource", "resource": {"uri": 5, "text": "x"}}], [{"type": "resource_link", "name": "x"}],
+    [{"type": "resource_link", "uri": "file:///a"}], [TEXT, {**LINK, "name": 5}], [TEXT] * 1001,
+]  # fmt: skip
+"""Results that are not the content they are declared to be."""
+
+
+@pytest.mark.parametrize("value", INVALID, ids=range(len(INVALID)))
+@pytest.mark.parametrize("era", [MODERN, "2025-11-25", "2024-11-05"])
+async def test_what_is_no_content_is_a_tool_error(
+    client: Client, backend: ScriptedBackend, era: str, value: Any
+) -> None:
+    """Clients refuse the whole answer otherwise."""
+    backend.on("show", result(value))
+    called = await show(client, era)
+    assert called["isError"] is True
+    assert [block["type"] for block in called["content"]] == ["text"]
+    assert "structuredContent" not in called
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"annotations": "for everybody"}, {"annotations": {"audience": "user"}}, {"annotations": {"priority": "high"}},
+        {"_meta": 5}, {"_meta": []},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("block", KINDS, ids=lambda block: block["type"])
+@pytest.mark.parametrize("era", [MODERN, "2025-11-25"])
+async def test_optional_members_that_no_client_would_read_do_not_reach_one(
+    client: Client, backend: ScriptedBackend, era: str, block: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """The official models refuse them, see :mod:`tests.protocol.official`."""
+    backend.on("show", result([{**block, **more}]))
+    assert (await show(client, era))["content"] == [block]
+
+
+@pytest.mark.parametrize("more", [{"size": "big"}, {"title": 5}, {"description": []}, {"mimeType": 5}, {"icons": "x"}])
+async def test_optional_members_of_a_link_are_held_to_their_types(
+    client: Client, backend: ScriptedBackend, more: dict[str, Any]
+) -> None:
+    backend.on("show", result([{**LINK, **more}]))
+    assert (await show(client))["content"] == [{key: LINK[key] for key in LINK if key not in more}]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_listing_s_own_result_schema_describes_the_content_and_is_not_published(
+    connect: Connect, backend: ScriptedBackend, era: str
+) -> None:
+    """outputSchema is of structuredContent: clients would miss it, or check it against the wrong schema."""
+    client = await connect("catalog.tools.typed.content=blocks")
+    backend.on("typed", result({"content": [TEXT], "structuredContent": {"content": "not a list"}}))
+    listed = {tool["name"]: tool for tool in (await client.speak(era, "tools/list")).result["tools"]}
+    assert "outputSchema" not in listed["typed"]
+    assert (await show(client, era, "typed"))["isError"] is False
+
+
+async def test_an_operator_s_output_schema_holds_for_structured_content(
+    connect: Connect, backend: ScriptedBackend
+) -> None:
+    """server/tools "Output schema": MUST conform, and MUST be there; an error needs none."""
+    client = await connect(BLOCKS, f"catalog.tools.show.output_schema={SHAPE}")
+    (tool, _) = (await client.modern("tools/list")).result["tools"]
+    assert tool["outputSchema"] == SHAPE
+    good = {"content": [TEXT], "structuredContent": {"n": 1}}
+    backend.on("show", result(good))
+    assert await show(client) == {**good, "isError": False}
+    for bad in ({**good, "structuredContent": {"n": "1"}}, {"content": [TEXT]}, [TEXT]):
+        backend.on("show", result(bad))
+        called = await show(client)
+        assert called["isError"] is True
+        assert "structuredContent" not in called
+    backend.on("show", result({"content": [TEXT], "isError": True}))
+    assert await show(client) == {"content": [TEXT], "isError": True}
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18"])
+async def test_an_output_schema_that_is_no_object_is_wrapped_for_older_revisions_and_the_content_alike(
+    connect: Connect, backend: ScriptedBackend, version: str
+) -> None:
+    client = await connect(BLOCKS, "catalog.tools.show.output_schema={type: array}")
+    backend.on("show", result({"content": [TEXT], "structuredContent": [1]}))
+    (tool, _) = (await client.legacy("tools/list", version=version)).result["tools"]
+    assert tool["outputSchema"]["properties"] == {"result": {"type": "array"}}
+    assert (await show(client, version))["structuredContent"] == {"result": [1]}
+    assert (await show(client))["structuredContent"] == [1]
+
+
+@pytest.mark.parametrize("value", [[TEXT, LINK], {"content": [TEXT], "isError": True, "extra": [1]}, [], {"n": 1}, "x"])
+async def test_rest_gives_the_raw_result(client: Client, backend: ScriptedBackend, value: Any) -> None:
+    backend.on("show", result(value))
+    assert (await client.post("/mcp/tools/invoke", {"name": "show"})).json == {"result": value}
+    assert (await client.post("/mcp/tools/show", request("show"))).json["result"] == value
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_blocks_of_a_tool_that_is_not_declared_so_are_plain_data(
+    connect: Connect, backend: ScriptedBackend, era: str
+) -> None:
+    client = await connect()
+    backend.on("show", result({"content": [IMAGE], "isError": True}))
+    called = await show(client, era)
+    assert called["isError"] is False
+    assert [block["type"] for block in called["content"]] == ["text"]

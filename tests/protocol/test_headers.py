@@ -1,0 +1,313 @@
+"""``x-mcp-header``: arguments that clients mirror into headers (2026-07-28, streamable-http, SEP-2243).
+
+The official client is the judge of what is published and of what is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
+from multidict import CIMultiDict
+
+from tests.fault.behaviours import result
+from tests.fault.methods import ADD, Rpc, openrpc
+from tests.fault.scripted import ScriptedBackend
+from tests.protocol.talk import JSON, LEGACY, MODERN, Answer, Client, modern_headers, modern_request
+
+Connect = Callable[..., Awaitable[Client]]
+
+OPTIONS = {
+    "type": "object",
+    "properties": {
+        "count": {"type": "integer", "x-mcp-header": "Count"},
+        "dry": {"type": "boolean", "x-mcp-header": "dry-run"},
+        "place": {"type": "object", "properties": {"zone": {"type": "string", "x-mcp-header": "Zone"}}},
+        "plain": {"type": "string"},
+    },
+}
+REGION = {"type": "string", "x-mcp-header": "Region"}
+PLACE = Rpc("place", {"region": REGION, "options": OPTIONS}, run=lambda region, options: [region, options])
+
+
+@pytest.fixture
+def methods() -> Sequence[Rpc]:
+    return [ADD, PLACE]
+
+
+async def schema_of(client: Client, tool: str, era: str = MODERN) -> Any:
+    tools = {tool["name"]: tool for tool in (await client.speak(era, "tools/list")).result["tools"]}
+    return tools[tool]["inputSchema"]
+
+
+async def place(
+    client: Client,
+    mirrored: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+    region: object = "eu",
+    **options: Any,
+) -> Answer:
+    """Call ``place`` with these headers; ``region`` of ... is none."""
+    arguments = {"options": options} | ({} if region is ... else {"region": region})
+    body = modern_request("tools/call", {"name": "place", "arguments": arguments})
+    headers: CIMultiDict[str] = CIMultiDict(JSON | modern_headers("tools/call", "place"))
+    headers.extend(mirrored if isinstance(mirrored, Mapping) else list(mirrored))
+    return await client.send("POST", "/mcp", json.dumps(body).encode(), headers)
+
+
+def ran(answer: Answer) -> Any:
+    assert answer.result["isError"] is False, answer
+    return answer.result["structuredContent"]
+
+
+@pytest.mark.parametrize("era", [MODERN, *LEGACY])
+async def test_good_annotations_are_published_as_they_are(client: Client, era: str) -> None:
+    """Harmless to the older eras."""
+    properties = (await schema_of(client, "place", era))["properties"]
+    assert properties["region"]["x-mcp-header"] == "Region"
+    assert properties["options"] == OPTIONS
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"count": 42},
+        {"count": -7},
+        {"count": 0},
+        {"dry": True},
+        {"dry": False},
+        {"place": {"zone": "b"}},
+        {"count": 2**53 - 1, "dry": True, "place": {"zone": " Zürich\n"}, "plain": "x"},
+        {"place": {}},
+        {"place": {"zone": ""}},
+        {"place": {"zone": "=?base64?"}},
+    ],
+)
+@pytest.mark.parametrize("region", ["eu", "Zürich ", "=?base64?ZXU=?=", "a, b", "\t"])
+async def test_what_the_official_client_sends_is_accepted(
+    client: Client, backend: ScriptedBackend, options: dict[str, Any], region: str
+) -> None:
+    mirrored = x_mcp_header_map(await schema_of(client, "place"))
+    assert set(mirrored.values()) == {"Region", "Count", "dry-run", "Zone"}
+    headers = mcp_param_headers(mirrored, {"region": region, "options": options})
+    assert ran(await place(client, headers, region, **options)) == [region, options]
+    assert not [name for name in backend.requests[-1].headers if name.lower().startswith("mcp-")]
+
+
+@pytest.mark.parametrize(
+    ("mirrored", "options"),
+    [
+        pytest.param({}, {}, id="missing"),
+        pytest.param({"Mcp-Param-Region": "us"}, {}, id="another value"),
+        pytest.param({"Mcp-Param-Region": "EU"}, {}, id="another case"),
+        pytest.param({"Mcp-Param-Region": ""}, {}, id="empty"),
+        pytest.param([("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "eu")], {}, id="twice"),
+        pytest.param([("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "us")], {}, id="twice and unequal"),
+        pytest.param({"Mcp-Param-Region": "e\u00fc"}, {}, id="not ASCII"),
+        pytest.param({"Mcp-Param-Region": "=?base64?ZXU?="}, {}, id="base64 without padding"),
+        pytest.param({"Mcp-Param-Region": "=?base64?ZXU==?="}, {}, id="base64 with too much padding"),
+        pytest.param({"Mcp-Param-Region": "=?base64?Z XU=?="}, {}, id="base64 with a space"),
+        pytest.param({"Mcp-Param-Region": "=?base64?ZXV=?="}, {}, id="base64 with stray bits"),
+        pytest.param({"Mcp-Param-Region": "=?base64?/w==?="}, {}, id="base64 of no UTF-8"),
+        pytest.param({"Mcp-Param-Region": "=?BASE64?ZXU=?="}, {}, id="another marker"),
+        pytest.param({"Mcp-Param-Region": "eu"}, {"count": 42}, id="integer missing"),
+        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {}, id="argument absent"),
+        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": ""}, {}, id="argument absent and header empty"),
+        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {"place": {}}, id="nested absent"),
+        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "b"}, {"place": "b"}, id="no way to it"),
+        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Count": "1"}, {"count": None}, id="argument null"),
+        pytest.param({"Mcp-Param-Region": "eu", "Mcp-Param-Zone": "c"}, {"place": {"zone": "b"}}, id="nested other"),
+    ],
+)
+async def test_a_header_that_disagrees_is_refused(
+    client: Client, backend: ScriptedBackend, mirrored: Any, options: dict[str, Any]
+) -> None:
+    """MUST be 400 and -32020, and nothing runs."""
+    answer = await place(client, mirrored, **options)
+    assert answer.fault == (400, -32020)
+    assert answer.json["id"] == 1
+    assert backend.requests == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("42", 42), ("42.0", 42), ("42", 42.0), ("4.2e1", 42), ("-7", -7), ("-7.0", -7), ("0", 0), ("-0", 0), ("042", 42)],
+)
+async def test_integers_are_compared_as_numbers(client: Client, text: str, value: float) -> None:
+    """SHOULD: not every language writes a whole number the same way."""
+    assert ran(await place(client, {"Mcp-Param-Region": "eu", "Mcp-Param-Count": text}, count=value))[1] == {
+        "count": value
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["43", "42.5", "4_2", "+42", "0x2a", "42.", "", " ", "nan", "inf", "1e999", "forty-two", "true", "42,42"]
+)
+async def test_what_is_not_the_same_number_is_refused(client: Client, backend: ScriptedBackend, text: str) -> None:
+    answer = await place(client, {"Mcp-Param-Region": "eu", "Mcp-Param-Count": text}, count=42)
+    assert answer.fault == (400, -32020)
+    assert backend.requests == []
+
+
+@pytest.mark.parametrize("text", ["\u0664\u0662", " 42", "42\n"])
+async def test_digits_of_other_scripts_and_space_around_are_not_the_number(client: Client, text: str) -> None:
+    encoded = f"=?base64?{b64encode(text.encode()).decode()}?="
+    answer = await place(client, {"Mcp-Param-Region": "eu", "Mcp-Param-Count": encoded}, count=42)
+    assert answer.fault == (400, -32020)
+
+
+async def test_integers_beyond_doubles_are_compared_exactly(client: Client) -> None:
+    region = {"Mcp-Param-Region": "eu"}
+    beyond = 2**53 + 1
+    assert ran(await place(client, region | {"Mcp-Param-Count": str(beyond)}, count=beyond))
+    assert (await place(client, region | {"Mcp-Param-Count": str(beyond - 1)}, count=beyond)).fault == (400, -32020)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "agrees"),
+    [("true", True, True), ("false", False, True), ("True", True, False), ("1", True, False), ("false", True, False),
+     ("0", False, False), ("", False, False)],
+)  # fmt: skip
+async def test_booleans_are_true_and_false(client: Client, text: str, value: bool, agrees: bool) -> None:
+    answer = await place(client, {"Mcp-Param-Region": "eu", "Mcp-Param-dry-run": text}, dry=value)
+    assert (answer.json.get("error", {}).get("code") is None) == agrees
+
+
+@pytest.mark.parametrize("region", ["eu", "=?base64?ZXU=?="])
+@pytest.mark.parametrize("name", ["Mcp-Param-Region", "mcp-param-region", "MCP-PARAM-REGION"])
+async def test_names_have_no_case_and_values_may_be_encoded(client: Client, name: str, region: str) -> None:
+    assert ran(await place(client, {name: region}))[0] == "eu"
+
+
+async def test_headers_of_no_parameter_are_ignored(client: Client) -> None:
+    """MUST be ignored; and the lookalike of one that is not annotated as well."""
+    unknown = {"Mcp-Param-Region": "eu", "Mcp-Param-Other": "x", "Mcp-Param-plain": "y", "Mcp-Param-": "z"}
+    assert ran(await place(client, unknown, plain="x"))[1] == {"plain": "x"}
+
+
+@pytest.mark.parametrize("region", [["eu"], {"eu": 1}])
+async def test_a_value_that_no_header_can_say_is_told_as_a_bad_argument(
+    client: Client, backend: ScriptedBackend, region: Any
+) -> None:
+    """Official clients leave the header out then; the model learns what to mend."""
+    answer = await place(client, {}, region)
+    assert answer.result["isError"] is True
+    assert backend.requests == []
+
+
+async def test_a_mismatch_is_told_before_bad_arguments(client: Client) -> None:
+    """mcp.md §2, order: headers, then arguments."""
+    assert (await place(client, {"Mcp-Param-Region": "6"}, 5)).fault == (400, -32020)
+    assert (await place(client, {"Mcp-Param-Region": "5"}, 5)).result["isError"] is True
+
+
+@pytest.mark.parametrize("version", LEGACY)
+async def test_the_older_eras_need_no_such_header_and_nothing_is_compared(client: Client, version: str) -> None:
+    params = {"name": "place", "arguments": {"region": "eu", "options": {}}}
+    assert (await client.legacy("tools/call", params, version=version)).result["isError"] is False
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    answer = await client.mcp(body, {"MCP-Protocol-Version": version, "Mcp-Param-Region": "us"})
+    assert answer.result["isError"] is False
+
+
+async def test_rest_needs_no_such_header(client: Client) -> None:
+    answer = await client.post("/mcp/tools/invoke", {"name": "place", "arguments": {"region": "eu", "options": {}}})
+    assert answer.json == {"result": ["eu", {}]}
+
+
+X = {"type": "string", "x-mcp-header": "X"}
+BAD: list[Any] = [
+    pytest.param({"type": "number", "x-mcp-header": "X"}, id="number"),
+    pytest.param({"type": "object", "x-mcp-header": "X"}, id="object"),
+    pytest.param({"type": ["string", "null"], "x-mcp-header": "X"}, id="several types"),
+    pytest.param({"x-mcp-header": "X"}, id="no type"),
+    pytest.param({"type": "string", "x-mcp-header": ""}, id="empty token"),
+    pytest.param({"type": "string", "x-mcp-header": "A B"}, id="space"),
+    pytest.param({"type": "string", "x-mcp-header": "A\r\nX-Injected: 1"}, id="CRLF"),
+    pytest.param({"type": "string", "x-mcp-header": "A\n"}, id="line end"),
+    pytest.param({"type": "string", "x-mcp-header": "Größe"}, id="not ASCII"),
+    pytest.param({"type": "string", "x-mcp-header": "A:B"}, id="colon"),
+    pytest.param({"type": "string", "x-mcp-header": 5}, id="token a number"),
+    pytest.param({"type": "string", "x-mcp-header": True}, id="token a boolean"),
+    pytest.param({"type": "string", "x-mcp-header": None}, id="token null"),
+    pytest.param({"type": "string", "x-mcp-header": ["X"]}, id="token a list"),
+    pytest.param({"type": "string", "x-mcp-header": {"x-mcp-header": "X"}}, id="token an object"),
+    pytest.param({"type": "array", "items": X}, id="items"),
+    pytest.param({"type": "array", "prefixItems": [X]}, id="prefixItems"),
+    pytest.param({"type": "array", "items": {"type": "object", "properties": {"a": X}}}, id="properties of items"),
+    *(pytest.param({key: [X, {"type": "integer"}]}, id=key) for key in ("anyOf", "oneOf", "allOf")),
+    *(pytest.param({key: X}, id=key) for key in ("not", "if", "then", "else", "additionalProperties", "propertyNames")),
+    pytest.param({"type": "object", "patternProperties": {"^a": X}}, id="patternProperties"),
+    pytest.param({"type": "object", "patternProperties": {"default": X}}, id="patternProperties named so"),
+    pytest.param({"type": "object", "dependentSchemas": {"a": {"properties": {"b": X}}}}, id="dependentSchemas"),
+    pytest.param({"$ref": "#/components/schemas/Plain"}, id="by reference"),
+    pytest.param({"$ref": "#/components/schemas/default"}, id="by a reference named as a keyword"),
+    pytest.param({"$ref": "#/components/schemas/properties"}, id="by another reference named as a keyword"),
+    pytest.param({"$ref": "#/components/schemas/x-mcp-header"}, id="by a reference named as the keyword itself"),
+    pytest.param({"$ref": "#/components/schemas/Nested"}, id="nested by reference"),
+    pytest.param({"$defs": {"here": X}, "$ref": "#/$defs/here"}, id="by reference within"),
+]
+
+
+def mentions(value: Any) -> bool:
+    """Whether an annotation is anywhere."""
+    if isinstance(value, dict):
+        return any(mentions(child) for child in value.values()) or isinstance(value.get("x-mcp-header"), str)
+    return isinstance(value, list) and any(map(mentions, value))
+
+
+def listing(schema: object) -> dict[str, Any]:
+    document = openrpc([ADD, Rpc("odd", {"value": schema, "region": REGION})])  # type: ignore[dict-item]
+    named = dict.fromkeys(("Plain", "default", "properties", "x-mcp-header"), X)
+    document["components"] = {"schemas": {**named, "Nested": {"type": "object", "properties": {"a": X}}}}
+    return document
+
+
+@pytest.mark.parametrize("schema", BAD)
+async def test_a_bad_annotation_is_taken_out_and_the_tool_stays(
+    connect: Connect, backend: ScriptedBackend, schema: Any
+) -> None:
+    """security.md S16: clients MUST drop a tool that has one, so none is published; the good one beside it stays."""
+    backend.on("rpc.discover", result(listing(schema)))
+    published = await schema_of(await connect(), "odd")
+    assert find_invalid_x_mcp_header(published) is None
+    assert published["properties"].pop("region")["x-mcp-header"] == "Region"
+    assert not mentions(published)
+
+
+async def test_what_is_left_of_the_schema_is_whole(connect: Connect, backend: ScriptedBackend) -> None:
+    """A definition or a property may have the keyword's very name."""
+    properties = {"x-mcp-header": {"type": "string"}, "to": {"$ref": "#/components/schemas/x-mcp-header"}}
+    value = {"type": "object", "properties": properties}
+    backend.on("rpc.discover", result(listing(value)))
+    client = await connect()
+    published = await schema_of(client, "odd")
+    assert published["properties"]["value"]["properties"]["x-mcp-header"] == {"type": "string"}
+    assert published["$defs"] == {"x-mcp-header": {"type": "string"}}
+    call = {"name": "odd", "arguments": {"region": "eu", "value": {"to": 5}}}
+    headers = modern_headers("tools/call", "odd") | {"Mcp-Param-Region": "eu"}
+    assert (await client.mcp(modern_request("tools/call", call), headers)).result["isError"] is True
+
+
+async def test_of_two_annotations_alike_but_for_case_the_first_stays(
+    connect: Connect, backend: ScriptedBackend
+) -> None:
+    """MUST be unique whatever the case."""
+    first, second = {"type": "string", "x-mcp-header": "Same"}, {"type": "string", "x-mcp-header": "sAME"}
+    backend.on("rpc.discover", result(openrpc([Rpc("odd", {"a": first, "b": second})])))
+    client = await connect()
+    published = await schema_of(client, "odd")
+    assert find_invalid_x_mcp_header(published) is None
+    assert published["properties"] == {"a": first, "b": {"type": "string"}}
+
+
+async def test_an_annotation_within_data_is_data(connect: Connect, backend: ScriptedBackend) -> None:
+    value = {"type": "object", "default": {"x-mcp-header": "X"}, "examples": [X], "enum": [X, {}], "const": X}
+    backend.on("rpc.discover", result(listing(value)))
+    published = await schema_of(await connect(), "odd")
+    assert published["properties"]["value"] == value
+    assert find_invalid_x_mcp_header(published) is None

@@ -1,0 +1,117 @@
+"""Sessions as a clock and other callers see them; over HTTP they are in tests/protocol/test_sessions.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import SessionNotFound
+from gateway.mcp.sessions import TTL, Session, Sessions
+from gateway.model import Caller, View
+from gateway.signing import Signer
+from gateway.store.memory import MemoryStore
+
+ADA = Caller("192.0.2.1", view=View("https://login.example.com", "ada", frozenset({"read"})))
+SECRETS = (b"a secret of sixteen bytes and more",)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sessions(clock: Clock) -> Sessions:
+    return Sessions(Signer(SECRETS, "session"), MemoryStore(clock), clock)
+
+
+async def is_found(sessions: Sessions, id: str, caller: Caller = ADA) -> bool:
+    try:
+        await sessions.read(id, caller)
+    except SessionNotFound:
+        return False
+    return True
+
+
+async def test_a_session_is_read_as_it_was_opened(sessions: Sessions) -> None:
+    id = sessions.open("2025-06-18", ADA)
+    assert await sessions.read(id, ADA) == Session(id, "2025-06-18")
+
+
+async def test_it_is_good_for_a_day_and_no_longer(sessions: Sessions, clock: Clock) -> None:
+    id = sessions.open("2025-06-18", ADA)
+    clock.now += TTL - 1
+    assert await is_found(sessions, id)
+    clock.now += 1
+    assert not await is_found(sessions, id)
+
+
+async def test_use_does_not_prolong_it(sessions: Sessions, clock: Clock) -> None:
+    id = sessions.open("2025-06-18", ADA)
+    for _ in range(3):
+        clock.now += TTL / 3
+        found = await is_found(sessions, id)
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("caller", "found"),
+    [
+        (Caller("198.51.100.7", view=ADA.view), True),
+        (Caller("192.0.2.1", view=View("https://login.example.com", "ada", frozenset({"read", "write"}))), True),
+        (Caller("192.0.2.1", view=View("https://login.example.com", "bob", frozenset({"read"}))), False),
+        (Caller("192.0.2.1", view=View("https://other.example.com", "ada", frozenset({"read"}))), False),
+        (Caller("192.0.2.1", view=View("https://login.example.com\nada", "", frozenset())), False),
+        (Caller("192.0.2.1"), False),
+    ],
+    ids=["from elsewhere", "with another scope", "another subject", "another issuer", "shifted", "nobody"],
+)
+async def test_it_is_its_caller_s_alone(sessions: Sessions, caller: Caller, found: bool) -> None:
+    """security.md R20: bound to issuer and subject, since it authenticates nobody."""
+    id = sessions.open("2025-06-18", ADA)
+    assert await is_found(sessions, id, caller) == found
+
+
+async def test_another_caller_cannot_end_it(sessions: Sessions) -> None:
+    id = sessions.open("2025-06-18", ADA)
+    with pytest.raises(SessionNotFound):
+        await sessions.close(id, Caller())
+    assert await is_found(sessions, id)
+
+
+async def test_once_ended_it_is_gone_for_as_long_as_it_would_have_been_good(sessions: Sessions, clock: Clock) -> None:
+    id, other = sessions.open("2025-06-18", ADA), sessions.open("2025-06-18", ADA)
+    await sessions.close(id, ADA)
+    assert await is_found(sessions, other)
+    for _ in range(3):
+        assert not await is_found(sessions, id)
+        clock.now += TTL / 2 - 1
+    with pytest.raises(SessionNotFound):
+        await sessions.close(id, ADA)
+
+
+async def test_an_id_of_another_secret_or_purpose_is_none(clock: Clock, sessions: Sessions) -> None:
+    for signer in (Signer((b"another secret of enough bytes",), "session"), Signer(SECRETS, "cursor")):
+        foreign = Sessions(signer, MemoryStore(clock), clock).open("2025-06-18", ADA)
+        assert not await is_found(sessions, foreign)
+
+
+async def test_replicas_with_one_secret_know_each_other_s_sessions(clock: Clock, sessions: Sessions) -> None:
+    replica = Sessions(Signer(SECRETS, "session"), MemoryStore(clock), clock)
+    assert await is_found(sessions, replica.open("2025-06-18", ADA))
+
+
+async def test_ids_differ_at_the_same_moment(sessions: Sessions) -> None:
+    assert len({sessions.open("2025-06-18", ADA) for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("id", ["", "x", "\u00fc", "=", "A" * 10_000])
+async def test_what_is_no_id_is_not_found(sessions: Sessions, id: str) -> None:
+    assert not await is_found(sessions, id)
