@@ -1,0 +1,63 @@
+"""What the programs for the Python clients share.
+
+Each runs in the environment of its client, named ``python <driver>.py ERA``. It reads orders from standard input, one
+JSON object on a line, ``{"scenario": …, "url": …, "token": …}``, and answers each with one line: what it observed, or
+``{"failure": …}``. By hand::
+
+    echo '{"scenario": "list", "url": "http://127.0.0.1:8080/mcp", "token": ""}' | python mcp2.py legacy
+
+It serves many orders, since an import of these libraries takes seconds. Every order gets a client of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+PATIENCE = 15.0
+"""Seconds after which an order is given up."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """``token`` names what this order adds to the backend: a call of ``slow``, or a tool."""
+
+    era: str
+    scenario: str
+    url: str
+    token: str
+
+
+Observed: TypeAlias = dict[str, Any]
+Scenario: TypeAlias = Callable[[Order], Awaitable[Observed]]
+
+
+def drive(scenarios: Mapping[str, Scenario]) -> None:
+    """Answer orders until standard input ends."""
+    era = sys.argv[1]
+    for line in sys.stdin:
+        order = Order(era, **json.loads(line))
+        try:
+            observed = asyncio.run(_bounded(scenarios[order.scenario], order))
+        except BaseException:  # also groups of exceptions, and what a library makes of its own cancellation
+            observed = {"failure": traceback.format_exc()}
+        print(json.dumps(observed), flush=True)
+
+
+async def _bounded(scenario: Scenario, order: Order) -> Observed:
+    async with asyncio.timeout(PATIENCE):
+        return await scenario(order)
+
+
+async def abandoned(call: asyncio.Task[Any]) -> str:
+    """Cancel a call as asyncio has it, and say what its awaiter gets."""
+    call.cancel()
+    try:
+        return f"result: {await call}"
+    except BaseException as error:
+        return type(error).__name__

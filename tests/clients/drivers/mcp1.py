@@ -1,0 +1,104 @@
+"""PyPI mcp 1: ``ClientSession``, which speaks 2025-11-25 and older. See :mod:`driving`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from driving import PATIENCE, Observed, Order, abandoned, drive
+from mcp import ClientSession, types
+from mcp.client.streamable_http import streamable_http_client
+
+
+@asynccontextmanager
+async def connected(
+    order: Order, http: httpx.AsyncClient | None = None, **options: Any
+) -> AsyncIterator[ClientSession]:
+    async with (
+        streamable_http_client(order.url, http_client=http) as (reading, writing, _),
+        ClientSession(reading, writing, **options) as session,
+    ):
+        await session.initialize()
+        yield session
+
+
+async def all_tools(session: ClientSession) -> tuple[list[str], int]:
+    """Names, by cursor, and the number of pages."""
+    names: list[str] = []
+    pages, cursor = 0, None
+    while True:
+        page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        names += [tool.name for tool in page.tools]
+        pages, cursor = pages + 1, page.nextCursor
+        if cursor is None:
+            return names, pages
+
+
+async def listing(order: Order) -> Observed:
+    async with connected(order) as session:
+        names, pages = await all_tools(session)
+        return {"tools": names, "pages": pages}
+
+
+async def calling(order: Order) -> Observed:
+    async with connected(order) as session:
+        good = await session.call_tool("add", {"a": 2, "b": 3})
+        bad = await session.call_tool("fail", {})
+        text = bad.content[0].text if bad.content else ""
+        return {"structured": good.structuredContent, "failed": good.isError, "error": bad.isError, "message": text}
+
+
+async def changing(order: Order) -> Observed:
+    changes: asyncio.Queue[None] = asyncio.Queue()
+
+    async def handler(message: object) -> None:
+        if isinstance(message, types.ServerNotification) and isinstance(
+            message.root, types.ToolListChangedNotification
+        ):
+            changes.put_nowait(None)
+
+    async with connected(order, message_handler=handler) as session:
+        before, _ = await all_tools(session)
+        await session.call_tool("grow", {"name": order.token})
+        heard = 0
+        while True:
+            await changes.get()
+            heard += 1
+            after, _ = await all_tools(session)
+            if order.token in after:
+                return {"before": before, "after": after, "heard": heard}
+
+
+async def cancelling(order: Order) -> Observed:
+    """This client tells nobody that a call was given up, so that the application sends the notification; nor does it
+    tell a request's id, which is therefore read where the request leaves."""
+    ids: dict[str, int] = {}
+
+    async def note(request: httpx.Request) -> None:
+        message = json.loads(request.content) if request.content else {}
+        if message.get("method") == "tools/call":
+            ids[message["params"]["name"]] = message["id"]
+
+    async with (
+        httpx.AsyncClient(timeout=PATIENCE, event_hooks={"request": [note]}) as http,
+        connected(order, http) as session,
+    ):
+        call = asyncio.create_task(session.call_tool("slow", {"token": order.token}))
+        begun = await session.call_tool("await_slow", {"token": order.token})
+        params = types.CancelledNotificationParams(requestId=ids["slow"])
+        await session.send_notification(types.ClientNotification(types.CancelledNotification(params=params)))
+        stopped = await session.call_tool("await_stopped", {"token": order.token})
+        outcome = await abandoned(call)
+        return {"begun": begun.structuredContent, "outcome": outcome, "stopped": stopped.structuredContent}
+
+
+async def killed(order: Order) -> Observed:
+    async with connected(order) as session:
+        return {"survived": str(await session.call_tool("slow", {"token": order.token}))}
+
+
+drive({"list": listing, "call": calling, "page": listing, "change": changing, "cancel": cancelling, "killed": killed})

@@ -1,0 +1,73 @@
+"""The table: which client, in which of its modes, and what of it does not exist in that client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.clients.environments import DRIVERS, main_python, node, own_python
+from tests.front import LEGACY, MODERN
+
+CAPABILITIES: Final = ("list", "call", "page", "change", "cancel", "killed")
+
+_ONE_REQUEST: Final = "its command line asks once and ends"
+_NO_SUBSCRIPTION: Final = "this client opens no subscription in 2026-07-28"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A client in one of its modes. ``era`` is the client's word for it, ``revision`` what it must come to speak.
+
+    ``without`` has the capabilities that the client lacks, each with the reason. ``interpreter`` gives the program
+    that runs the driver, and installs what it needs first.
+    """
+
+    client: str
+    era: str
+    revision: str
+    driver: str
+    interpreter: Callable[[], str]
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def modern(self) -> bool:
+        """Whether closing a request cancels it; in the older eras a notification does."""
+        return self.revision == MODERN
+
+    @property
+    def name(self) -> str:
+        return f"{self.client} {self.era}"
+
+    def command(self) -> tuple[str, ...]:
+        """The driver's command line. Raises :class:`~tests.clients.environments.ClientMissing`."""
+        return self.interpreter(), str(DRIVERS / self.driver), self.era
+
+
+def _mcp1() -> str:
+    return own_python("mcp1")
+
+
+def _fastmcp() -> str:
+    return own_python("fastmcp")
+
+
+ROWS: Final = (
+    Row("mcp 2.3", "auto", MODERN, "mcp2.py", main_python),
+    Row("mcp 2.3", "legacy", LEGACY, "mcp2.py", main_python),
+    Row("mcp 2.3", "2026-07-28", MODERN, "mcp2.py", main_python),
+    Row("mcp 1.30", "legacy", LEGACY, "mcp1.py", _mcp1),
+    Row("fastmcp 4.1", "auto", MODERN, "fastmcp_client.py", _fastmcp, {"change": _NO_SUBSCRIPTION}),
+    Row("fastmcp 4.1", "legacy", LEGACY, "fastmcp_client.py", _fastmcp),
+    Row("fastmcp 4.1", "2026-07-28", MODERN, "fastmcp_client.py", _fastmcp, {"change": _NO_SUBSCRIPTION}),
+    Row("npm sdk 1.32", "legacy", LEGACY, "sdk.mjs", node),
+    Row("npm client 2.4", "legacy", LEGACY, "client.mjs", node),
+    Row("npm client 2.4", "auto", MODERN, "client.mjs", node),
+    Row("npm client 2.4", "2026-07-28", MODERN, "client.mjs", node),
+    Row(
+        "npm inspector 2.12", "legacy", LEGACY, "inspector.mjs", node, dict.fromkeys(("change", "cancel"), _ONE_REQUEST)
+    ),
+    Row(
+        "npm inspector 2.12", "modern", MODERN, "inspector.mjs", node, dict.fromkeys(("change", "cancel"), _ONE_REQUEST)
+    ),
+)
