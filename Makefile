@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fix bench config
+.PHONY: help run test check fix bench conformance clients config
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## serve a small JSON-RPC service and the gateway in front of it
 	@$(BIN)/python -m gateway demo
@@ -24,6 +24,12 @@ fix: $(VENV)/.dev ## format, and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+conformance: services ## the official conformance suite, for each revision of MCP
+	$(BIN)/python -m tests.conformance
+
+clients: services ## the official MCP clients: client × era × what they do
+	$(BIN)/python -m tests.clients
+
 bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP, as ratios
 	$(BIN)/python -m tests.bench
 
@@ -37,6 +43,7 @@ config: $(VENV)/.run ## write the files that derive from gateway/settings.py
 .PHONY: services
 services: $(VENV)/.dev
 	@bash tests/install.sh $(BIN)/python
+	@bash tests/conformance/install.sh $(BIN)/python
 
 # Stamps: a change of the dependencies installs them anew.
 $(VENV)/.run: pyproject.toml | $(BIN)/python
