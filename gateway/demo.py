@@ -34,64 +34,64 @@ _BOOK: Final = {
 }
 
 
-def document() -> dict[str, Any]:
-    """The bookshop's OpenRPC document."""
-    book = {"$ref": "#/components/schemas/Book"}
-    isbn = {
-        "name": "isbn",
-        "required": True,
-        "description": "ISBN-13, digits only.",
-        "schema": {"type": "string", "pattern": "^[0-9]{13}$"},
-    }
-    return {
-        "openrpc": "1.3.2",
-        "info": {"title": "Bookshop", "version": "1.0.0"},
-        "methods": [
-            {
-                "name": "books.search",
-                "summary": "Find books by words of their title or author.",
-                "paramStructure": "by-name",
-                "params": [
-                    {
-                        "name": "query",
-                        "required": True,
-                        "description": "Words to look for.",
-                        "schema": {"type": "string"},
-                    },
-                    {
-                        "name": "limit",
-                        "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
-                    },
-                ],
-                "result": {"name": "books", "schema": {"type": "array", "items": book}},
-            },
-            {
-                "name": "books.get",
-                "summary": "One book.",
-                "paramStructure": "by-position",
-                "params": [isbn],
-                "result": {"name": "book", "schema": book},
-            },
-            {
-                "name": "orders.create",
-                "summary": "Order copies of a book.",
-                "paramStructure": "by-name",
-                "params": [
-                    isbn,
-                    {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}},
-                ],
-                "result": {
-                    "name": "order",
-                    "schema": {
-                        "type": "object",
-                        "properties": {"order": {"type": "integer"}, "total": {"type": "number"}},
-                        "required": ["order", "total"],
-                    },
+_ISBN: Final = {
+    "name": "isbn",
+    "required": True,
+    "description": "ISBN-13, digits only.",
+    "schema": {"type": "string", "pattern": "^[0-9]{13}$"},
+}
+_BOOK_REF: Final = {"$ref": "#/components/schemas/Book"}
+
+DOCUMENT: Final[dict[str, Any]] = {
+    "openrpc": "1.3.2",
+    "info": {"title": "Bookshop", "version": "1.0.0"},
+    "methods": [
+        {
+            "name": "books.search",
+            "summary": "Find books by words of their title or author.",
+            "paramStructure": "by-name",
+            "params": [
+                {
+                    "name": "query",
+                    "required": True,
+                    "description": "Words to look for.",
+                    "schema": {"type": "string"},
+                },
+                {
+                    "name": "limit",
+                    "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
+                },
+            ],
+            "result": {"name": "books", "schema": {"type": "array", "items": _BOOK_REF}},
+        },
+        {
+            "name": "books.get",
+            "summary": "One book.",
+            "paramStructure": "by-position",
+            "params": [_ISBN],
+            "result": {"name": "book", "schema": _BOOK_REF},
+        },
+        {
+            "name": "orders.create",
+            "summary": "Order copies of a book.",
+            "paramStructure": "by-name",
+            "params": [
+                _ISBN,
+                {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}},
+            ],
+            "result": {
+                "name": "order",
+                "schema": {
+                    "type": "object",
+                    "properties": {"order": {"type": "integer"}, "total": {"type": "number"}},
+                    "required": ["order", "total"],
                 },
             },
-        ],
-        "components": {"schemas": {"Book": _BOOK}},
-    }
+        },
+    ],
+    "components": {"schemas": {"Book": _BOOK}},
+}
+"""The bookshop's OpenRPC document."""
 
 
 class Bookshop:
@@ -132,7 +132,7 @@ class Bookshop:
     def _dispatch(self, method: str, params: Any) -> Any:
         match method, params:
             case "rpc.discover", _:
-                return document()
+                return DOCUMENT
             case "books.search", {"query": str(query)}:
                 words = query.lower().split()
                 found = [b for b in self._books if all(w in f"{b['title']} {b['author']}".lower() for w in words)]

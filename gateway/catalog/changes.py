@@ -105,6 +105,12 @@ class Changes:
         else:
             self._due[view] = loop.call_at(due, self._tell, view)
 
+    def end(self, client: str) -> None:
+        """End the streams of one client, as far as they are here."""
+        for subscription in list(self._listeners):
+            if subscription.client == client:
+                subscription.wake(Event.END)
+
     def close(self) -> None:
         """End all streams, those to come as well."""
         self._closed = True

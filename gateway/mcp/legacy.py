@@ -13,13 +13,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import structlog
-
 from gateway import jsonrpc
 from gateway.catalog.changes import Event
 from gateway.errors import (
     GatewayError,
-    InternalError,
     InvalidRequest,
     MethodNotAllowed,
     MethodNotFound,
@@ -32,6 +29,7 @@ from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, 
 from gateway.mcp.exchange import PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations, PreparedCall
 from gateway.mcp.projection import ToolProjector
+from gateway.mcp.responding import response_to
 from gateway.mcp.sessions import Session, Sessions
 
 MAX_BATCH: Final = 50
@@ -66,8 +64,6 @@ ASSUMED: Final = "2025-03-26"
 PROJECTORS: Final = (_STRUCTURED, _ANNOTATED, _PLAIN)
 
 _CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +137,7 @@ class Legacy:
         if id is None:
             raise InvalidRequest(f"{SESSION} must name the session to end")
         await self._sessions.close(id, inbound.caller)
+        self._operations.changes.end(id)
         return Reply(204, method="DELETE")
 
     def refusal(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
@@ -221,7 +218,7 @@ class Legacy:
 
     def _started(self, context: _Context, request: Request, call: PreparedCall) -> asyncio.Task[bytes]:
         """A call that outlives its client, held on to until it is over, so that it can be cancelled by name."""
-        work = asyncio.create_task(self._response(request, call, context.revision))
+        work = asyncio.create_task(response_to(request, lambda: self._result(call, context.revision)))
         self._tasks.add(work)
         work.add_done_callback(self._tasks.discard)
         if context.session is not None:
@@ -235,15 +232,8 @@ class Legacy:
             work.add_done_callback(over)
         return work
 
-    async def _response(self, request: Request, call: PreparedCall, revision: Revision) -> bytes:
-        try:
-            outcome = await self._operations.run(call)
-            return jsonrpc.result_bytes(request.id, b"{%b}" % outcome_members(outcome, revision.shape))
-        except GatewayError as error:
-            return jsonrpc.error_bytes(request.id, error)
-        except Exception:
-            log.exception("internal error", method=request.method)
-            return jsonrpc.error_bytes(request.id, InternalError())
+    async def _result(self, call: PreparedCall, revision: Revision) -> bytes:
+        return b"{%b}" % outcome_members(await self._operations.run(call), revision.shape)
 
     async def _notices(self, context: _Context) -> Events:
         """Changes as they come; of one session's streams the newest has them, since each is told once."""

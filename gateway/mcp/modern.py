@@ -20,8 +20,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import structlog
-
 from gateway import jsonrpc
 from gateway.catalog.changes import Event
 from gateway.errors import (
@@ -48,14 +46,13 @@ from gateway.mcp.envelope import (
 from gateway.mcp.exchange import METHOD, NAME, PROTOCOL_VERSION, Events, Headers, Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations, PreparedCall
 from gateway.mcp.projection import ToolProjector
+from gateway.mcp.responding import response_to
 from gateway.model import Caller, Outcome
 
 VERSIONS: Final = ("2026-07-28",)
 DISCOVER_TTL_MS: Final = 300_000
 PROJECTOR: Final = ToolProjector("2026-07-28")
 SHAPE: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_2025_06)
-
-log = structlog.get_logger()
 
 
 class Modern:
@@ -136,24 +133,17 @@ class Modern:
         self._operations.admit(call)
         token = progress.token_of(params)
         if token is None or not inbound.takes_stream:
-            return self._reply(request, self._outcome(await self._operations.run(call)), call.tool.name)
+            return self._reply(request, await self._result(call), call.tool.name)
 
         def start() -> asyncio.Task[bytes]:
-            return asyncio.create_task(self._response(request, call))
+            return asyncio.create_task(response_to(request, lambda: self._result(call)))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
         events = progress.with_progress(token, start, self._operations.heartbeat, cancels=True)
         return StreamReply(events, method=request.method, tool=call.tool.name)
 
-    async def _response(self, request: Request, call: PreparedCall) -> bytes:
-        """A whole response for the end of a stream, whatever happens."""
-        try:
-            return jsonrpc.result_bytes(request.id, self._outcome(await self._operations.run(call)))
-        except GatewayError as error:
-            return jsonrpc.error_bytes(request.id, error)
-        except Exception:
-            log.exception("internal error", method=request.method)
-            return jsonrpc.error_bytes(request.id, InternalError())
+    async def _result(self, call: PreparedCall) -> bytes:
+        return self._outcome(await self._operations.run(call))
 
     def _outcome(self, outcome: Outcome) -> bytes:
         if outcome.ask is None:

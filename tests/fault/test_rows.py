@@ -118,7 +118,7 @@ async def test_reading_stops_where_the_answer_gets_too_large(name: str) -> None:
         assert (called.status, called.message) == (502, "The backend's answer is too large")
         async with asyncio.timeout(PATIENCE):
             await gateway.call("rest", "echo", {"value": 1})
-        assert backend.bytes_sent < 30 * 1024 * 1024
+        assert backend.bytes_sent < 50 * 1024 * 1024  # what the kernel had taken by then, of 100 MB and more
 
 
 async def test_calls_at_the_same_time_get_their_own_answers() -> None:

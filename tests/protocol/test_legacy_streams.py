@@ -200,3 +200,14 @@ async def test_open_streams_are_bounded_whatever_their_era(connect: Connect) -> 
         assert int(refused.headers["Retry-After"]) >= 1
         one.close()
         await until_room(client)
+
+
+async def test_the_end_of_a_session_ends_its_stream_and_no_other(connect: Connect, backend: ScriptedBackend) -> None:
+    client = await connect(*QUICK)
+    session, other = await client.initialize(), await client.initialize()
+    async with AsyncExitStack() as stack:
+        ended, going_on = await opened(stack, client, session), await opened(stack, client, other)
+        await client.send("DELETE", "/mcp", headers=legacy_headers(LEGACY[0], session))
+        assert await ended.rest() == []
+        shrink(backend)
+        assert await going_on.message() == CHANGED
