@@ -38,7 +38,7 @@ class Builder:
 
     async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
         curation = Curation(settings)
-        policy = Policy(self._params, settings.trust_annotations)
+        policy = Policy(self._params, settings.trust_annotations, settings.confirm_destructive)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         overrides = {method.name: curation.override(method.name) for method in methods}
         names = assign(overrides, {name: override.name for name, override in overrides.items() if override.name})

@@ -35,6 +35,7 @@ class Policy:
 
     params: Params
     trust_annotations: bool = False
+    confirm_destructive: bool = False
 
 
 def tool_of(method: Method, name: str, override: ToolOverride, policy: Policy, validators: Validators) -> Tool:
@@ -67,7 +68,7 @@ def tool_of(method: Method, name: str, override: ToolOverride, policy: Policy, v
         requires=override.requires,
         blocks=override.content == "blocks",
         rounds=override.input_required,
-        confirm=override.confirm,
+        confirm=_confirms(annotations, override, policy),
         binding=_binding(method, structure, input_schema, override.timeout),
     )
     return replace(tool, digest=digest_of(tool))
@@ -186,6 +187,13 @@ def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple
         published = {key: leftover.pop(key) for key in HINTS if isinstance(leftover.get(key), bool)}
     published |= override.annotations.model_dump(exclude_none=True)
     return published, leftover
+
+
+def _confirms(annotations: JsonObject, override: ToolOverride, policy: Policy) -> bool:
+    """A rule matches what is said, not what MCP assumes of a tool that says nothing."""
+    if override.confirm is not None:
+        return override.confirm
+    return policy.confirm_destructive and annotations.get("destructiveHint") is True
 
 
 def _auth_level(annotations: Mapping[str, Any]) -> str:

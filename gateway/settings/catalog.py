@@ -63,7 +63,11 @@ class ToolOverride(Section):
     requires: dict[str, JsonValue] = knob(
         dict, "Client capabilities without which the tool cannot be called, e.g. {sampling: {}}.", live=True
     )
-    confirm: bool = knob(False, "Ask the person through the client before each call.", live=True)
+    confirm: bool | None = knob(
+        None,
+        "Ask the person through the client before each call; absent: as catalog.confirm_destructive says.",
+        live=True,
+    )
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, in place of the listing's; false: none.", live=True
     )
@@ -95,6 +99,9 @@ class CatalogSettings(Section):
         False,
         "Publish the backend's own readOnlyHint and its like as hints, rather than in _meta.",
         live=True,
+    )
+    confirm_destructive: bool = knob(
+        False, "Ask the person before each call of a tool that is published with destructiveHint: true.", live=True
     )
     tools: dict[str, ToolOverride] = knob(
         dict,

@@ -292,3 +292,34 @@ def test_equal_methods_have_equal_digests_whatever_the_order_of_members() -> Non
 )
 def test_a_change_that_matters_changes_the_digest(changed: Any) -> None:
     assert made(method(**{"parameters": TWO} | changed)).digest != made(method(parameters=TWO)).digest
+
+
+DESTROYS = {"annotations": {"destructiveHint": True}}
+
+
+@pytest.mark.parametrize(
+    ("override", "listed", "trusted", "confirms"),
+    [
+        (DESTROYS, {}, False, True),
+        ({}, {"destructiveHint": True}, True, True),
+        ({}, {"destructiveHint": True}, False, False),
+        ({}, {}, True, False),
+        ({**DESTROYS, "confirm": False}, {}, False, False),
+    ],
+    ids=["the operator says so", "a trusted backend says so", "a stranger says so", "nobody says", "told otherwise"],
+)
+def test_the_rule_for_destructive_tools_matches_what_is_said(
+    override: Any, listed: Any, trusted: bool, confirms: bool
+) -> None:
+    def confirmed(rule: bool) -> bool:
+        policy = Policy(Params(), trusted, rule)
+        return tool_of(
+            method(annotations=listed), "tool", ToolOverride.model_validate(override), policy, VALIDATORS
+        ).confirm
+
+    assert confirmed(True) is confirms
+    assert not confirmed(False)
+
+
+def test_a_tool_is_confirmed_where_the_operator_says_so() -> None:
+    assert made(method(), {"confirm": True}).confirm
