@@ -67,8 +67,6 @@ class ToolOverride(Section):
         None,
         "Ask the person through the client before each call; absent: as catalog.confirm_destructive says.",
         live=True,
-        "Ask the person through the client before each call; absent: as catalog.confirm_destructive says.",
-        live=True,
     )
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, in place of the listing's; false: none.", live=True
