@@ -49,8 +49,8 @@ class Server(Section):
     )
     secret_file: str | None = knob(
         None,
-        "File whose first line signs cursors; further lines are still accepted, for rotation. "
-        "Absent: a random secret, so that cursors end with the process.",
+        "File whose first line signs cursors, sessions and states; further lines are still accepted, for rotation. "
+        "Absent: a random secret, so that they end with the process; replicas need one in common.",
     )
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
     body_timeout: Duration = knob(15.0, "Time a client has to send its request body.", gt=0, le=300)
