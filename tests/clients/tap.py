@@ -67,8 +67,8 @@ class Tap(Listener):
         asked, answered = bytearray(), bytearray()
         self.asked.append(asked)
         self.answered.append(answered)
-        self._open += 1
         upstream, to_upstream = await asyncio.open_connection("127.0.0.1", self._target)
+        self._open += 1
         pumps = [
             asyncio.create_task(_pump(reader, to_upstream, asked)),
             asyncio.create_task(_pump(upstream, writer, answered)),
@@ -77,10 +77,11 @@ class Tap(Listener):
             # Neither side half-closes: whoever ends, ends the exchange for both.
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # Closed before anything is awaited: this task may be cancelled while it ends.
+            to_upstream.close()
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            to_upstream.close()
             with contextlib.suppress(ConnectionError):
                 await to_upstream.wait_closed()
             async with self._left:

@@ -42,25 +42,36 @@ class Listener:
         self.port = 0
         self.connections = 0
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._closed = False
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._accepted, _LOOPBACK, 0, limit=MAX_HEAD)
+        self._server = await asyncio.start_server(self._connected, _LOOPBACK, 0, limit=MAX_HEAD)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
         assert self._server is not None
         self._server.close()
+        self._closed = True
         while self._tasks:
-            for task in self._tasks:
+            ending, self._tasks = self._tasks, {}
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
+            for writer in ending.values():  # a task that was cancelled before its first step closed nothing
+                writer.close()
         await self._server.wait_closed()
 
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Not a coroutine, so that what has connected is known from the start, and closed for sure."""
+        if self._closed:
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._accepted(reader, writer))
+        self._tasks[task] = writer
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         self.connections += 1
         # drain() returns only when the kernel has everything: a reset must not overtake what was sent
         # before it
@@ -71,7 +82,6 @@ class Listener:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self.serve(reader, writer)
         finally:
-            self._tasks.discard(task)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
