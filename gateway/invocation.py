@@ -67,9 +67,12 @@ class Invocation:
     ) -> Outcome:
         """Check the arguments, call the backend once, check the result.
 
-        Raises :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round, and
-        :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
+        Raises as :meth:`admit` does, so that no surface can forget to ask; :class:`~gateway.errors.InvalidParams` for a
+        bad state of an earlier round; and :class:`~gateway.errors.MissingCapability` where the backend's questions are
+        beyond the client.
         """
+        if extras is not None:
+            self.admit(tool, extras)
         try:
             self._check_arguments(tool, arguments)
             state: State | None = None
