@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -88,7 +88,7 @@ class Rounds:
         good = isinstance(requests, Mapping) and all(_is_request(request) for request in requests.values())
         if not good or not (requests or state) or not isinstance(state, str | None):
             raise BadBackendAnswer("The backend asks for input in a way that MCP does not know")
-        require({_CAPABILITIES[request["method"]]: {} for request in requests.values()}, extras)
+        require(_needed(requests.values()), extras)
         if state is None and not tool.confirm:
             return Ask(requests)
         ours = self._state(caller, tool, arguments, consent=tool.confirm, backend=state)
@@ -116,12 +116,29 @@ class Rounds:
 
 def require(needed: JsonObject, extras: CallExtras) -> None:
     """Raises :class:`MissingCapability` with the capabilities that the client did not declare."""
-    missing = {name: value for name, value in needed.items() if name not in extras.capabilities}
+    missing = {name: value for name, value in needed.items() if not _declares(extras.capabilities, name, value)}
     if missing:
         names = ", ".join(sorted(missing))
         raise MissingCapability(
             f"This tool needs a client with the capability {names}", data={"requiredCapabilities": missing}
         )
+
+
+def _needed(requests: Iterable[Any]) -> JsonObject:
+    """The capabilities that the questions take, all of them."""
+    modes: dict[str, set[str]] = {}
+    for request in requests:
+        is_page = request["method"] == "elicitation/create" and request["params"].get("mode") == "url"
+        modes.setdefault(_CAPABILITIES[request["method"]], set()).add("url" if is_page else "form")
+    return {name: {} if found == {"form"} else {mode: {} for mode in sorted(found)} for name, found in modes.items()}
+
+
+def _declares(capabilities: JsonObject, name: str, needed: Any) -> bool:
+    """Elicitation has modes, and declaring none of them means forms (schema.ts ``ClientCapabilities``)."""
+    declared = capabilities.get(name)
+    if name != "elicitation" or not isinstance(declared, Mapping):
+        return name in capabilities
+    return set(needed or ("form",)) <= set(declared or ("form",))
 
 
 def _is_request(request: Any) -> bool:

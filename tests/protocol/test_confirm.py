@@ -171,7 +171,12 @@ async def test_bad_arguments_are_told_before_anybody_is_asked(client: Client, ba
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("capabilities", [{}, {"sampling": {}, "roots": {}}])
+@pytest.mark.parametrize("modes", [{}, {"form": {}}, {"form": {}, "url": {}}])
+async def test_a_client_that_can_show_a_form_is_asked(client: Client, modes: Any) -> None:
+    assert (await call(client, capabilities={"elicitation": modes})).result["resultType"] == "input_required"
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"sampling": {}, "roots": {}}, {"elicitation": {"url": {}}}])
 async def test_a_client_that_cannot_ask_is_refused(client: Client, backend: ScriptedBackend, capabilities: Any) -> None:
     """400, -32021, and the capability as an object."""
     answer = await call(client, capabilities=capabilities)

@@ -128,6 +128,15 @@ async def test_a_question_beyond_the_client_s_capabilities_is_refused_with_their
     assert answer.error["data"] == {"requiredCapabilities": {name: {} for name in missing}}
 
 
+async def test_a_page_is_only_asked_of_a_client_that_opens_pages(client: Client, backend: ScriptedBackend) -> None:
+    page = {"message": "Sign in.", "mode": "url", "url": "https://example.com/in", "elicitationId": "e1"}
+    backend.on("ask", result(question({"who": {"method": "elicitation/create", "params": page}}, "s")))
+    answer = await ask(client, capabilities={"elicitation": {}})
+    assert answer.fault == (400, -32021)
+    assert answer.error["data"] == {"requiredCapabilities": {"elicitation": {"url": {}}}}
+    assert (await ask(client, capabilities={"elicitation": {"url": {}}})).result["resultType"] == "input_required"
+
+
 async def test_on_a_stream_a_missing_capability_is_told_in_the_response(
     client: Client, backend: ScriptedBackend
 ) -> None:
