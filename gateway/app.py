@@ -13,6 +13,8 @@ import structlog
 from aiohttp import web
 
 from gateway import __version__, config
+from gateway.auth.access import Access
+from gateway.auth.conditions import exchange_faults, same_resource_faults
 from gateway.backend.client import HEADERS, BackendClient, Limits
 from gateway.backend.faults import Cleaner
 from gateway.backend.params import Conventions
@@ -21,7 +23,10 @@ from gateway.catalog.changes import Changes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages
 from gateway.catalog.validation import Validators
-from gateway.credentials import credential_of
+from gateway.credentials import Credential, credential_of
+from gateway.credentials.grants import TokenClient
+from gateway.credentials.plain import NoCredential, SameResource
+from gateway.guard import Trust, access_of, authenticator_of, metadata_of, trust_of
 from gateway.invocation import Invocation
 from gateway.limits import AddressReader, Budget, Streams
 from gateway.listing.reader import ListingReader
@@ -32,7 +37,7 @@ from gateway.mcp.sessions import Sessions
 from gateway.model import Catalog
 from gateway.outbound import Outbound, TlsFiles
 from gateway.rounds import Rounds
-from gateway.settings import Settings
+from gateway.settings import Credentials, Settings
 from gateway.signing import Signer, read_secrets
 from gateway.store import Store
 from gateway.store.memory import MemoryStore
@@ -45,6 +50,7 @@ from gateway.web.routes import public_application
 
 READY_AFTER: Final = 10.0
 """Seconds after which a gateway is ready although its first listing is still awaited."""
+SERVER_NAME: Final = "jsonrpc-mcp-gateway"
 _KEEPALIVE: Final = 75.0
 _BACKLOG: Final = 1024
 
@@ -67,17 +73,26 @@ class Pipeline:
     invocation: Invocation
     store: Store
     secrets: tuple[bytes, ...]
+    trust: Trust
+    access: Access
 
     async def close(self) -> None:
         await self.outbound.close()
+        await self.trust.close()
 
 
 def pipeline(current: Current, progress: Callable[[str], None] = lambda _: None) -> Pipeline:
-    """Raises :class:`config.ConfigError` where a TLS file cannot be used, :class:`gateway.signing.SecretError`."""
-    backend = current.settings.backend
-    outbound = _outbound(current.settings)
-    credential = credential_of(backend.credentials)
-    listing_credential = credential_of(backend.listing.credentials, credential)
+    """Raises :class:`config.ConfigError` where a file cannot be used or callers' tokens would go astray,
+    :class:`gateway.signing.SecretError`."""
+    settings = current.settings
+    backend = settings.backend
+    if faults := [*same_resource_faults(settings), *exchange_faults(settings)]:
+        raise config.ConfigError(faults)
+    keys = read_secrets(settings.server.secret_file)
+    trust = trust_of(settings)
+    access = access_of(settings)
+    outbound = _outbound(settings)
+    credential, listing_credential = _credentials(settings, trust)
     prefix = tuple(secret.get_secret_value() for secret in backend.params.prefix)
     secrets = (
         *credential.secrets(),
@@ -91,20 +106,35 @@ def pipeline(current: Current, progress: Callable[[str], None] = lambda _: None)
         ListingReader(outbound, backend, listing_credential, progress).fetch,
         Builder(backend.params, validators),
         lambda: current.settings.catalog,
+        callers_own=listing_credential.callers_own,
     )
-    conventions = Conventions(prefix, backend.params.always)
     store = MemoryStore()
-    keys = read_secrets(current.settings.server.secret_file)
     invocation = Invocation(
         discovery,
         client,
         credential,
         validators,
-        conventions,
+        Conventions(prefix, backend.params.always),
         Rounds(Signer(keys, "requestState"), store),
+        access,
         lambda: current.settings.backend.timeout,
     )
-    return Pipeline(outbound, discovery, invocation, store, keys)
+    return Pipeline(outbound, discovery, invocation, store, keys, trust, access)
+
+
+def _credentials(settings: Settings, trust: Trust) -> tuple[Credential, Credential]:
+    """What calls are made with, and what the listing is asked with."""
+    both = settings.backend.credentials, settings.backend.listing.credentials
+
+    def tokens(section: Credentials) -> TokenClient:
+        return TokenClient(trust.outbound(), section, trust.token_endpoint(section))
+
+    usual: Credential = SameResource() if settings.call_mode == "same_resource" else NoCredential()
+    credential = credential_of(both[0], tokens(both[0]), usual)
+    by_callers = settings.call_mode in ("same_resource", "token_exchange")
+    # A listing that everybody sees is not asked for with anybody's token.
+    usual = NoCredential() if by_callers and not settings.lists_per_caller else credential
+    return credential, credential_of(both[1], tokens(both[1]), usual)
 
 
 def _outbound(settings: Settings) -> Outbound:
@@ -138,20 +168,23 @@ class Gateway:
         settings = self.settings
         parts = self._parts = pipeline(self._current)
         self.budget = Budget("discovery", settings.limits.discovery)
+        self._bad_tokens = Budget("bad token", settings.limits.bad_tokens)
         self._pages = Pages()
         self._changes = Changes(lambda: self.settings.catalog.notify_interval, settings.mcp.heartbeat)
         parts.discovery.on_change(self._prepare_pages)
         parts.discovery.on_changed(self._changes.tell)
         operations = Operations(
             parts.discovery, parts.invocation, self._pages, self.budget, Signer(parts.secrets, "cursor"),
-            lambda: self.settings.catalog, ServerInfo("jsonrpc-mcp-gateway", __version__),
-            self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat,
+            lambda: self.settings.catalog, ServerInfo(SERVER_NAME, __version__),
+            self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
         )  # fmt: skip
         self._endpoint = Endpoint(operations, Sessions(Signer(parts.secrets, "session"), parts.store))
         context = Context(
             self._endpoint, operations, parts.invocation, parts.discovery, self.budget,
             AddressReader(settings.server.trusted_proxies),
             Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins),
+            authenticator_of(settings, parts.trust, parts.access, parts.store, self._bad_tokens), parts.access,
+            metadata_of(settings, parts.access, SERVER_NAME),
             lambda: self.settings.catalog.rest_page_size,
             settings.server.max_body, settings.server.body_timeout,
         )  # fmt: skip
@@ -161,7 +194,11 @@ class Gateway:
         except OSError:
             await self.stop()
             raise
-        self._refreshing = asyncio.create_task(parts.discovery.keep_fresh())
+        parts.trust.start()
+        if settings.lists_per_caller and settings.auth.anonymous == "none":
+            parts.discovery.attempted.set()  # there is no shared view to wait for
+        else:
+            self._refreshing = asyncio.create_task(parts.discovery.keep_fresh())
         log.info("gateway started", host=settings.server.host, port=self.port, admin_port=self.admin_port)
 
     async def listed(self) -> None:
@@ -186,6 +223,7 @@ class Gateway:
         self._current.settings = change.settings
         if any(knob.startswith("limits.") for knob in change.changed):
             self.budget.set_rate(change.settings.limits.discovery)
+            self._bad_tokens.set_rate(change.settings.limits.bad_tokens)
         if any(knob.startswith("catalog.") for knob in change.changed):
             await self._parts.discovery.rebuild()
         logs.set_level(change.settings.telemetry.log.level)
@@ -212,4 +250,4 @@ class Gateway:
         waited = time.monotonic() - self._started
         if not self._parts.discovery.attempted.is_set() and waited < READY_AFTER:
             return "the first listing is still awaited"
-        return None
+        return self._parts.trust.unready()

@@ -10,21 +10,24 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import click
 import yaml
 
 from gateway import __version__, config_reference, demo, jsonrpc, report, serving
-from gateway.app import Current, Pipeline, pipeline
+from gateway.app import SERVER_NAME, Current, Pipeline, pipeline
+from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.lint import lint
 from gateway.config import ConfigError, load
 from gateway.errors import CatalogUnavailable, GatewayError
+from gateway.guard import caller_of_token
 from gateway.listing.dialect import NoListing
-from gateway.model import ANONYMOUS, NOTHING, Catalog, Tool
+from gateway.model import NOTHING, Caller, Catalog, Tool
 from gateway.settings import Settings
 from gateway.signing import SecretError
 from gateway.telemetry import logs
+from gateway.trust_report import Findings, principal_lines
 
 FAILED: Final = 1
 UNUSABLE: Final = 2
@@ -89,39 +92,74 @@ def serve(settings: Settings, reload: Callable[[], Settings], file: Path | None)
              "Set server.port and server.admin_port to free ones.")  # fmt: skip
 
 
+def with_token(command: Callable[..., None]) -> Callable[..., None]:
+    """The option --token-file, as ``token``."""
+
+    @click.option(
+        "--token-file", type=click.Path(dir_okay=False, path_type=Path), help="File with an access token to ask with."
+    )
+    @wraps(command)
+    def with_read_token(token_file: Path | None, **arguments: Any) -> None:
+        try:
+            token = None if token_file is None else token_file.read_text(encoding="ascii").strip()
+        except OSError as error:
+            fail(UNUSABLE, f"--token-file {token_file}: {error.strerror}")
+        except UnicodeDecodeError:
+            fail(UNUSABLE, f"--token-file {token_file}: holds no access token")
+        command(token=token, **arguments)
+
+    return with_read_token
+
+
 @main.command()
 @configured
-def check(settings: Settings, **_: Any) -> None:
-    """Contact the backend; print its dialect, the tools, and what is quarantined and why."""
-    catalog = _with_catalog(settings, _return_catalog)
+@with_token
+def check(settings: Settings, token: str | None, **_: Any) -> None:
+    """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
+    findings = Findings()
+
+    async def trust(parts: Pipeline) -> None:
+        async for line in findings.lines(settings, parts.trust, parts.access, SERVER_NAME):
+            click.echo(line)
+
+    async def work(_: Pipeline, caller: Caller, catalog: Catalog) -> Catalog:
+        for line in principal_lines(caller.principal) if caller.principal else ():
+            click.echo(line)
+        return catalog
+
+    catalog = _with_catalog(settings, work, token, trust)
     for line in report.check(settings, catalog, list(lint(catalog))):
         click.echo(line)
+    if findings.faults:
+        fail(FAILED, "Nobody can call as it stands:", *(f"  {fault}" for fault in findings.faults))
     if not catalog.tools:
         fail(FAILED, "There is no tool to offer.")
 
 
 @main.command()
 @configured
+@with_token
 @click.option("--json", "as_json", is_flag=True, help="The tools as MCP 2026-07-28 lists them.")
-def tools(settings: Settings, as_json: bool, **_: Any) -> None:
+def tools(settings: Settings, token: str | None, as_json: bool, **_: Any) -> None:
     """List the tools."""
-    catalog = _with_catalog(settings, _return_catalog)
+    catalog = _with_catalog(settings, _return_catalog, token)
     click.echo(report.tools_json(catalog) if as_json else "\n".join(report.tools_table(catalog)))
 
 
 @main.command()
 @configured
+@with_token
 @click.argument("tool")
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; read as its schema says.")
 @click.option("--args", "whole", metavar="JSON", help="All arguments as one JSON object.")
-def call(settings: Settings, tool: str, pairs: tuple[str, ...], whole: str | None, **_: Any) -> None:
+def call(settings: Settings, token: str | None, tool: str, pairs: tuple[str, ...], whole: str | None, **_: Any) -> None:
     """Call one tool and print its result."""
 
-    async def work(parts: Pipeline, catalog: Catalog) -> Any:
-        found = await parts.invocation.find(ANONYMOUS, tool)
-        return await parts.invocation.run(ANONYMOUS, found, _arguments(found, pairs, whole))
+    async def work(parts: Pipeline, caller: Caller, _: Catalog) -> Any:
+        found = await parts.invocation.find(caller, tool)
+        return await parts.invocation.run(caller, found, _arguments(found, pairs, whole))
 
-    outcome = _with_catalog(settings, work)
+    outcome = _with_catalog(settings, work, token)
     if outcome.fault is not None:
         fail(FAILED, outcome.fault.message)
     if outcome.value is not NOTHING:
@@ -144,30 +182,54 @@ def demo_command(port: int) -> None:
     run(demo.run(port, click.echo))
 
 
-async def _return_catalog(_: Pipeline, catalog: Catalog) -> Catalog:
+async def _return_catalog(_: Pipeline, __: Caller, catalog: Catalog) -> Catalog:
     return catalog
 
 
-def _with_catalog(settings: Settings, work: Callable[[Pipeline, Catalog], Coroutine[Any, Any, Any]]) -> Any:
-    """What ``work`` returns, given the catalog; failures end the program with a message and a code."""
+Work: TypeAlias = Callable[[Pipeline, Caller, Catalog], Coroutine[Any, Any, Any]]
+
+
+def _with_catalog(
+    settings: Settings,
+    work: Work,
+    token: str | None = None,
+    first: Callable[[Pipeline], Coroutine[Any, Any, None]] | None = None,
+) -> Any:
+    """What ``work`` returns, given the catalog that the bearer of ``token`` sees; ``first`` is done before that.
+    Failures end the program with a message and a code."""
     logs.configure("error", "text")
     try:
-        return run(_contact(settings, work))
+        return run(_contact(settings, work, token, first))
     except ConfigError as error:
         fail(UNUSABLE, *error.faults)
-    except CatalogUnavailable as error:
-        cause = error.__cause__
-        steps = cause.steps if isinstance(cause, NoListing) else ()
-        fail(NO_LISTING, *report.no_listing(settings, steps))
+    except SecretError as error:
+        fail(UNUSABLE, str(error))
+    except InvalidToken as error:
+        fail(FAILED, f"The token is not accepted: {error.reason}")
+    except Undecidable as error:
+        fail(FAILED, f"The token cannot be verified: {error.reason}")
     except GatewayError as error:
+        cause = error.__cause__
+        if isinstance(error, CatalogUnavailable) or isinstance(cause, NoListing):
+            steps = cause.steps if isinstance(cause, NoListing) else ()
+            fail(NO_LISTING, *report.no_listing(settings, steps, has_token=token is not None))
         fail(FAILED, error.message)
 
 
-async def _contact(settings: Settings, work: Callable[[Pipeline, Catalog], Coroutine[Any, Any, Any]]) -> Any:
+async def _contact(
+    settings: Settings,
+    work: Work,
+    token: str | None,
+    first: Callable[[Pipeline], Coroutine[Any, Any, None]] | None,
+) -> Any:
     with report.Progress(settings.backend.url) as progress:
         parts = pipeline(Current(settings), progress.note)
         try:
-            return await work(parts, await parts.discovery.catalog(ANONYMOUS))
+            if first is not None:
+                await first(parts)
+            caller = await caller_of_token(parts.trust, parts.access, token)
+            catalog = await parts.discovery.catalog(caller)
+            return await work(parts, caller, parts.access.visible(caller, catalog) if token else catalog)
         finally:
             await parts.close()
 

@@ -28,6 +28,7 @@ _FILES: Final = (
     "backend.tls.cert_file",
     "backend.tls.key_file",
     "backend.listing.file",
+    "auth.issuers.*.ca_file",
 )
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
@@ -149,10 +150,14 @@ def _read_file(file: Path, environ: Mapping[str, str], faults: list[str]) -> dic
 
 def _anchor(tree: Any, path: Sequence[str], folder: Path) -> None:
     """Let a relative file name of a configuration file start from that file's folder."""
-    for key in path[:-1]:
-        tree = tree.get(key) if isinstance(tree, dict) else None
-    if isinstance(tree, dict) and isinstance(tree.get(path[-1]), str):
-        tree[path[-1]] = str(folder / tree[path[-1]])
+    key, *rest = path
+    if key == "*":
+        for element in tree if isinstance(tree, list) else ():
+            _anchor(element, rest, folder)
+    elif isinstance(tree, dict) and rest:
+        _anchor(tree.get(key), rest, folder)
+    elif isinstance(tree, dict) and isinstance(tree.get(key), str):
+        tree[key] = str(folder / tree[key])
 
 
 @dataclass(frozen=True)
@@ -249,7 +254,7 @@ def _merge(old: Any, new: Any, path: str, changed: list[str], needs_restart: lis
     kept: dict[str, Any] = {}
     for name, field in type(old).model_fields.items():
         before, after = getattr(old, name), getattr(new, name)
-        where = f"{path}.{name}".lstrip(".")
+        where = f"{path}.{field.alias or name}".lstrip(".")
         if before == after:
             continue
         extra = field.json_schema_extra

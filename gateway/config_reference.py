@@ -9,14 +9,17 @@ from typing import Any, Final, get_args, get_origin
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from gateway.config import ENVIRONMENT_PREFIX
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Settings
 
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_EXAMPLE_URL: Final = "http://127.0.0.1:8000/jsonrpc"
+# What the commented YAML says of knobs that everybody has to set.
+_EXAMPLES: Final[dict[str, Any]] = {
+    "backend.url": "http://127.0.0.1:8000/jsonrpc",
+    "auth.issuers": [{"issuer": "https://login.example.com"}],
+}
 
 
 def render(form: str) -> str:
@@ -38,37 +41,41 @@ def _yaml() -> str:
     lines = [
         "# yaml-language-server: $schema=gateway.schema.json",
         "#",
-        "# Every knob with its default; only backend.url is required. Made by `make config`.",
+        "# Every knob with its default. Made by `make config`.",
+        "# Required are backend.url and auth.issuers, whose values here are examples, and backend_audience where the",
+        "# backend is shown callers' own tokens, as by default. With auth.mode: off only backend.url is.",
         "# Durations: 500ms, 30s, 5m, 1h, 1d. Sizes: 512KiB, 1MiB. Rates: 60/minute.",
         "# ${NAME} is an environment variable, ${file:/path} the content of a file.",
         "# Any knob can also be set in the environment (GATEWAY__BACKEND__URL) or with --set backend.url=...",
         "# [live]: a reload applies it (SIGHUP, or a change of this file). The others need a restart.",
     ]
     for name, field in Settings.model_fields.items():
-        lines += ["", *_section(name, field, "")]
+        lines += ["", *_section(name, field, "", name)]
     return "\n".join(lines) + "\n"
 
 
-def _section(name: str, field: FieldInfo, indent: str) -> Iterator[str]:
+def _section(name: str, field: FieldInfo, indent: str, path: str) -> Iterator[str]:
     yield f"{indent}# {field.description}"
     yield f"{indent}{name}:"
     model = _model_of(field)
     assert model is not None  # noqa: S101, every section of Settings is a model
-    for key, knob in model.model_fields.items():
+    for attribute, knob in model.model_fields.items():
+        key = knob.alias or attribute
+        where = f"{path}.{key}"
         inner = indent + "  "
         if _model_of(knob) is not None and not _is_live(knob):
-            yield from _section(key, knob, inner)
+            yield from _section(key, knob, inner, where)
             continue
         live = " [live]" if _is_live(knob) else ""
         yield f"{inner}# {knob.description}{live}"
-        yield f"{inner}{key}: {_as_yaml(_default(knob))}"
+        yield f"{inner}{key}: {_as_yaml(_EXAMPLES[where] if where in _EXAMPLES else _default(knob))}"
 
 
 def _markdown() -> str:
     lines = [
         "# Configuration",
         "",
-        "Made by `make config` from `gateway/settings.py`; do not edit.",
+        "Made by `make config` from `gateway/settings/`; do not edit.",
         "",
         "Later layers win: the YAML file (`--config`), the environment, `--set section.knob=value`.",
         "The environment and `--set` read their values as YAML.",
@@ -95,7 +102,8 @@ def _markdown() -> str:
 
 
 def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every knob with its path, those of ``catalog.tools`` under ``catalog.tools.*``."""
+    """Every knob with its path, those of ``catalog.tools`` under ``catalog.tools.*``, those of an issuer under
+    ``auth.issuers.*``."""
     for name, field in model.model_fields.items():
         where = f"{path}.{field.alias or name}".lstrip(".")
         inner = _model_of(field)
@@ -114,9 +122,9 @@ def _model_of(field: FieldInfo) -> type[BaseModel] | None:
 
 
 def _element_of(field: FieldInfo) -> type[BaseModel] | None:
-    if get_origin(field.annotation) is not dict:
-        return None
-    element = get_args(field.annotation)[1]
+    """What a mapping or a list holds, where that is a model."""
+    origin, arguments = get_origin(field.annotation), get_args(field.annotation)
+    element = arguments[1] if origin is dict else arguments[0] if origin is tuple else None
     return element if isinstance(element, type) and issubclass(element, BaseModel) else None
 
 
@@ -128,8 +136,6 @@ def _is_live(field: FieldInfo) -> bool:
 def _default(field: FieldInfo) -> Any:
     """The default as it is written in YAML."""
     default = field.get_default(call_default_factory=True)
-    if default is PydanticUndefined:
-        return _EXAMPLE_URL
     if isinstance(default, tuple):
         return list(default)
     if isinstance(default, BaseModel):

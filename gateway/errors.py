@@ -11,6 +11,7 @@ positive integer. Messages are written for the caller: they never hold a backend
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -117,6 +118,52 @@ class Refused(GatewayError):
     refuses = True
 
 
+class Challenged(Refused):
+    """A refusal that tells the client how to come back: ``WWW-Authenticate`` (RFC 6750 §3).
+
+    ``error`` is a word of RFC 6750 §3.1 and the message a fixed sentence; ``scopes`` are all that the request needs;
+    ``scheme`` is Bearer or DPoP.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error: str | None = None,
+        scopes: Iterable[str] = (),
+        scheme: str = "Bearer",
+    ) -> None:
+        super().__init__(message)
+        self.error = error
+        self.scopes = tuple(sorted(scopes))
+        self.scheme = scheme
+
+
+class Unauthorized(Challenged):
+    """There is no token, or one that does not count here."""
+
+    code, status, slug = 401, 401, "unauthorized"
+
+
+class MalformedAuthorization(Challenged):
+    """Authorization that cannot be read: two tokens, a token in the query, characters that no token has."""
+
+    code, status, slug = 400, 400, "invalid_authorization"
+
+
+class InsufficientScope(Challenged):
+    """The token does not grant what the request needs; the challenge names all of it."""
+
+    code, status, slug = 403, 403, "insufficient_scope"
+
+
+class AuthUnavailable(Refused):
+    """Whether a token is good cannot be told now: no usable keys, or no answer of the issuer. Never a 401, for which
+    clients would throw their tokens away."""
+
+    code, status, slug = 503, 503, "auth_unavailable"
+
+
 class Forbidden(Refused):
     code, status, slug = 403, 403, "forbidden"
 
@@ -206,6 +253,13 @@ class BackendDenied(ToolFault):
     """The backend refuses this caller: its 403, or Drupal's "Access Denied" within a 200."""
 
     code, status, slug = 403, 403, "access_denied"
+
+
+class BackendUnauthorized(ToolFault):
+    """The backend's 401 to what it was shown. It refuses the exchange only where that was the caller's own token and
+    nothing was sent to the caller yet."""
+
+    code, status, slug = 401, 401, "unauthorized"
 
 
 class BackendUnavailable(ToolFault):

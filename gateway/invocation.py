@@ -9,21 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import structlog
+
+from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
 from gateway.backend.params import Conventions, to_params
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.validation import Validators
 from gateway.credentials import Credential
 from gateway.errors import (
+    BackendUnauthorized,
+    BackendUnavailable,
     ConfirmationRequired,
     InputRequired,
     InvalidArguments,
     ResultMismatch,
     ToolFault,
+    Unauthorized,
     UnknownTool,
 )
 from gateway.model import NOTHING, Caller, CallExtras, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
+
+log = structlog.get_logger()
 
 
 class Invocation:
@@ -35,6 +43,7 @@ class Invocation:
         validators: Validators,
         conventions: Conventions,
         rounds: Rounds,
+        access: Access,
         timeout: Callable[[], float],
     ) -> None:
         self._discovery = discovery
@@ -43,6 +52,7 @@ class Invocation:
         self._validators = validators
         self._conventions = conventions
         self._rounds = rounds
+        self._access = access
         self._timeout = timeout
 
     async def find(self, caller: Caller, name: str) -> Tool:
@@ -53,9 +63,14 @@ class Invocation:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
         return tool
 
-    def admit(self, tool: Tool, extras: CallExtras) -> None:
-        """Raises :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs."""
-        if tool.requires or tool.confirm:
+    def admit(self, caller: Caller, tool: Tool, extras: CallExtras | None) -> None:
+        """Whether a call may start, decided before a byte of the answer.
+
+        Raises :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that
+        the call takes, :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs.
+        """
+        self._access.check_call(caller, tool)
+        if extras is not None and (tool.requires or tool.confirm):
             require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
 
     async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> Outcome:
@@ -71,8 +86,7 @@ class Invocation:
         bad state of an earlier round; and :class:`~gateway.errors.MissingCapability` where the backend's questions are
         beyond the client.
         """
-        if extras is not None:
-            self.admit(tool, extras)
+        self.admit(caller, tool, extras)
         try:
             self._check_arguments(tool, arguments)
             state: State | None = None
@@ -93,6 +107,12 @@ class Invocation:
         except ToolFault as fault:
             return Outcome(tool, fault=fault)
         return Outcome(tool, value)
+
+    def refuse(self, outcome: Outcome) -> None:
+        """For surfaces that have sent nothing yet: a token that the backend refuses is refused here as well. Raises
+        :class:`~gateway.errors.Unauthorized`."""
+        if isinstance(outcome.fault, BackendUnauthorized):
+            raise Unauthorized(outcome.fault.message, error="invalid_token", scopes=self._access.baseline)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.input_schema)
@@ -117,13 +137,32 @@ class Invocation:
             if extras.trace:
                 headers = {**extras.trace, **headers}
         send = self._client.notify if binding.notification else self._client.call
-        return await send(
-            binding.method,
-            params,
-            headers=headers,
-            endpoint=binding.endpoint,
-            timeout=binding.timeout or self._timeout(),
+        try:
+            return await send(
+                binding.method,
+                params,
+                headers=headers,
+                endpoint=binding.endpoint,
+                timeout=binding.timeout or self._timeout(),
+            )
+        except BackendUnauthorized:
+            raise self._unauthorized(caller, tool) from None
+
+    def _unauthorized(self, caller: Caller, tool: Tool) -> ToolFault:
+        """What a backend's 401 means: the caller's to mend only where its own token was shown. Nothing is tried again
+        with another identity."""
+        self._credential.refused(caller)
+        if not self._credential.callers_own:
+            log.error("the backend does not accept the gateway's credential", method=tool.method)
+            return BackendUnavailable("The backend does not accept the gateway's credential")
+        if caller.principal is None:
+            return BackendUnauthorized("The backend wants to know who calls this")
+        log.error(
+            "the conditions of same_resource do not hold: the backend refuses a token that was accepted here",
+            method=tool.method,
+            issuer=caller.principal.issuer,
         )
+        return BackendUnauthorized("The backend does not accept this token")
 
     def _check_result(self, tool: Tool, value: Any) -> None:
         if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NOTHING:

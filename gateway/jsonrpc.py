@@ -25,6 +25,7 @@ Id: TypeAlias = str | int
 MAX_DEPTH: Final = 64
 MAX_ID_BYTES: Final = 256
 _MAX_RESPONSE_DEPTH: Final = 256
+"""What every client's parser is sure to read."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -233,7 +234,7 @@ def response_of(raw: bytes, id: str) -> tuple[Any, Fault | None]:
         return None, _fault_of(error)
     if "result" not in value:
         raise ValueError("neither a result nor an error")
-    if raw.count(b"{") + raw.count(b"[") > _MAX_RESPONSE_DEPTH and _too_deep(value["result"]):
+    if raw.count(b"{") + raw.count(b"[") > _MAX_RESPONSE_DEPTH and deeper_than(value["result"], _MAX_RESPONSE_DEPTH):
         raise ValueError("nested too deeply")
     return value["result"], None
 
@@ -246,8 +247,8 @@ def _fault_of(error: Any) -> Fault:
     return Fault(code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data"))
 
 
-def _too_deep(value: Any, limit: int = _MAX_RESPONSE_DEPTH) -> bool:
-    """Whether a value nests deeper than what every client's parser is sure to read."""
+def deeper_than(value: Any, limit: int) -> bool:
+    """Whether a decoded value nests deeper than ``limit`` levels."""
     level = [value]
     for _ in range(limit):
         level = [

@@ -33,14 +33,23 @@ class Budget:
         """Change the rate; a changed one starts counting anew."""
         self._limit = parse(rate)
 
-    async def spend(self, address: str) -> None:
-        """Count one against a caller. Raises :class:`RateLimited` with the seconds to wait."""
-        key = network_of(address)
-        if await self._limiter.hit(self._limit, self._name, key):
-            return
+    async def spend(self, who: str) -> None:
+        """Count one against a caller: an address, or another name. Raises :class:`RateLimited` with the seconds to
+        wait."""
+        key = network_of(who)
+        if not await self._limiter.hit(self._limit, self._name, key):
+            raise await self._refusal(key)
+
+    async def admit(self, who: str) -> None:
+        """Raises :class:`RateLimited` where the caller has none left; counts nothing."""
+        key = network_of(who)
+        if not await self._limiter.test(self._limit, self._name, key):
+            raise await self._refusal(key)
+
+    async def _refusal(self, key: str) -> RateLimited:
         window = await self._limiter.get_window_stats(self._limit, self._name, key)
         wait = max(1, math.ceil(window.reset_time - time.time()))
-        raise RateLimited(f"Too many {self._name} requests, at most {self._limit}", retry_after=wait)
+        return RateLimited(f"Too many {self._name} requests, at most {self._limit}", retry_after=wait)
 
 
 class Streams:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from gateway.errors import ToolFault
 
@@ -69,13 +69,15 @@ class Seen:
     """What a backend answered to one question about its listing.
 
     ``found`` says that ``value`` holds JSON (a result, or a document). Otherwise ``summary`` says what came instead,
-    ``denied`` that credentials are missing, ``unreachable`` that asking on is of no use.
+    ``denied`` that credentials are missing (``unauthorized``: what was shown does not count), ``unreachable`` that
+    asking on is of no use.
     """
 
     summary: str
     value: Any = None
     found: bool = False
     denied: bool = False
+    unauthorized: bool = False
     unreachable: bool = False
 
 
@@ -134,6 +136,10 @@ class HeaderParameter:
     kind: str
 
 
+Demand: TypeAlias = tuple[bool, frozenset[str]]
+"""What a tool takes of its caller: whether it is open to callers without a token, and scopes."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12.
@@ -153,13 +159,19 @@ class Tool:
     annotations: JsonObject = field(default_factory=dict)
     meta: JsonObject = field(default_factory=dict)
     scopes: frozenset[str] = frozenset()
-    auth_level: str = "none"
+    auth_level: str = ""
     headers: tuple[HeaderParameter, ...] = ()
     requires: JsonObject = field(default_factory=dict)
     blocks: bool = False
     rounds: bool = False
     confirm: bool = False
     digest: str = ""
+
+    @property
+    def demand(self) -> Demand:
+        """The backend's level counts before its scopes (jsonrpc_mcp); a level that it does not give opens nothing."""
+        is_open = self.auth_level in ("none", "optional")
+        return is_open, frozenset() if is_open else self.scopes
 
 
 @dataclass(frozen=True)
@@ -179,6 +191,11 @@ class Catalog:
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(tool.name for tool in self.tools)
+
+    @cached_property
+    def demands(self) -> frozenset[Demand]:
+        """The different demands of its tools."""
+        return frozenset(tool.demand for tool in self.tools)
 
     @cached_property
     def _by_name(self) -> dict[str, Tool]:
@@ -209,13 +226,67 @@ class View:
 SHARED: Final = View()
 
 
+class AccessToken:
+    """A caller's token behind a mask: neither ``repr`` nor ``str`` shows it, and it cannot be pickled by accident."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: str) -> None:
+        self._raw = raw
+
+    def __repr__(self) -> str:
+        return "<AccessToken>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccessToken) and other._raw == self._raw
+
+    def __hash__(self) -> int:
+        return hash(self._raw)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an access token stays in this process")
+
+    def reveal(self) -> str:
+        """The token itself: for whoever verifies or shows it, nobody else."""
+        return self._raw
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A verified caller. ``(issuer, subject)`` is the identity, never the subject alone.
+
+    ``scopes`` are all that the token grants, those that others imply included; ``expires`` is wall-clock seconds.
+    """
+
+    issuer: str
+    subject: str
+    client: str
+    scopes: frozenset[str]
+    expires: float
+    token: AccessToken
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the address that limits count by, and the languages the caller prefers."""
+    """Who asks: the address that limits count by, the languages the caller prefers, and who it is.
+
+    ``principal`` is None for a caller without a token; ``view`` is whose catalog the caller sees.
+    """
 
     address: str = ""
     language: str | None = None
     view: View = SHARED
+    principal: Principal | None = None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What a session or a consent is bound to, across tokens."""
+        return (self.principal.issuer, self.principal.subject) if self.principal is not None else ("", "")
+
+    @property
+    def counted_as(self) -> str:
+        """Whom limits count: who the caller is, else where it calls from."""
+        return self.address if self.principal is None else "\n".join(self.identity)
 
 
 ANONYMOUS: Final = Caller()

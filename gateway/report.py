@@ -81,7 +81,7 @@ def tools_json(catalog: Catalog) -> str:
     return pretty({"tools": [PROJECTOR.project(tool) for tool in catalog.tools]})
 
 
-def no_listing(settings: Settings, steps: Iterable[Step]) -> Iterator[str]:
+def no_listing(settings: Settings, steps: Iterable[Step], *, has_token: bool = False) -> Iterator[str]:
     """Why there is no listing: each question and what it brought, and what to do about it."""
     steps = tuple(steps)
     yield f"{settings.backend.url} gave no listing of its methods."
@@ -89,6 +89,11 @@ def no_listing(settings: Settings, steps: Iterable[Step]) -> Iterator[str]:
         yield f"  {step}"
     if any(step.saw.unreachable for step in steps):
         yield f"Is the service running at {urlsplit(settings.backend.url).netloc}, and reachable from here?"
+    elif any(step.saw.denied for step in steps) and settings.lists_per_caller:
+        if has_token:
+            yield "It does not accept this token, or shows its bearer nothing."
+        else:
+            yield "It lists its methods to callers with a token alone: give one with --token-file."
     elif any(step.saw.denied for step in steps):
         yield "It wants credentials: backend.credentials, or backend.listing.credentials for the listing alone."
     else:

@@ -166,5 +166,5 @@ def _question(tool: Tool, arguments: Mapping[str, Any]) -> JsonObject:
 
 
 def _bound(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> str:
-    parts = [caller.view.issuer, caller.view.subject, tool.digest, arguments]
+    parts = [*caller.identity, tool.digest, arguments]
     return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()

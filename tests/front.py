@@ -144,11 +144,17 @@ class Front:
             return Called(surface, response.status, response.headers, await response.text())
 
 
+def ground(url: str, *settings: str) -> list[str]:
+    """What a gateway before ``url`` starts from: free ports, and open to all unless ``settings`` say who may call."""
+    auth = () if any(setting.startswith("auth.") for setting in settings) else ("auth.mode=off",)
+    return [f"backend.url={url}", "server.port=0", "server.admin_port=0", *auth, *settings]
+
+
 @asynccontextmanager
 async def front(url: str, *settings: str) -> AsyncIterator[Front]:
-    """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value."""
-    base = (f"backend.url={url}", "server.port=0", "server.admin_port=0")
-    gateway = Gateway(load(None, [*base, *settings], environ={}))
+    """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value. Without one of auth it is
+    open to all."""
+    gateway = Gateway(load(None, ground(url, *settings), environ={}))
     async with aiohttp.ClientSession() as session:
         await gateway.start()
         try:

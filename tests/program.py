@@ -1,6 +1,6 @@
 """``python -m gateway`` as a process of its own, as a person starts it.
 
-ran = await run("check", "--set", f"backend.url={service.url}")
+ran = await run("check", *settings(service.url))
 async with serving(service.url) as (program, gateway):
     await gateway.call("rest", "add", {"a": 2, "b": 3})
 """
@@ -20,16 +20,15 @@ from typing import Any, Final, Self
 
 import aiohttp
 
-from tests.front import Front
+from tests.front import Front, ground
 
 PATIENCE: Final = 20.0
 """Seconds after which a program that should have said something, or ended, is given up."""
 
 
 def settings(url: str, *more: str) -> list[str]:
-    """The options for a gateway before ``url`` on free ports."""
-    knobs = (f"backend.url={url}", "server.port=0", "server.admin_port=0", *more)
-    return [option for knob in knobs for option in ("--set", knob)]
+    """The options for a gateway before ``url`` on free ports, open to all unless ``more`` say who may call."""
+    return [option for knob in ground(url, *more) for option in ("--set", knob)]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from gateway.errors import (
     BackendDenied,
     BackendError,
     BackendTimeout,
+    BackendUnauthorized,
     BackendUnavailable,
     BadBackendAnswer,
     ToolFault,
@@ -95,12 +96,13 @@ class BackendClient:
         id = f"c{next(self._ids)}"
         body = jsonrpc.request_bytes(id, method, params)
         answer = await self._post(body, headers, endpoint, timeout, method)
+        _check_status(answer)
         try:
             result, fault = jsonrpc.response_of(answer.body, id)
         except ValueError as error:
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
-            raise self._fault(fault, method)
+            raise self._fault(fault, method, answer, headers)
         return result
 
     async def notify(
@@ -116,6 +118,7 @@ class BackendClient:
         answer = await self._post(jsonrpc.request_bytes(None, method, params), headers, endpoint, timeout, method)
         if answer.status < 300 and not answer.body.strip():
             return NOTHING
+        _check_status(answer)
         try:
             _, fault = jsonrpc.response_of(answer.body, "")
         except ValueError as error:
@@ -123,7 +126,7 @@ class BackendClient:
                 return NOTHING
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
-            raise self._fault(fault, method)
+            raise self._fault(fault, method, answer, headers)
         return NOTHING
 
     async def _post(
@@ -148,11 +151,11 @@ class BackendClient:
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug)
             raise kind(message) from error
 
-    def _fault(self, fault: jsonrpc.Fault, method: str) -> ToolFault:
-        text = self._cleaner.describe(fault)
+    def _fault(self, fault: jsonrpc.Fault, method: str, answer: Answer, headers: Mapping[str, str]) -> ToolFault:
+        text = self._cleaner.describe(fault, headers.get("Authorization", "").rpartition(" ")[2])
         log.info("backend error", method=method, code=fault.code, message=text)
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
-        if isinstance(fault.data, str) and fault.data.startswith("Access Denied"):
+        if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
             return BackendDenied(text)
         return BackendError(text)
 
@@ -164,10 +167,6 @@ class BackendClient:
             content_type=answer.content_type,
             reason=violation,
         )
-        if answer.status == 401:
-            # What was shown is the gateway's own: nothing that the caller could mend.
-            log.error("the backend does not accept the gateway's credential", method=method)
-            return BackendUnavailable("The backend does not accept the gateway's credential")
         if answer.status == 403:
             return BackendDenied("The backend refuses this caller")
         if answer.status == 503:
@@ -183,6 +182,12 @@ class BackendClient:
         except ValueError:
             return BadBackendAnswer(NOT_JSON)
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}")
+
+
+def _check_status(answer: Answer) -> None:
+    """Whatever else a 401 holds, what was shown does not count there. Raises :class:`BackendUnauthorized`."""
+    if answer.status == 401:
+        raise BackendUnauthorized("The backend refuses what it was shown")
 
 
 def _retry_after(answer: Answer) -> int | None:

@@ -50,19 +50,20 @@ class Cleaner:
             sorted({secret for secret in secrets if len(secret) >= _MIN_SECRET}, key=len, reverse=True)
         )
 
-    def describe(self, fault: Fault) -> str:
-        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8."""
-        message = self.clean(fault.message).rstrip(".:") or "The backend reported an error"
-        data = self.clean(_text_of(fault.data))
+    def describe(self, fault: Fault, shown: str = "") -> str:
+        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is the credential of this one
+        exchange: services quote what they were shown."""
+        message = self.clean(fault.message, shown).rstrip(".:") or "The backend reported an error"
+        data = self.clean(_text_of(fault.data), shown)
         if data and data not in message:
             message = f"{message}: {data}"
         return cap(message, MAX_BYTES)
 
-    def clean(self, text: str) -> str:
+    def clean(self, text: str, shown: str = "") -> str:
         if not text:
             return ""
         text = printable(_without_stack(text[: 8 * MAX_BYTES])).strip()
-        for secret in self._secrets:
+        for secret in (*((shown,) if len(shown) >= _MIN_SECRET else ()), *self._secrets):
             text = text.replace(secret, "[redacted]")
         for pattern, replacement in _REDACTIONS:
             text = pattern.sub(replacement, text)

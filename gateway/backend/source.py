@@ -92,7 +92,7 @@ def _result_in(answer: Answer) -> Seen:
     if fault is None:
         return Seen("a result", result, found=True)
     denied = answer.status in (401, 403)
-    return Seen(f"error {fault.code}: {_excerpt(fault.message)}", denied=denied)
+    return Seen(f"error {fault.code}: {_excerpt(fault.message)}", denied=denied, unauthorized=answer.status == 401)
 
 
 def _document_in(answer: Answer) -> Seen:
@@ -106,7 +106,8 @@ def _document_in(answer: Answer) -> Seen:
 
 def _other(answer: Answer) -> Seen:
     if answer.status in (401, 403):
-        return Seen(f"HTTP {answer.status}, credentials are needed", denied=True)
+        text = f"HTTP {answer.status}, credentials are needed"
+        return Seen(text, denied=True, unauthorized=answer.status == 401)
     what = answer.content_type or "no content type"
     if 300 <= answer.status < 400:
         what = "a redirect, which is not followed"

@@ -62,8 +62,8 @@ def tool_of(method: Method, name: str, override: ToolOverride, policy: Policy, v
         output_schema=output_schema,
         annotations=annotations,
         meta=meta,
-        scopes=method.scopes,
-        auth_level=_auth_level(method.annotations),
+        scopes=method.scopes if override.scopes is None else frozenset(override.scopes),
+        auth_level=_auth_level(method.annotations) if override.scopes is None else "required",
         headers=mirrored,
         requires=override.requires,
         blocks=override.content == "blocks",
@@ -197,14 +197,15 @@ def _confirms(annotations: JsonObject, override: ToolOverride, policy: Policy) -
 
 
 def _auth_level(annotations: Mapping[str, Any]) -> str:
-    """jsonrpc_mcp's rule: scopes without a level mean required, no ``auth`` at all means none."""
+    """jsonrpc_mcp's rule: scopes without a level mean required. A method without ``auth`` has no level at all, which
+    opens nothing."""
     auth = annotations.get("auth")
     if not isinstance(auth, Mapping):
-        return "none"
+        return ""
     level = auth.get("level")
     if level in ("none", "optional", "required"):
         return str(level)
-    return "required" if auth.get("scopes") else "none"
+    return "required" if auth.get("scopes") else ""
 
 
 def _description(method: Method, name: str) -> str:

@@ -2,54 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
-
-from gateway.model import Caller
+from gateway.credentials.contract import Credential
+from gateway.credentials.exchange import TokenExchange
+from gateway.credentials.grants import TokenClient
+from gateway.credentials.own import ClientCredentials
+from gateway.credentials.plain import NoCredential, SameResource, StaticCredential
 from gateway.settings import Credentials
 
-
-class Credential(Protocol):
-    """Headers for one exchange with the backend. ``repr`` shows no secret."""
-
-    async def headers(self, caller: Caller) -> Mapping[str, str]: ...
-
-    def secrets(self) -> tuple[str, ...]:
-        """Strings that must never appear in an answer or a log."""
-        ...
+__all__ = ["Credential", "credential_of"]
 
 
-class NoCredential:
-    """Nothing: for services that know no users."""
-
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
-        return {}
-
-    def secrets(self) -> tuple[str, ...]:
-        return ()
-
-
-class StaticCredential:
-    """One header, for every caller alike."""
-
-    def __init__(self, header: str, value: str) -> None:
-        self._headers = {header: value}
-
-    def __repr__(self) -> str:
-        return f"<StaticCredential {next(iter(self._headers))}>"
-
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
-        return self._headers
-
-    def secrets(self) -> tuple[str, ...]:
-        (value,) = self._headers.values()
-        return (value, value.rpartition(" ")[2])
-
-
-def credential_of(settings: Credentials, fallback: Credential | None = None) -> Credential:
-    """The credential that settings name; ``fallback`` is what ``auto`` stands for."""
-    if settings.value is not None:
-        return StaticCredential(settings.header, settings.value.get_secret_value())
-    if settings.mode == "auto" and fallback is not None:
-        return fallback
-    return NoCredential()
+def credential_of(settings: Credentials, tokens: TokenClient, fallback: Credential) -> Credential:
+    """The credential that settings name; ``fallback`` is what ``auto`` stands for, ``tokens`` where tokens are had."""
+    match settings.mode:
+        case "auto":
+            return fallback
+        case "same_resource":
+            return SameResource()
+        case "token_exchange":
+            return TokenExchange(tokens)
+        case "client_credentials":
+            return ClientCredentials(tokens)
+        case "static":
+            return StaticCredential(settings.header, settings.value.get_secret_value() if settings.value else "")
+        case "none":
+            return NoCredential()

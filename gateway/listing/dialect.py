@@ -56,6 +56,11 @@ class NoListing(Exception):
         return any(step.saw.denied for step in self.steps)
 
     @property
+    def unauthorized(self) -> bool:
+        """Whether the backend does not know who asked, rather than knowing and refusing."""
+        return any(step.saw.unauthorized for step in self.steps)
+
+    @property
     def unreachable(self) -> bool:
         return any(step.saw.unreachable for step in self.steps)
 

@@ -18,6 +18,8 @@ class Credential(Protocol):
 
     async def headers(self, caller: Caller) -> Mapping[str, str]: ...
 
+    def refused(self, caller: Caller) -> None: ...
+
 
 class ListingReader:
     """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it."""
@@ -36,7 +38,15 @@ class ListingReader:
         self._dialect = settings.listing.dialect
 
     async def fetch(self, caller: Caller) -> Listing:
-        """Raises :class:`NoListing`."""
+        """Raises :class:`NoListing`, and what the credential raises."""
+        try:
+            return await self._read(caller)
+        except NoListing as error:
+            if error.unauthorized:
+                self._credential.refused(caller)
+            raise
+
+    async def _read(self, caller: Caller) -> Listing:
         if self._dialect == "auto":
             return await self._probe(caller)
         try:

@@ -68,5 +68,4 @@ class Endpoint:
 
 
 def _reply(status: int, body: bytes, error: GatewayError, method: str = "") -> Reply:
-    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return Reply(status, body, headers, method)
+    return Reply(status, body, method=method, error=error)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
+from gateway.errors import GatewayError
 from gateway.model import Caller
 
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
@@ -45,13 +46,15 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer: JSON, or nothing where ``body`` is empty. ``method`` and ``tool`` are for the log."""
+    """The answer: JSON, or nothing where ``body`` is empty. ``method`` and ``tool`` are for the log; an ``error`` may
+    ask for headers of its own (Retry-After, WWW-Authenticate)."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     method: str = ""
     tool: str = ""
+    error: GatewayError | None = None
 
 
 @dataclass(frozen=True, slots=True)

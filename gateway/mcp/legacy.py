@@ -127,7 +127,7 @@ class Legacy:
         if not inbound.takes_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
         context = await self._context(inbound)
-        self._operations.streams.check(inbound.caller.address)
+        self._operations.streams.check(inbound.caller.counted_as)
         return StreamReply(self._notices(context), method="GET")
 
     async def end(self, inbound: Inbound) -> Reply:
@@ -199,12 +199,14 @@ class Legacy:
 
     async def _call(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
         call = await self._operations.prepare(context.inbound.caller, params)
+        self._operations.admit(call)
+        token = progress.token_of(params)
+        streams = token is not None and context.inbound.takes_stream
 
         def start() -> asyncio.Task[bytes]:
-            return self._started(context, request, call)
+            return self._started(context, request, call, can_refuse=not streams)
 
-        token = progress.token_of(params)
-        if token is not None and context.inbound.takes_stream:
+        if token is not None and streams:
             events = progress.with_progress(token, start, self._operations.heartbeat, cancels=False)
             return StreamReply(events, method=request.method, tool=call.tool.name)
         work = start()
@@ -216,11 +218,18 @@ class Legacy:
             return Reply(202, method=request.method, tool=call.tool.name)
         return Reply(200, body, method=request.method, tool=call.tool.name)
 
-    def _started(self, context: _Context, request: Request, call: PreparedCall) -> asyncio.Task[bytes]:
+    def _started(
+        self, context: _Context, request: Request, call: PreparedCall, *, can_refuse: bool
+    ) -> asyncio.Task[bytes]:
         """A call that outlives its client, held on to until it is over, so that it can be cancelled by name."""
-        work = asyncio.create_task(response_to(request, lambda: self._result(call, context.revision)))
+
+        async def result() -> bytes:
+            outcome = await self._operations.run(call, can_refuse=can_refuse)
+            return b"{%b}" % outcome_members(outcome, context.revision.shape)
+
+        work = asyncio.create_task(response_to(request, result, can_refuse=can_refuse))
         self._tasks.add(work)
-        work.add_done_callback(self._tasks.discard)
+        work.add_done_callback(self._over)
         if context.session is not None:
             key = (context.session.id, request.id)
             self._running[key] = work
@@ -232,17 +241,19 @@ class Legacy:
             work.add_done_callback(over)
         return work
 
-    async def _result(self, call: PreparedCall, revision: Revision) -> bytes:
-        return b"{%b}" % outcome_members(await self._operations.run(call), revision.shape)
+    def _over(self, work: asyncio.Task[bytes]) -> None:
+        self._tasks.discard(work)
+        if not work.cancelled():
+            work.exception()  # a refusal whose client is gone has nobody to go to
 
     async def _notices(self, context: _Context) -> Events:
         """Changes as they come; of one session's streams the newest has them, since each is told once."""
         caller, session = context.inbound.caller, context.session
-        with self._operations.streams.held(caller.address):
+        with self._operations.streams.held(caller.counted_as):
             subscription = self._operations.changes.subscribe(caller.view, session.id if session else None)
             try:
                 yield None
-                while not Event.END & (event := await subscription.next()):
+                while not Event.END & (event := await subscription.next()) and self._operations.goes_on(caller):
                     yield _CHANGED if Event.CHANGED in event else None
             finally:
                 self._operations.changes.unsubscribe(subscription)

@@ -133,17 +133,17 @@ class Modern:
         self._operations.admit(call)
         token = progress.token_of(params)
         if token is None or not inbound.takes_stream:
-            return self._reply(request, await self._result(call), call.tool.name)
+            return self._reply(request, await self._result(call, can_refuse=True), call.tool.name)
 
         def start() -> asyncio.Task[bytes]:
-            return asyncio.create_task(response_to(request, lambda: self._result(call)))
+            return asyncio.create_task(response_to(request, lambda: self._result(call, can_refuse=False)))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
         events = progress.with_progress(token, start, self._operations.heartbeat, cancels=True)
         return StreamReply(events, method=request.method, tool=call.tool.name)
 
-    async def _result(self, call: PreparedCall) -> bytes:
-        return self._outcome(await self._operations.run(call))
+    async def _result(self, call: PreparedCall, *, can_refuse: bool) -> bytes:
+        return self._outcome(await self._operations.run(call, can_refuse=can_refuse))
 
     def _outcome(self, outcome: Outcome) -> bytes:
         if outcome.ask is None:
@@ -161,7 +161,7 @@ class Modern:
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
             raise InvalidParams('"notifications" must say which ones are wanted')
-        self._operations.streams.check(inbound.caller.address)
+        self._operations.streams.check(inbound.caller.counted_as)
         tools = wanted.get("toolsListChanged") is True
         return StreamReply(self._notices(inbound.caller, request.id, tools), method=request.method)
 
@@ -170,14 +170,14 @@ class Modern:
         meta = {META_SUBSCRIPTION: id}
         changes = self._operations.changes
         honoured = {"toolsListChanged": True} if tools else {}
-        with self._operations.streams.held(caller.address):
+        with self._operations.streams.held(caller.counted_as):
             subscription = changes.subscribe(caller.view)
             try:
                 yield _notification(
                     "notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": honoured}
                 )
                 changed = _notification("notifications/tools/list_changed", {"_meta": meta})
-                while not Event.END & (event := await subscription.next()):
+                while not Event.END & (event := await subscription.next()) and self._operations.goes_on(caller):
                     if Event.CHANGED in event and tools:
                         yield changed
                     elif Event.TICK in event:

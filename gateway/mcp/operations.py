@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.auth.access import Access
 from gateway.catalog.changes import Changes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages, Projector
@@ -59,11 +61,13 @@ class Operations:
         changes: Changes,
         streams: Streams,
         heartbeat: float,
+        access: Access,
     ) -> None:
         self.info = info
         self.changes = changes
         self.streams = streams
         self.heartbeat = heartbeat
+        self._access = access
         self._discovery = discovery
         self._invocation = invocation
         self._pages = pages
@@ -78,23 +82,32 @@ class Operations:
         moment, on any replica, and costs nothing of the discovery budget.
 
         Raises :class:`InvalidCursor`, :class:`~gateway.errors.RateLimited`,
-        :class:`~gateway.errors.CatalogUnavailable`.
+        :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.CatalogUnavailable`.
         """
+        self._access.check_list(caller)
         after = None
         if cursor is None:
-            await self._budget.spend(caller.address)
+            await self._budget.spend(caller.counted_as)
         else:
             after = self._cursors.verify(cursor) if isinstance(cursor, str) else None
             if after is None:
                 raise InvalidCursor("Invalid cursor: not one that this gateway issued; list again from the start")
-        catalog = await self._discovery.catalog(caller)
+        catalog = self._access.visible(caller, await self._discovery.catalog(caller))
         page = self._pages.page(catalog, projector, after, size or self._settings().page_size)
         return ToolPage(
             page.tools,
             None if page.last is None else self._cursors.sign(page.last),
             int(self._discovery.remaining(caller.view) * 1000),
-            caller.view.shared,
+            not self._access.enabled,
         )
+
+    def goes_on(self, caller: Caller) -> bool:
+        """Whether a stream may stay open, asked at each of its beats: it ends with its token. A caller's own view is
+        refreshed meanwhile when it gets stale."""
+        if caller.principal is not None and caller.principal.expires <= time.time():
+            return False
+        self._discovery.keep(caller)
+        return True
 
     async def prepare(
         self, caller: Caller, params: Mapping[str, Any], extras: CallExtras | None = None
@@ -115,10 +128,13 @@ class Operations:
         return PreparedCall(caller, await self._invocation.find(caller, name), arguments, extras)
 
     def admit(self, call: PreparedCall) -> None:
-        """Raises :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs."""
-        if call.extras is not None:
-            self._invocation.admit(call.tool, call.extras)
+        """Raises as :meth:`gateway.invocation.Invocation.admit`."""
+        self._invocation.admit(call.caller, call.tool, call.extras)
 
-    async def run(self, call: PreparedCall) -> Outcome:
-        """As :meth:`gateway.invocation.Invocation.run`."""
-        return await self._invocation.run(call.caller, call.tool, call.arguments, call.extras)
+    async def run(self, call: PreparedCall, *, can_refuse: bool) -> Outcome:
+        """As :meth:`gateway.invocation.Invocation.run`; where nothing was sent yet, what refuses the whole exchange is
+        raised as :meth:`gateway.invocation.Invocation.refuse` does."""
+        outcome = await self._invocation.run(call.caller, call.tool, call.arguments, call.extras)
+        if can_refuse:
+            self._invocation.refuse(outcome)
+        return outcome

@@ -13,11 +13,16 @@ from gateway.jsonrpc import Request
 log = structlog.get_logger()
 
 
-async def response_to(request: Request, work: Callable[[], Awaitable[bytes]]) -> bytes:
-    """The response with the serialized result of ``work``, or with the error that came of it."""
+async def response_to(request: Request, work: Callable[[], Awaitable[bytes]], *, can_refuse: bool = False) -> bytes:
+    """The response with the serialized result of ``work``, or with the error that came of it.
+
+    Where nothing was sent yet (``can_refuse``), what refuses the whole exchange is raised: :class:`Refused`.
+    """
     try:
         return jsonrpc.result_bytes(request.id, await work())
     except GatewayError as error:
+        if can_refuse and error.refuses:
+            raise
         return jsonrpc.error_bytes(request.id, error)
     except Exception:
         log.exception("internal error", method=request.method)

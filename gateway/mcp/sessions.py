@@ -60,7 +60,7 @@ class Sessions:
 
 
 def _identity(caller: Caller) -> str:
-    return f"{caller.view.issuer}\n{caller.view.subject}"
+    return "\n".join(caller.identity)
 
 
 def _tombstone(id: str) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from gateway.settings.auth import Auth, ClientSecret, Issuer, Scopes, secure_url
 from gateway.settings.backend import Backend, Credentials, ListingSettings, Params, Tls
 from gateway.settings.catalog import Annotations, Argument, CatalogSettings, ToolOverride
 from gateway.settings.knobs import Section, http_url, is_loopback, knob
@@ -20,14 +22,19 @@ from gateway.units import Duration, Rate, Size
 __all__ = [
     "Annotations",
     "Argument",
+    "Auth",
     "Backend",
     "CatalogSettings",
+    "ClientSecret",
     "Credentials",
+    "Issuer",
     "ListingSettings",
     "Params",
+    "Scopes",
     "Settings",
     "Tls",
     "ToolOverride",
+    "is_loopback",
 ]
 
 
@@ -69,20 +76,16 @@ class Server(Section):
         return proxies
 
 
-class Auth(Section):
-    """Who may call. Only off exists as yet: anybody who can reach the port."""
-
-    mode: Literal["off"] = knob("off", "off: no authentication; a client's Authorization header is dropped.")
-    allow_unauthenticated: bool = knob(
-        False, "Bind beyond loopback without authentication. Only where something in front authenticates."
-    )
-
-
 class Limits(Section):
     """Who may do how much."""
 
-    discovery: Rate = knob("60/minute", "Listings per caller address; following a cursor is free.", live=True)
-    streams: int = knob(32, "Open streams per caller address.", live=True, ge=1, le=100_000)
+    discovery: Rate = knob(
+        "60/minute", "Listings per caller, by address without a token; following a cursor is free.", live=True
+    )
+    bad_tokens: Rate = knob(
+        "300/minute", "Tokens with a bad signature per caller address; verifying one costs more than a call.", live=True
+    )
+    streams: int = knob(32, "Open streams per caller, by address without a token.", live=True, ge=1, le=100_000)
 
 
 class Mcp(Section):
@@ -128,11 +131,71 @@ class Settings(Section):
     mcp: Mcp = knob(Mcp, "The Model Context Protocol.")
     telemetry: Telemetry = knob(Telemetry, "What the gateway tells about itself.")
 
+    @property
+    def origin(self) -> str:
+        """The URL under which clients reach the gateway, without a trailing slash."""
+        host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
+        return self.server.public_url or f"http://{host}:{self.server.port}"
+
+    @property
+    def resource(self) -> str:
+        """The identifier of the protected resource (RFC 9728): what tokens must be for."""
+        return f"{self.origin}/mcp"
+
+    @property
+    def call_mode(self) -> str:
+        """The mode of ``backend.credentials``, with ``auto`` resolved."""
+        mode = self.backend.credentials.mode
+        if mode != "auto":
+            return mode
+        return "same_resource" if self.auth.mode == "jwt" else "none"
+
+    @property
+    def listing_mode(self) -> str:
+        """The mode of ``backend.listing.credentials``, with ``auto`` resolved."""
+        mode = self.backend.listing.credentials.mode
+        return self.call_mode if mode == "auto" else mode
+
+    @property
+    def shows_callers_token(self) -> bool:
+        """Whether the backend is shown callers' own tokens."""
+        return "same_resource" in (self.call_mode, self.listing_mode)
+
+    @property
+    def lists_per_caller(self) -> bool:
+        """Whether each caller has a view of its own."""
+        if self.auth.mode == "off" or self.backend.listing.dialect == "static":
+            return False
+        identity = self.backend.listing.identity
+        return identity == "caller" or (identity == "auto" and self.listing_mode in ("same_resource", "token_exchange"))
+
     @model_validator(mode="after")
     def _check_exposure(self) -> Settings:
-        if not (is_loopback(self.server.host) or self.auth.allow_unauthenticated):
+        if self.auth.mode == "off" and not (is_loopback(self.server.host) or self.auth.allow_unauthenticated):
             raise ValueError(
                 f"server.host {self.server.host} is reachable by others and auth.mode is off: bind to 127.0.0.1, "
                 "or set auth.allow_unauthenticated: true where something in front authenticates"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_resource(self) -> Settings:
+        if self.auth.mode == "off":
+            return self
+        if not self.auth.issuers:
+            raise ValueError(
+                "auth.issuers: must name at least one authorization server, [{issuer: https://login.example.com}]; "
+                "or say auth.mode: off, to serve without authentication"
+            )
+        url = self.server.public_url
+        if url is None:
+            if self.server.port == 0 or not is_loopback(self.server.host):
+                raise ValueError("server.public_url: is required, since tokens must be for it: public_url + /mcp")
+            return self
+        try:
+            secure_url(url)
+        except ValueError as error:
+            raise ValueError(f"server.public_url: {error}") from None
+        if urlsplit(url).query:
+            raise ValueError("server.public_url: must not have a ?query")
         return self

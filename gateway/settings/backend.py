@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, Secret, SecretStr, field_validator, model_validator
 
+from gateway.settings.auth import ClientSecret, secure_url
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Size
 
@@ -38,16 +39,41 @@ class Params(Section):
     always: bool = knob(False, "Send params even to a method that has no parameters; some services insist.")
 
 
-class Credentials(Section):
-    """What the gateway shows the backend. Until callers are authenticated, nothing or one fixed header."""
+class Credentials(ClientSecret):
+    """What the gateway shows the backend."""
 
-    mode: Literal["auto", "none", "static"] = knob(
+    mode: Literal["auto", "same_resource", "token_exchange", "client_credentials", "static", "none"] = knob(
         "auto",
-        "auto and none: nothing. static: the header below, for every caller alike. "
+        "same_resource: the caller's own token, where gateway and backend are one protected resource. "
+        "token_exchange: a token for the backend, had for the caller's (RFC 8693). "
+        "client_credentials: a token of the gateway's own. static: the header below, for every caller alike. "
+        "none: nothing. auto: same_resource with auth.mode: jwt, else none. "
         "Under backend.listing, auto is what backend.credentials says.",
     )
-    header: str = knob("Authorization", "Name of the static header.")
-    value: SecretStr | None = knob(None, "Value of the static header, e.g. ${file:/run/secrets/backend}.")
+    backend_audience: str | None = knob(
+        None,
+        "same_resource: the audience that the backend itself requires of a token. "
+        "It must be the gateway's resource (public_url + /mcp), or what the issuer's preset has in its place.",
+    )
+    reject_extra_audiences: bool = knob(
+        True, "same_resource: refuse tokens that are good elsewhere too, since the backend could use them there."
+    )
+    trusted_network: bool = knob(
+        False, "same_resource: send tokens over http:// beyond loopback, where the network itself encrypts (a mesh)."
+    )
+    token_endpoint: str | None = knob(
+        None, "token_exchange, client_credentials: where; absent: as the (first) issuer's metadata say."
+    )
+    audience: str | None = knob(None, "token_exchange, client_credentials: audience to ask for.")
+    resource: str | None = knob(None, "token_exchange, client_credentials: resource to ask for (RFC 8707).")
+    scope: str | None = knob(None, "token_exchange, client_credentials: scopes to ask for, with spaces between.")
+    header: str = knob("Authorization", "static: name of the header.")
+    value: SecretStr | None = knob(None, "static: value of the header, e.g. ${file:/run/secrets/backend}.")
+
+    @field_validator("token_endpoint")
+    @classmethod
+    def _check_endpoint(cls, url: str | None) -> str | None:
+        return None if url is None else secure_url(url)
 
     @field_validator("header")
     @classmethod
@@ -69,6 +95,10 @@ class Credentials(Section):
     def _check_mode(self) -> Credentials:
         if (self.mode == "static") != (self.value is not None):
             raise ValueError("mode: static and value come together")
+        if self.mode in ("token_exchange", "client_credentials") and self.client_secret is None:
+            raise ValueError(f"mode: {self.mode} needs client_id and client_secret")
+        if self.mode == "token_exchange" and self.audience is None and self.resource is None:
+            raise ValueError("mode: token_exchange needs audience or resource: what the backend wants of its tokens")
         return self
 
 
@@ -82,6 +112,12 @@ class ListingSettings(Section):
     file: str | None = knob(None, "File with the listing for dialect: static (OpenRPC, or our short YAML).")
     language: str | None = knob(
         None, "Accept-Language for the shared listing, for services that translate descriptions."
+    )
+    identity: Literal["auto", "caller", "shared"] = knob(
+        "auto",
+        "Whose methods are listed. caller: each caller's own, asked for with the caller's token. "
+        "shared: those of the listing's credential, shown to everybody. "
+        "auto: caller with same_resource and token_exchange, else shared.",
     )
     timeout: Duration = knob(10.0, "Time for one listing, probing included.", gt=0, le=300)
     max_size: Size = knob(16 * 1024**2, "Largest listing document.", ge=1024, le=256 * 1024**2)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 
+from gateway.settings.auth import scope_tokens
 from gateway.settings.knobs import Section, knob
 from gateway.units import Duration
 
@@ -42,6 +43,7 @@ class ToolOverride(Section):
     title: str | None = knob(None, "Title.", live=True)
     description: str | None = knob(None, "Description.", live=True)
     annotations: Annotations = knob(Annotations, "Hints to clients.", live=True)
+    scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, in place of the listing's.", live=True)
     timeout: Duration | None = knob(None, "Deadline of a call, in place of backend.timeout.", live=True, gt=0, le=3600)
     structure: Literal["by-name", "by-position"] | None = knob(
         None, "Shape of params, in place of the listing's.", live=True
@@ -71,6 +73,11 @@ class ToolOverride(Section):
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, in place of the listing's; false: none.", live=True
     )
+
+    @field_validator("scopes")
+    @classmethod
+    def _check_scopes(cls, scopes: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if scopes is None else scope_tokens(scopes)
 
 
 class CatalogSettings(Section):

@@ -8,6 +8,9 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.auth.access import Access
+from gateway.auth.authenticator import Authenticator, Presented
+from gateway.auth.metadata import ResourceMetadata
 from gateway.catalog.discovery import Discovery
 from gateway.invocation import Invocation
 from gateway.limits import AddressReader, Budget
@@ -28,6 +31,9 @@ class Context:
     budget: Budget
     addresses: AddressReader
     origins: Origins
+    authenticator: Authenticator | None
+    access: Access
+    metadata: ResourceMetadata | None
     rest_page_size: Callable[[], int]
     max_body: int
     body_timeout: float
@@ -46,9 +52,36 @@ CONTEXT: Final = web.AppKey("context", Context)
 TRACE: Final = web.RequestKey("trace", Trace)
 
 
+CALLER: Final = web.RequestKey("caller", Caller)
+
+
 def caller_of(request: web.Request) -> Caller:
-    """Who asks."""
-    addresses = request.app[CONTEXT].addresses
+    """Who asks, as :func:`authenticate` found out."""
+    return request[CALLER]
+
+
+async def authenticate(request: web.Request) -> None:
+    """Find out who asks. Raises :class:`~gateway.errors.Unauthorized`,
+    :class:`~gateway.errors.MalformedAuthorization`, :class:`~gateway.errors.AuthUnavailable`."""
+    context = request.app[CONTEXT]
     headers = request.headers
-    address = addresses.caller(request.remote or "", headers.getall("X-Forwarded-For", []))
-    return Caller(address, headers.get("Accept-Language"))
+    address = context.addresses.caller(request.remote or "", headers.getall("X-Forwarded-For", []))
+    language = headers.get("Accept-Language")
+    if context.authenticator is None:
+        request[CALLER] = Caller(address, language)
+        return
+    principal = await context.authenticator.authenticate(
+        Presented(
+            headers.getall("Authorization", ()),
+            headers.getall("DPoP", ()),
+            request.method,
+            request.path,
+            bool(request.query_string) and "access_token" in request.query,
+            address,
+        )
+    )
+    if not context.access.may_enter(principal):
+        raise context.authenticator.missing()
+    request[CALLER] = Caller(address, language, context.access.view_of(principal), principal)
+    if principal is not None:
+        request[TRACE].fields["sub"] = principal.subject

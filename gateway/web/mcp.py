@@ -10,7 +10,7 @@ from aiohttp import web
 from gateway.mcp.exchange import EVENT_STREAM, Inbound, Reply, StreamReply
 from gateway.web.context import CONTEXT, TRACE, caller_of
 from gateway.web.reading import check_accepts_json, read_json_body
-from gateway.web.replies import JSON
+from gateway.web.replies import JSON, with_headers
 
 _STREAM_HEADERS: Final = {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"}
 _KEEP_ALIVE: Final = b":\n\n"
@@ -45,7 +45,8 @@ async def _send(request: web.Request, reply: Reply | StreamReply) -> web.StreamR
         return await _stream(request, reply)
     if not reply.body:
         return web.Response(status=reply.status, headers=reply.headers)
-    return web.Response(body=reply.body, status=reply.status, headers=reply.headers, content_type=JSON)
+    response = web.Response(body=reply.body, status=reply.status, headers=reply.headers, content_type=JSON)
+    return response if reply.error is None else with_headers(request, response, reply.error)
 
 
 async def _stream(request: web.Request, reply: StreamReply) -> web.StreamResponse:

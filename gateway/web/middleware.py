@@ -1,8 +1,10 @@
 """What every request of the public port passes, outermost first.
 
 1. the log line, and the shield that turns whatever was raised into an answer
-2. host and origin
-3. the route's handler
+2. the public documents about who issues tokens for us: for everybody, from anywhere
+3. host and origin
+4. the caller's token
+5. the route's handler
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from aiohttp import web
 
 from gateway.errors import GatewayError, InternalError, MethodNotAllowed, NotFound, Refused, TooLarge
 from gateway.telemetry import logs
-from gateway.web.context import CONTEXT, TRACE, Trace
+from gateway.web.context import CONTEXT, TRACE, Trace, authenticate
+from gateway.web.metadata import metadata_response
 from gateway.web.replies import refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_CORS_HEADERS: Final = "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+_CORS_HEADERS: Final = (
+    "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+)
 # Tools name these (x-mcp-header), so they are allowed as a page asks for them.
 _MIRRORED: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _PREFLIGHT: Final = {
@@ -52,7 +57,15 @@ async def logged(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 async def _shielded(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        return _guarded(request) or await handler(request)
+        document = metadata_response(request)
+        if document is not None:
+            return document
+        early = _guarded(request)
+        if early is not None:
+            return early
+        if request.match_info.http_exception is None:
+            await authenticate(request)
+        return await handler(request)
     except GatewayError as error:
         return refusal(request, error)
     except web.HTTPException as error:
@@ -92,12 +105,12 @@ def _guarded(request: web.Request) -> web.Response | None:
 async def complete_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Headers of every answer, a stream's and an error's included, just before they are sent."""
     headers = response.headers
-    headers["Cache-Control"] = "no-store"
+    headers.setdefault("Cache-Control", "no-store")
     headers["X-Content-Type-Options"] = "nosniff"
     cors = request[TRACE].cors if TRACE in request else None
     if cors is not None:
         origin, foreign = cors
-        headers["Vary"] = "Origin"
+        headers["Vary"] = "Authorization, Origin" if request.app[CONTEXT].authenticator else "Origin"
         if foreign:
             headers["Access-Control-Allow-Origin"] = origin
             headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate, Retry-After"

@@ -66,8 +66,9 @@ async def describe(request: web.Request) -> web.Response:
     if not name:
         raise MissingParameter('The parameter "name" is missing')
     caller = caller_of(request)
-    await context.budget.spend(caller.address)
+    await context.budget.spend(caller.counted_as)
     tool = await context.invocation.find(caller, name)
+    context.access.check_sight(caller, tool)
     return json_response(jsonrpc.encode({"tool": REST.project(tool)}))
 
 
@@ -88,7 +89,8 @@ async def invoke(request: web.Request) -> web.Response:
     request[TRACE].fields["tool"] = name[:128]
     outcome = await context.invocation.call(caller_of(request), name, arguments)
     if outcome.fault is not None:
-        return rest_error(outcome.fault)
+        context.invocation.refuse(outcome)
+        return rest_error(request, outcome.fault)
     return json_response(b'{"result":%b}' % value_bytes(outcome.value))
 
 

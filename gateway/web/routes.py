@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from gateway.web import mcp, rest, tool_route
+from gateway.web import mcp, rest, rpc, tool_route
 from gateway.web.context import CONTEXT, Context
 from gateway.web.middleware import MIDDLEWARES, complete_headers
-from gateway.web.replies import MCP_PATH
+from gateway.web.replies import JSONRPC_PATH, MCP_PATH
 
 
 def public_application(context: Context) -> web.Application:
@@ -23,4 +23,5 @@ def public_application(context: Context) -> web.Application:
     router.add_post(f"{rest.TOOLS}/invoke", rest.invoke)
     router.add_post(f"{rest.TOOLS}/{{name}}", tool_route.post)
     router.add_get(f"{rest.TOOLS}/{{name}}", tool_route.get)
+    router.add_post(JSONRPC_PATH, rpc.post)
     return application

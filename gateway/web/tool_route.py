@@ -59,9 +59,10 @@ async def _call(request: web.Request, body: bytes) -> web.Response:
         context = request.app[CONTEXT]
         outcome = await context.invocation.run(caller_of(request), tool, by_name(tool, message.params))
         if outcome.fault is not None:
+            context.invocation.refuse(outcome)
             raise outcome.fault
     except GatewayError as error:
-        return rpc_error(error, getattr(error, "id", id) or id)
+        return rpc_error(request, error, getattr(error, "id", id) or id)
     return json_response(jsonrpc.result_bytes(id, value_bytes(outcome.value)))
 
 

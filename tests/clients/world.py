@@ -67,6 +67,7 @@ def _configure(file: Path, url: str, catalog: Mapping[str, Any]) -> None:
     knobs = {
         "server": {"port": 0, "admin_port": 0, "shutdown_timeout": "1s"},
         "backend": {"url": url},
+        "auth": {"mode": "off"},
         "catalog": catalog,
         "limits": {"discovery": "100000/minute"},
         "mcp": {"heartbeat": "1s"},

@@ -24,6 +24,7 @@ GREET = Rpc("greet", {"name": {"type": "string"}}, {"type": "string"}, "Say hell
 ECHO = Rpc("echo", {"value": {}}, {}, "Give the value back", lambda value: value)
 COUNT = Rpc("count", {"to": {"type": "integer"}}, {"type": "integer"}, "Count", lambda to: to)
 COMMANDS = (("check",), ("tools",), ("call", "greet"))
+OPEN = "auth         off: anybody who reaches the port may list and call"
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ async def test_check_prints_the_dialect_and_the_tools(backend: ScriptedBackend) 
     ran = await run("check", *settings(backend.url))
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert lines[:3] == [f"backend      {backend.url}", "dialect      openrpc", "tools        3"]
+    assert lines[:4] == [OPEN, f"backend      {backend.url}", "dialect      openrpc", "tools        3"]
     assert "  greet(name)  Say hello" in lines
     assert "quarantined  0" in lines
 
@@ -138,6 +139,15 @@ async def test_faults_of_the_configuration_come_all_at_once_by_knob(command: tup
         assert fault in ran.err
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, ("serve",)], ids=" ".join)
+async def test_who_may_call_has_to_be_said(backend: ScriptedBackend, command: tuple[str, ...]) -> None:
+    ran = await run(*command, "--set", f"backend.url={backend.url}")
+    assert (ran.code, ran.out) == (2, "")
+    assert "auth.issuers: must name at least one authorization server" in ran.err
+    assert "or say auth.mode: off" in ran.err
+    assert not backend.requests
+
+
 async def test_faults_of_a_file_name_the_place(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("backend:\n  url: http://127.0.0.1/\n  url: http://127.0.0.2/\n")
@@ -163,7 +173,7 @@ async def test_a_backend_that_refuses_the_connection_ends_with_3_and_a_question(
     backend: ScriptedBackend, command: tuple[str, ...]
 ) -> None:
     ran = await run(*command, *settings(backend.refused_url))
-    assert (ran.code, ran.out) == (3, "")
+    assert (ran.code, ran.out) == (3, f"{OPEN}\n" if command == ("check",) else "")
     place = backend.refused_url.split("/")[2]
     assert ran.err.splitlines() == [
         f"{backend.refused_url} gave no listing of its methods.",
@@ -176,7 +186,7 @@ async def test_a_backend_that_lists_nothing_is_answered_with_what_can_be_done() 
     async with ScriptedBackend() as backend:
         backend.on("rpc.discover", Body(b"<html>Welcome</html>", 200, "text/html"))
         ran = await run("check", *settings(backend.url))
-        assert (ran.code, ran.out) == (3, "")
+        assert (ran.code, ran.out) == (3, f"{OPEN}\n")
         assert "rpc.discover: HTTP 200, text/html" in ran.err
         assert "Is backend.url the JSON-RPC endpoint itself?" in ran.err
         assert "backend.listing.dialect: static and backend.listing.file" in ran.err
@@ -215,7 +225,11 @@ async def test_no_output_shows_a_secret(backend: ScriptedBackend, command: tuple
 
 
 async def test_the_environment_sets_knobs_and_the_command_line_wins(backend: ScriptedBackend) -> None:
-    environ = {"GATEWAY__BACKEND__URL": backend.refused_url, "GATEWAY__CATALOG__EXCLUDE": "[greet]"}
+    environ = {
+        "GATEWAY__BACKEND__URL": backend.refused_url,
+        "GATEWAY__CATALOG__EXCLUDE": "[greet]",
+        "GATEWAY__AUTH__MODE": "off",
+    }
     assert (await run("tools", **environ)).code == 3
     ran = await run("tools", "--set", f"backend.url={backend.url}", **environ)
     assert ran.code == 0

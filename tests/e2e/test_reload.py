@@ -20,7 +20,12 @@ RELOADED = "configuration reloaded"
 
 def written(file: Path, url: str, **sections: str) -> None:
     """Replace the file in one step, as editors and deployment tools do."""
-    knobs = {"backend": f"{{url: '{url}'}}", "server": "{port: 0, admin_port: 0}", "limits": "{discovery: 1000/minute}"}
+    knobs = {
+        "backend": f"{{url: '{url}'}}",
+        "server": "{port: 0, admin_port: 0}",
+        "auth": "{mode: off}",
+        "limits": "{discovery: 1000/minute}",
+    }
     text = "".join(f"{name}: {value}\n" for name, value in (knobs | sections).items())
     temporary = file.with_name(".new")
     temporary.write_text(text)

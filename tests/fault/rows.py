@@ -130,7 +130,13 @@ _ANSWERS = {
     "B07-application-error": Row(error(1042, "No such order"), 500, note=_ANSWERED),
     "B07-error-on-http-500": Row(error(-32603, "Internal error", status=500), 500, note=_ANSWERED),
     "B08-401": Row(Body(_LOGIN.payload, 401, "text/html"), forwarded=401),
+    "B08-401-with-an-error": Row(
+        error(-32001, f"{LEAK}: log in", status=401),
+        forwarded=401,
+        note="whatever else a 401 holds, what was shown does not count there",
+    ),
     "B08-403": Row(Body(_LOGIN.payload, 403, "text/html"), 403),
+    "B08-403-with-an-error": Row(error(-32003, "Not yours", status=403), 403),
     "B08-denied-within-200": Row(
         Body(
             b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request",'

@@ -156,7 +156,7 @@ class ScriptedBackend(Listener):
     ``requests`` holds every request in order of arrival, ``faults`` what arrived and was no HTTP,
     ``connections`` counts the connections and ``bytes_sent`` what the kernel took for clients. ``release``
     lets hanging answers go on; ``abandoned`` is set once a client hung up before its answer was complete.
-    ``other`` is the second listener that redirects point to.
+    ``other`` is the second listener that redirects point to. ``pages`` are what a GET of a path gets, else 404.
     """
 
     def __init__(self, methods: Sequence[Rpc] = METHODS, default: Behaviour | None = None) -> None:
@@ -168,6 +168,7 @@ class ScriptedBackend(Listener):
         self.release = asyncio.Event()
         self.abandoned = asyncio.Event()
         self.other = Bystander()
+        self.pages: dict[str, Behaviour] = {}
         self._methods = {method.name: method for method in methods}
         self._scripts: dict[str, Behaviour] = {}
         self._arrived = asyncio.Condition()
@@ -239,7 +240,7 @@ class ScriptedBackend(Listener):
 
     def _behaviour(self, request: Request) -> Behaviour:
         if request.verb != "POST":
-            return Body(status=404, content_type=None)
+            return self.pages.get(request.path.partition("?")[0], Body(status=404, content_type=None))
         if request.method is None:
             return error(-32700, "Parse error")
         if request.method in self._scripts:

@@ -14,6 +14,7 @@ from gateway.config import load
 from gateway.settings import Settings
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
+from tests.front import ground
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import Client
 
@@ -39,9 +40,8 @@ async def backend(methods: Sequence[Rpc]) -> AsyncIterator[ScriptedBackend]:
 
 
 def settings(url: str, *knobs: str) -> Settings:
-    """Settings for a gateway on free ports in front of ``url``."""
-    ground = [f"backend.url={url}", "backend.listing.dialect=openrpc", "server.port=0", "server.admin_port=0"]
-    return load(None, [*ground, *knobs], environ={})
+    """Settings for a gateway on free ports in front of ``url``, open to all unless ``knobs`` say who may call."""
+    return load(None, ground(url, "backend.listing.dialect=openrpc", *knobs), environ={})
 
 
 @pytest.fixture

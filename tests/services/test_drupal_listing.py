@@ -134,7 +134,8 @@ async def test_without_valid_credentials_check_says_that_it_wants_some(
     drupal: Site, mcp: bool, credential: str | None
 ) -> None:
     ran = await run("check", *settings(drupal(mcp=mcp).url, *as_user(credential)))
-    assert (ran.code, ran.out) == (3, "")
+    assert ran.code == 3
+    assert "dialect" not in ran.out
     assert "credentials are needed" in ran.err
     assert ran.err.splitlines()[-1].startswith("It wants credentials: backend.credentials")
     assert "<html" not in ran.err

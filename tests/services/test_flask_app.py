@@ -57,7 +57,8 @@ async def gateway(flask_app: Service, static: tuple[str, str]) -> AsyncIterator[
 
 async def test_check_tells_what_the_probe_saw_and_what_to_do(flask_app: Service) -> None:
     ran = await run("check", *settings(flask_app.url))
-    assert (ran.code, ran.out) == (3, "")
+    assert ran.code == 3
+    assert "dialect" not in ran.out
     steps = [line.strip() for line in ran.err.splitlines() if line.startswith("  ")]
     assert [step.partition(":")[0] for step in steps] == [
         "GET /mcp/tools/list",

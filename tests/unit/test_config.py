@@ -11,7 +11,9 @@ from gateway.config import ConfigError, load, merge, read_yaml
 from gateway.settings import Settings
 
 URL = "http://127.0.0.1:8000/jsonrpc"
-BASE = f"backend: {{url: {URL}}}\n"
+OPEN = "auth: {mode: off}\n"
+BASE = f"backend: {{url: {URL}}}\n{OPEN}"
+ENVIRONMENT = {"GATEWAY__BACKEND__URL": URL, "GATEWAY__AUTH__MODE": "off"}
 SECRET = "hunter2-hunter2"
 
 
@@ -37,11 +39,11 @@ def test_the_environment_beats_the_file_and_the_command_line_beats_both(tmp_path
 
 
 def test_of_two_settings_of_one_knob_the_later_wins() -> None:
-    assert load(None, [f"backend.url={URL}", "server.port=1", "server.port=2"], {}).server.port == 2
+    assert load(None, ["server.port=1", "server.port=2"], ENVIRONMENT).server.port == 2
 
 
 def test_a_layer_adds_to_a_section_and_does_not_replace_it(tmp_path: Path) -> None:
-    path = file(tmp_path, f"backend:\n  url: {URL}\n  timeout: 9s\n")
+    path = file(tmp_path, f"backend:\n  url: {URL}\n  timeout: 9s\n{OPEN}")
     made = load(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__ALWAYS": "true"})
     assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.always) == (9, 3, True)
 
@@ -50,7 +52,7 @@ def test_values_outside_of_the_file_are_yaml() -> None:
     made = load(
         None,
         ["catalog.include=[a, 'b*']", 'catalog.tools={"node.*": {timeout: 5s}}'],
-        {"GATEWAY__BACKEND__URL": URL, "GATEWAY__SERVER__PUBLIC_URL": "null", "OTHER": "x"},
+        {**ENVIRONMENT, "GATEWAY__SERVER__PUBLIC_URL": "null", "OTHER": "x"},
     )
     assert made.catalog.include == ("a", "b*")
     assert made.catalog.tools["node.*"].timeout == 5
@@ -58,7 +60,7 @@ def test_values_outside_of_the_file_are_yaml() -> None:
 
 
 def test_without_a_file_the_environment_is_enough() -> None:
-    assert load(None, (), {"GATEWAY__BACKEND__URL": URL}).backend.url == URL
+    assert load(None, (), ENVIRONMENT).backend.url == URL
 
 
 # --- faults ---------------------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ def test_a_path_that_leads_nowhere_is_a_fault_and_no_crash(override: str, fault:
 
 
 def test_a_value_below_a_knob_that_is_no_section_is_refused() -> None:
-    told = faults(None, f"backend.url={URL}", "server.port=1", "server.port.x=2")
+    told = faults(None, f"backend.url={URL}", "auth.mode=off", "server.port=1", "server.port.x=2")
     assert told == ("--set server.port.x: port is not a section",)
 
 
@@ -164,14 +166,14 @@ def test_words_of_yaml_are_words_and_only_true_and_false_are_not() -> None:
 
 
 def test_a_mode_of_off_needs_no_quotes(tmp_path: Path) -> None:
-    assert load(file(tmp_path, BASE + "auth: {mode: off}\n"), (), {}).auth.mode == "off"
+    assert load(file(tmp_path, BASE), (), {}).auth.mode == "off"
 
 
 # --- secrets and references -----------------------------------------------------------------------------------
 
 
 def credentials(value: str) -> str:
-    return f"backend:\n  url: {URL}\n  credentials: {{mode: static, value: {value}}}\n"
+    return f"backend:\n  url: {URL}\n  credentials: {{mode: static, value: {value}}}\n{OPEN}"
 
 
 def shown(made: Settings) -> str:
@@ -286,11 +288,27 @@ def test_relative_names_of_files_start_from_the_folder_of_the_file(tmp_path: Pat
     assert made.server.secret_file == "here"
 
 
+def test_so_do_those_of_each_issuer(tmp_path: Path) -> None:
+    text = f"""
+backend: {{url: {URL}}}
+auth:
+  issuers:
+    - {{issuer: https://one.example.com, ca_file: one.pem}}
+    - {{issuer: https://two.example.com}}
+    - {{issuer: https://three.example.com, ca_file: /etc/three.pem}}
+"""
+    made = load(file(tmp_path, text), (), {})
+    assert [issuer.ca_file for issuer in made.auth.issuers] == [str(tmp_path / "one.pem"), None, "/etc/three.pem"]
+    assert faults(file(tmp_path, BASE.replace("{mode: off}", "{issuers: {ca_file: x}}")))
+    assert faults(file(tmp_path, BASE.replace("{mode: off}", "{issuers: [x]}")))
+
+
 # --- reloading ------------------------------------------------------------------------------------------------
 
 
 def made(**sections: Any) -> Settings:
-    return Settings.model_validate({"backend": {"url": URL} | sections.pop("backend", {}), **sections})
+    backend = {"url": URL} | sections.pop("backend", {})
+    return Settings.model_validate({"backend": backend, "auth": {"mode": "off"}, **sections})
 
 
 def test_a_reload_applies_live_knobs_and_names_the_others() -> None:
@@ -300,6 +318,7 @@ def test_a_reload_applies_live_knobs_and_names_the_others() -> None:
         backend={"credentials": {"mode": "static", "value": SECRET}, "timeout": "1s"},
         catalog={"ttl": "7s", "tools": {"a": {"title": "A"}}},
         limits={"discovery": "1/hour"},
+        auth={"mode": "off", "scopes": {"list": ["read"]}},
         telemetry={"log": {"level": "debug", "format": "text"}},
     )
     change = merge(old, new)
@@ -309,6 +328,7 @@ def test_a_reload_applies_live_knobs_and_names_the_others() -> None:
         "backend.timeout",
         "backend.credentials.mode",
         "backend.credentials.value",
+        "auth.scopes.list",
         "telemetry.log.format",
     }
     assert change.settings.catalog == new.catalog

@@ -10,10 +10,11 @@ import jsonschema
 import pytest
 import yaml
 
+from gateway.auth.conditions import same_resource_faults
 from gateway.config import load
 from gateway.config_reference import knobs, render
 from gateway.listing import static
-from gateway.settings import Settings
+from gateway.settings import Settings, is_loopback
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -41,7 +42,9 @@ def test_a_derived_file_is_up_to_date(file: str, form: str) -> None:
 
 def test_the_commented_file_loads_and_says_the_defaults() -> None:
     loaded = load(ROOT / "config" / "gateway.yaml", (), {})
-    assert loaded == Settings.model_validate({"backend": {"url": loaded.backend.url}})
+    issuers = [{"issuer": issuer.issuer} for issuer in loaded.auth.issuers]
+    required = {"backend": {"url": loaded.backend.url}, "auth": {"issuers": issuers}}
+    assert loaded == Settings.model_validate(required)
 
 
 def test_the_commented_file_has_every_knob() -> None:
@@ -73,6 +76,8 @@ def test_every_example_loads(example: Path) -> None:
     loaded = load(example, (), AnyVariable())
     assert loaded.backend.url.startswith("http")
     assert loaded.backend.listing.file is None or Path(loaded.backend.listing.file).is_file()
+    assert not list(same_resource_faults(loaded))
+    assert loaded.auth.mode == "jwt" or is_loopback(loaded.server.host)
 
 
 @pytest.mark.parametrize("example", LISTINGS, ids=lambda path: path.name)

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
@@ -17,6 +18,7 @@ import yaml
 from aiohttp.test_utils import TestServer
 
 from gateway import __version__, cli
+from gateway.auth.conditions import same_resource_faults
 from gateway.config import load, merge
 from gateway.settings import Settings
 from gateway.web.ops import admin_application
@@ -139,9 +141,39 @@ def test_all_of_the_base_is_in_its_recipe() -> None:
 
 def test_configuration_and_environment_load_together(settings: Settings) -> None:
     assert settings.server.host == "0.0.0.0"
-    assert settings.auth.allow_unauthenticated
     assert settings.mcp.hosts == ("jsonrpc-mcp-gateway",)
-    assert settings.backend.url != load(CONFIG).backend.url
+
+
+def test_the_base_lets_nobody_in_without_a_token_and_its_examples_fit_together(settings: Settings) -> None:
+    assert settings.auth.mode == "jwt"
+    assert settings.auth.anonymous == "none"
+    assert not settings.auth.allow_unauthenticated
+    assert not list(same_resource_faults(settings))
+
+
+def test_what_an_overlay_has_to_say_is_nobodys_until_then(settings: Settings) -> None:
+    (issuer,) = settings.auth.issuers
+    for url in (settings.backend.url, settings.origin, issuer.issuer, settings.backend.credentials.backend_audience):
+        assert (urlsplit(url).hostname or "").endswith(".example.com")
+
+
+def test_authentication_is_left_to_another_only_by_a_component(container: dict[str, Any], tmp_path: Path) -> None:
+    component = DEPLOY / "kubernetes" / "components" / "unauthenticated"
+    if kustomize() is None:
+        recipe = yaml.safe_load((component / "kustomization.yaml").read_text())
+        (changed,) = yaml.safe_load(recipe["patches"][0]["patch"])["spec"]["template"]["spec"]["containers"]
+        surroundings = environment(container) | environment(changed)
+    else:
+        shutil.copytree(DEPLOY / "kubernetes", tmp_path / "kubernetes")
+        mine = tmp_path / "kubernetes" / "mine" / "kustomization.yaml"
+        mine.parent.mkdir()
+        mine.write_text("resources: [../base]\ncomponents: [../components/unauthenticated]\n")
+        pod = by_kustomize(mine.parent)["Deployment"]["spec"]["template"]["spec"]
+        surroundings = environment(pod["containers"][0])
+    settings = load(BASE / "gateway.yaml", environ=surroundings)
+    assert settings.auth.mode == "off"
+    assert settings.auth.allow_unauthenticated
+    assert settings.call_mode == "none"
 
 
 def test_the_environment_sets_no_live_knob_since_a_reload_of_the_file_could_not_change_it(
@@ -248,9 +280,11 @@ def test_the_overlay_of_the_page_is_good(resources: Resources, tmp_path: Path) -
         kubernetes_validate.validate(resource, OLDEST_KUBERNETES, strict=True)
     (container,) = changed["Deployment"]["spec"]["template"]["spec"]["containers"]
     loaded = load(BASE / "gateway.yaml", environ=environment(container))
-    assert loaded.backend.url == "http://drupal.web.svc/jsonrpc"
+    assert loaded.backend.url == "https://drupal.web.svc/jsonrpc"
     assert loaded.server.host == "0.0.0.0"
     assert loaded.server.trusted_proxies
+    assert [issuer.issuer for issuer in loaded.auth.issuers] == ["https://login.mysite.org"]
+    assert not list(same_resource_faults(loaded))
 
 
 # Image
@@ -329,6 +363,7 @@ def test_compose_has_a_backend_by_environment_and_is_published_on_loopback_only(
     }
     settings = load(CONFIG, environ=given)
     assert settings.backend.url == "http://backend/jsonrpc"
+    assert settings.auth.mode == "off"
     assert service["ports"] == [f"127.0.0.1:{settings.server.port}:{settings.server.port}"]
     assert float(service["stop_grace_period"].removesuffix("s")) > settings.server.shutdown_timeout
     assert service["read_only"] is True

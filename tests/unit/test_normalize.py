@@ -208,14 +208,14 @@ def test_annotations_too_large_to_publish_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("auth", "level"),
     [
-        (None, "none"),
-        ("x", "none"),
-        ({}, "none"),
+        (None, ""),
+        ("x", ""),
+        ({}, ""),
         ({"level": "optional"}, "optional"),
         ({"level": "required"}, "required"),
         ({"level": "none", "scopes": ["a"]}, "none"),
         ({"scopes": ["a"]}, "required"),
-        ({"scopes": []}, "none"),
+        ({"scopes": []}, ""),
         ({"level": "bogus", "scopes": ["a"]}, "required"),
     ],
 )

@@ -7,13 +7,20 @@ from typing import Any
 import pytest
 
 from gateway.errors import InvalidParams
-from gateway.model import Ask, Binding, Caller, CallExtras, Structure, Tool, View
+from gateway.model import AccessToken, Ask, Binding, Caller, CallExtras, Principal, Structure, Tool
 from gateway.rounds import CONFIRM, TTL, Rounds
 from gateway.signing import Signer
 from gateway.store.memory import MemoryStore
 
-ADA = Caller(view=View("https://login.example.com", "ada", frozenset({"read"})))
-BOB = Caller(view=View("https://login.example.com", "bob", frozenset({"read"})))
+
+def somebody(subject: str, token: str = "t") -> Caller:
+    """One of many who see the same tools."""
+    scopes = frozenset({"read"})
+    principal = Principal("https://login.example.com", subject, "app", scopes, 2_000_000_000.0, AccessToken(token))
+    return Caller(principal=principal)
+
+
+ADA, BOB = somebody("ada"), somebody("bob")
 TOOL = Tool("drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True, digest="d1")
 ARGUMENTS = {"table": "users"}
 SECRETS = (b"a secret of sixteen bytes and more",)
@@ -93,6 +100,11 @@ async def test_a_state_is_its_caller_s_alone(rounds: Rounds) -> None:
     with pytest.raises(InvalidParams):
         await agree(rounds, state, Caller())
     assert await agree(rounds, state) is None
+
+
+async def test_a_state_outlives_the_token_it_was_asked_for_with(rounds: Rounds) -> None:
+    state = await asked(rounds)
+    assert await agree(rounds, state, somebody("ada", "refreshed")) is None
 
 
 async def test_replicas_share_the_use_of_a_consent_by_their_store(clock: Clock) -> None:

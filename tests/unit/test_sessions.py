@@ -6,12 +6,23 @@ import pytest
 
 from gateway.errors import SessionNotFound
 from gateway.mcp.sessions import TTL, Session, Sessions
-from gateway.model import Caller, View
+from gateway.model import AccessToken, Caller, Principal
 from gateway.signing import Signer
 from gateway.store.memory import MemoryStore
 
-ADA = Caller("192.0.2.1", view=View("https://login.example.com", "ada", frozenset({"read"})))
+LOGIN = "https://login.example.com"
 SECRETS = (b"a secret of sixteen bytes and more",)
+
+
+def somebody(
+    subject: str = "ada", issuer: str = LOGIN, *scopes: str, address: str = "192.0.2.1", token: str = "t"
+) -> Caller:
+    """One of many who see the same tools."""
+    principal = Principal(issuer, subject, "app", frozenset(scopes), 2_000_000_000.0, AccessToken(token))
+    return Caller(address, principal=principal)
+
+
+ADA = somebody("ada", LOGIN, "read")
 
 
 class Clock:
@@ -64,14 +75,23 @@ async def test_use_does_not_prolong_it(sessions: Sessions, clock: Clock) -> None
 @pytest.mark.parametrize(
     ("caller", "found"),
     [
-        (Caller("198.51.100.7", view=ADA.view), True),
-        (Caller("192.0.2.1", view=View("https://login.example.com", "ada", frozenset({"read", "write"}))), True),
-        (Caller("192.0.2.1", view=View("https://login.example.com", "bob", frozenset({"read"}))), False),
-        (Caller("192.0.2.1", view=View("https://other.example.com", "ada", frozenset({"read"}))), False),
-        (Caller("192.0.2.1", view=View("https://login.example.com\nada", "", frozenset())), False),
+        (somebody(address="198.51.100.7"), True),
+        (somebody("ada", LOGIN, "read", "write"), True),
+        (somebody(token="refreshed"), True),
+        (somebody("bob"), False),
+        (somebody("ada", "https://other.example.com"), False),
+        (somebody("", f"{LOGIN}\nada"), False),
         (Caller("192.0.2.1"), False),
     ],
-    ids=["from elsewhere", "with another scope", "another subject", "another issuer", "shifted", "nobody"],
+    ids=[
+        "from elsewhere",
+        "with another scope",
+        "with another token",
+        "another subject",
+        "another issuer",
+        "shifted",
+        "nobody",
+    ],
 )
 async def test_it_is_its_caller_s_alone(sessions: Sessions, caller: Caller, found: bool) -> None:
     """security.md R20: bound to issuer and subject, since it authenticates nobody."""

@@ -12,11 +12,13 @@ from gateway.settings import ListingSettings, Settings
 from gateway.settings.knobs import is_loopback
 
 URL = "http://127.0.0.1:8000/jsonrpc"
+ISSUER = {"issuer": "https://login.example.com"}
 
 
 def settings(**sections: Any) -> Settings:
+    """Open to all unless ``auth`` is among the sections."""
     backend = {"url": URL} | sections.pop("backend", {})
-    return Settings.model_validate({"backend": backend, **sections})
+    return Settings.model_validate({"backend": backend, "auth": {"mode": "off"}, **sections})
 
 
 def fault(**sections: Any) -> str:
@@ -25,23 +27,46 @@ def fault(**sections: Any) -> str:
     return str(caught.value)
 
 
-def test_only_the_backends_url_is_required() -> None:
+def test_only_the_backends_url_and_who_may_call_are_required() -> None:
     assert settings().backend.url == URL
+    assert settings(auth={"issuers": [ISSUER]}).auth.mode == "jwt"
     with pytest.raises(ValidationError, match="backend"):
         Settings.model_validate({})
 
 
+def test_nobody_opens_a_gateway_by_saying_nothing() -> None:
+    for auth in ({}, {"mode": "jwt"}, {"mode": "jwt", "issuers": []}, {"allow_unauthenticated": True}):
+        told = fault(auth=auth)
+        assert "auth.issuers" in told
+        assert "auth.mode: off" in told
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])
-def test_on_loopback_no_authentication_is_needed(host: str) -> None:
+def test_on_loopback_no_authentication_is_needed_where_that_is_said(host: str) -> None:
     assert is_loopback(host)
     assert settings(server={"host": host}).auth.mode == "off"
+
+
+@pytest.mark.parametrize(
+    "server",
+    [{"host": "0.0.0.0"}, {"host": "gw.example.com"}, {"port": 0}, {"public_url": "http://gw.example.com"}],
+    ids=str,
+)
+def test_with_authentication_the_gateway_has_a_secure_url_that_tokens_can_be_for(server: Any) -> None:
+    assert "server.public_url: " in fault(server=server, auth={"issuers": [ISSUER]})
+    named = {**server, "public_url": "https://gw.example.com/"}
+    assert settings(server=named, auth={"issuers": [ISSUER]}).resource == "https://gw.example.com/mcp"
+
+
+def test_on_loopback_the_gateway_has_a_url_of_its_own() -> None:
+    assert settings(auth={"issuers": [ISSUER]}).resource == "http://127.0.0.1:8080/mcp"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "localhost.example.org"])
 def test_beyond_loopback_an_open_gateway_has_to_be_meant(host: str) -> None:
     assert not is_loopback(host)
     assert "allow_unauthenticated" in fault(server={"host": host})
-    assert settings(server={"host": host}, auth={"allow_unauthenticated": True}).server.host == host
+    assert settings(server={"host": host}, auth={"mode": "off", "allow_unauthenticated": True}).server.host == host
 
 
 @pytest.mark.parametrize(

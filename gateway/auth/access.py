@@ -1,0 +1,105 @@
+"""Which scopes what takes, and what is open to callers without a token.
+
+No scope is needed unless the configuration or the backend's own annotations say so. A refusal names all that the
+request takes, so that a client steps up once (2026-07-28, authorization "Scope Challenge Handling").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from cachetools import LRUCache
+
+from gateway.auth.authenticator import NO_TOKEN
+from gateway.errors import InsufficientScope, Unauthorized
+from gateway.model import SHARED, Caller, Catalog, Demand, Principal, Tool, View
+from gateway.settings import Auth
+from gateway.text import cap, printable
+
+_MAX_CATALOGS: Final = 1000
+_MAX_MESSAGE: Final = 1024
+
+
+class Access:
+    """What callers may do. ``per_caller`` says that each has a view of its own."""
+
+    def __init__(self, settings: Auth, *, per_caller: bool) -> None:
+        self.enabled = settings.mode != "off"
+        self.anonymous = settings.anonymous
+        self._list = frozenset(settings.scopes.list_)
+        self._call = frozenset(settings.scopes.call)
+        self._prefixes = tuple(dict.fromkeys(issuer.scope_prefix for issuer in settings.issuers)) or ("",)
+        self._per_caller = per_caller
+        self._narrowed: LRUCache[tuple[str, frozenset[Demand]], Catalog] = LRUCache(_MAX_CATALOGS)
+
+    @property
+    def baseline(self) -> tuple[str, ...]:
+        """What a client should ask for to begin with."""
+        return self.asked_for(self._list | self._call)
+
+    def asked_for(self, scopes: Iterable[str]) -> tuple[str, ...]:
+        """Scopes as clients ask an issuer for them."""
+        return tuple(sorted({prefix + scope for prefix in self._prefixes for scope in scopes}))
+
+    def view_of(self, principal: Principal | None) -> View:
+        """Whose catalog a caller sees."""
+        if principal is None or not self._per_caller:
+            return SHARED
+        return View(principal.issuer, principal.subject, principal.scopes)
+
+    def may_enter(self, principal: Principal | None) -> bool:
+        """Whether a request may be looked at, token or not."""
+        return principal is not None or not self.enabled or self.anonymous != "none"
+
+    def check_list(self, caller: Caller) -> None:
+        """Raises :class:`InsufficientScope`."""
+        if self.enabled and caller.principal is not None and not self._list <= caller.principal.scopes:
+            raise self._insufficient(self._list)
+
+    def check_call(self, caller: Caller, tool: Tool) -> None:
+        """Raises :class:`Unauthorized`, :class:`InsufficientScope` with everything that the call takes."""
+        if not self.enabled:
+            return
+        is_open, scopes = tool.demand
+        needed = self._call | scopes
+        if caller.principal is None:
+            if self.anonymous != "open-tools" or not is_open:
+                raise Unauthorized(NO_TOKEN, scopes=self.asked_for(needed))
+        elif not needed <= caller.principal.scopes:
+            raise self._insufficient(needed)
+
+    def check_sight(self, caller: Caller, tool: Tool) -> None:
+        """That a caller may read a tool's description. Raises as :meth:`check_call`."""
+        self.check_list(caller)
+        if self.enabled and not self._shows(caller, tool.demand):
+            self.check_call(caller, tool)
+
+    def visible(self, caller: Caller, catalog: Catalog) -> Catalog:
+        """Of a catalog, what the caller may call; for anonymous callers who may only list, what there is."""
+        if not self.enabled:
+            return catalog
+        shown = frozenset(demand for demand in catalog.demands if self._shows(caller, demand))
+        if shown == catalog.demands:
+            return catalog
+        key = (catalog.digest, shown)
+        narrowed = self._narrowed.get(key)
+        if narrowed is None:
+            tools = tuple(tool for tool in catalog.tools if tool.demand in shown)
+            digest = hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest()
+            narrowed = self._narrowed[key] = replace(catalog, tools=tools, digest=digest)
+        return narrowed
+
+    def _shows(self, caller: Caller, demand: Demand) -> bool:
+        is_open, scopes = demand
+        if caller.principal is None:
+            return self.anonymous == "list" or is_open
+        return (self._call | scopes) <= caller.principal.scopes
+
+    def _insufficient(self, needed: frozenset[str]) -> InsufficientScope:
+        asked = self.asked_for(needed)
+        # Some of them are the backend's own words.
+        message = cap(printable(f"The token lacks a scope that this takes: {' '.join(asked)}"), _MAX_MESSAGE)
+        return InsufficientScope(message, error="insufficient_scope", scopes=asked)

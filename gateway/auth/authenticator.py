@@ -1,0 +1,218 @@
+"""From an HTTP request's headers to a principal (RFC 6750 §2.1, RFC 9449 §7.1).
+
+Tokens come in the Authorization header and nowhere else, one per request. What verification found out is kept under the
+SHA-256 of the raw token, never past the token's end; failures are kept for moments, and those that cost a signature
+are counted per address. Callers hear one fixed sentence each; the reason is in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Protocol
+
+import structlog
+from cachetools import LRUCache
+
+from gateway.auth.compact import MAX_BYTES
+from gateway.auth.dpop import Proofs
+from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
+from gateway.auth.verifier import Verified, Verifier
+from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
+from gateway.model import Principal
+
+MAX_TOKENS: Final = 20_000
+MAX_FAILURES: Final = 10_000
+FAILURE_TTL: Final = 5.0
+NO_TOKEN: Final = "This needs an access token"  # noqa: S105, a sentence
+BAD_TOKEN: Final = "The access token is not valid here"  # noqa: S105
+EXPIRED: Final = "The access token has expired"
+BAD_PROOF: Final = "The DPoP proof is not valid for this request"
+
+_TOKEN: Final = r"[A-Za-z0-9\-._~+/]+=*"  # noqa: S105, RFC 6750 §2.1 b64token
+_CREDENTIALS = re.compile(rf"([A-Za-z0-9!#$%&'*+.^_`|~-]+) +({_TOKEN})")
+_RETRY_AFTER: Final = 5
+
+log = structlog.get_logger()
+
+
+class Failures(Protocol):
+    """Counts what costs too much. Both raise :class:`~gateway.errors.RateLimited`."""
+
+    async def admit(self, who: str) -> None:
+        """Refuse those who have failed too often."""
+        ...
+
+    async def spend(self, who: str) -> None:
+        """Count one failure."""
+        ...
+
+
+class Presented(NamedTuple):
+    """What a request shows: the values of its Authorization and DPoP headers, its method, its path, whether its query
+    holds a token, and the address it came from."""
+
+    authorization: Sequence[str]
+    proofs: Sequence[str]
+    method: str
+    path: str
+    in_query: bool
+    address: str
+
+
+@dataclass(slots=True)
+class _Known:
+    verified: Verified
+    until: float
+
+
+@dataclass(slots=True)
+class _Failed:
+    error: InvalidToken
+    until: float
+
+
+class Authenticator:
+    """``scopes`` are what challenges name; ``clock`` is monotonic seconds."""
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        failures: Failures,
+        *,
+        scopes: Iterable[str] = (),
+        dpop: Literal["off", "accept", "require"] = "off",
+        proofs: Proofs | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._verifier = verifier
+        self._failures = failures
+        self._scopes = tuple(scopes)
+        self._dpop = dpop
+        self._proofs = proofs
+        self._clock = clock
+        self._known: LRUCache[bytes, _Known] = LRUCache(MAX_TOKENS)
+        self._failed: LRUCache[bytes, _Failed] = LRUCache(MAX_FAILURES)
+        self._under_way: dict[bytes, asyncio.Task[Verified]] = {}
+
+    async def authenticate(self, shown: Presented) -> Principal | None:
+        """None where no token is shown. Raises :class:`Unauthorized`, :class:`MalformedAuthorization`,
+        :class:`AuthUnavailable`, :class:`~gateway.errors.RateLimited`."""
+        values, in_query = shown.authorization, shown.in_query
+        if len(values) == 1 and values[0].startswith("Bearer ") and not in_query:
+            known = self._recall(values[0][7:])  # what is known was read strictly before
+            if known is not None and known.bound_to is None and self._dpop != "require":
+                return known.principal
+        if in_query:
+            raise self._malformed("A token must not be in the URL")
+        if not values:
+            return None
+        scheme, raw = self._read(values)
+        if raw is None:
+            return None
+        verified = self._recall(raw) or await self._verified(_digest(raw), raw, shown.address)
+        if scheme == "bearer" and self._dpop != "require" and verified.bound_to is None:
+            return verified.principal
+        await self._check_proof(scheme, verified, raw, shown)
+        return verified.principal
+
+    def _recall(self, raw: str) -> Verified | None:
+        """What is known of a token and still holds."""
+        try:
+            known = self._known[_digest(raw)]
+        except KeyError:
+            return None
+        return known.verified if known.until > self._clock() and known.verified.holds() else None
+
+    def missing(self) -> Unauthorized:
+        """The answer to a request that needs a token and shows none."""
+        return Unauthorized(NO_TOKEN, scopes=self._scopes, scheme=self._scheme)
+
+    @property
+    def _scheme(self) -> str:
+        return "DPoP" if self._dpop == "require" else "Bearer"
+
+    def _read(self, values: Sequence[str]) -> tuple[str, str | None]:
+        """The scheme in lower case, and the token; no token where the scheme is none of ours."""
+        if len(values) > 1:
+            raise self._malformed("There is more than one Authorization header")
+        value = values[0]
+        scheme = value.partition(" ")[0].lower()
+        if scheme != "bearer" and (scheme != "dpop" or self._dpop == "off"):
+            return scheme, None
+        match = _CREDENTIALS.fullmatch(value)
+        if match is None or len(value) > MAX_BYTES + 16:
+            raise self._malformed("The Authorization header holds no token, or what no token has")
+        return scheme, match[2]
+
+    async def _verified(self, digest: bytes, raw: str, address: str) -> Verified:
+        failed = self._failed.get(digest)
+        if failed is not None and failed.until > self._clock():
+            raise self._unauthorized(failed.error)
+        await self._failures.admit(address)
+        task = self._under_way.get(digest)
+        if task is None:
+            task = self._under_way[digest] = asyncio.create_task(self._verify(digest, raw))
+        try:
+            return await asyncio.shield(task)
+        except InvalidToken as error:
+            log.info("token refused", reason=error.reason, address=address)
+            if error.costly:
+                await self._failures.spend(address)
+            raise self._unauthorized(error) from None
+        except Undecidable as error:
+            log.warning("token cannot be verified", reason=error.reason)
+            raise _unavailable(error.retry_after) from None
+        except GatewayError:
+            raise
+        except Exception:
+            log.exception("token verification failed unexpectedly")
+            raise _unavailable(_RETRY_AFTER) from None
+
+    async def _verify(self, digest: bytes, raw: str) -> Verified:
+        try:
+            verified = await self._verifier.verify(raw)
+        except InvalidToken as error:
+            self._failed[digest] = _Failed(error.with_traceback(None), self._clock() + FAILURE_TTL)
+            raise
+        finally:
+            del self._under_way[digest]
+        self._known[digest] = _Known(verified, self._clock() + verified.keep)
+        return verified
+
+    async def _check_proof(self, scheme: str, verified: Verified, raw: str, shown: Presented) -> None:
+        try:
+            if verified.bound_to is None:
+                raise InvalidToken("it is not bound to a key, and was shown as if")
+            if scheme != "dpop" or self._proofs is None:
+                raise InvalidToken("it is bound to a key, and was shown without a proof")
+            if len(shown.proofs) != 1:
+                raise InvalidProof("there is not exactly one proof")
+            await self._proofs.check(
+                shown.proofs[0], method=shown.method, path=shown.path, token=raw, bound_to=verified.bound_to
+            )
+        except InvalidToken as error:
+            log.info("token refused", reason=error.reason, address=shown.address)
+            raise self._unauthorized(error) from None
+        except InvalidProof as error:
+            log.info("proof refused", reason=error.reason, address=shown.address)
+            raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scopes=self._scopes, scheme="DPoP") from None
+
+    def _unauthorized(self, error: InvalidToken) -> Unauthorized:
+        message = EXPIRED if error.expired else BAD_TOKEN
+        return Unauthorized(message, error="invalid_token", scopes=self._scopes, scheme=self._scheme)
+
+    def _malformed(self, message: str) -> MalformedAuthorization:
+        return MalformedAuthorization(message, error="invalid_request", scheme=self._scheme)
+
+
+def _digest(raw: str) -> bytes:
+    return hashlib.sha256(raw.encode("utf-8", "surrogateescape")).digest()
+
+
+def _unavailable(retry_after: int) -> AuthUnavailable:
+    return AuthUnavailable("Tokens cannot be verified at the moment", retry_after=retry_after)

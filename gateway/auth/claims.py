@@ -1,0 +1,208 @@
+"""The rules for a token's claims: who issued it, for whom, for how long (RFC 9068 §4, RFC 8725 §3).
+
+They hold for verified claims, whether a signature or the issuer itself vouches for them.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from gateway.auth.presets import Preset, preset_of
+from gateway.auth.refusals import InvalidToken
+from gateway.model import AccessToken, Principal
+from gateway.settings import Issuer
+
+MAX_NAME_BYTES: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is accepted of one issuer. ``audiences`` are the values that mean us, ``implied`` all that a scope stands
+    for; ``extra_audiences`` says that a token may be good elsewhere too."""
+
+    issuer: Issuer
+    preset: Preset
+    audiences: frozenset[str]
+    required: tuple[str, ...]
+    token_types: tuple[str | None, ...]
+    scope_claims: tuple[tuple[str, ...], ...]
+    extra_audiences: bool
+    implied: Mapping[str, frozenset[str]]
+
+
+def policy_of(issuer: Issuer, resource: str, *, extra_audiences: bool, implies: Mapping[str, Iterable[str]]) -> Policy:
+    preset = preset_of(issuer)
+    audiences = issuer.audiences or ((resource, *issuer.clients) if preset.audience_is_client else (resource,))
+    required = preset.required
+    if issuer.introspects and not preset.opaque:
+        required = ("exp",)  # RFC 7662 §2.2 requires nothing but active; what never ends is not accepted
+    return Policy(
+        issuer=issuer,
+        preset=preset,
+        audiences=frozenset(audiences),
+        required=required,
+        token_types=tuple(typ.lower().removeprefix("application/") for typ in issuer.token_types) or preset.token_types,
+        scope_claims=tuple(tuple(claim.split(".")) for claim in issuer.scope_claims or preset.scope_claims),
+        extra_audiences=extra_audiences,
+        implied=closure(implies),
+    )
+
+
+def closure(implies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """All that each scope stands for, itself included, through any number of steps."""
+    closed: dict[str, frozenset[str]] = {}
+    for scope in implies:
+        reached = {scope}
+        waiting = [scope]
+        while waiting:
+            narrower = set(implies.get(waiting.pop(), ())) - reached
+            reached |= narrower
+            waiting += narrower
+        closed[scope] = frozenset(reached)
+    return closed
+
+
+def check_kind(policy: Policy, typ: str | None, claims: Mapping[str, Any]) -> None:
+    """That this is an access token and no other kind of JWT (RFC 8725 §3.11). Raises :class:`InvalidToken`."""
+    if typ not in policy.token_types:
+        raise InvalidToken(f"typ is not one of {', '.join(str(known) for known in policy.token_types)}")
+    if typ == "at+jwt":
+        return
+    preset = policy.preset
+    for name in preset.never:
+        if name in claims:
+            raise InvalidToken(f"{name} is there, as in an id token")
+    for names in preset.one_of:
+        if not any(name in claims for name in names):
+            raise InvalidToken(f"none of {', '.join(names)} is there")
+    check_marks(policy, claims)
+
+
+def check_marks(policy: Policy, claims: Mapping[str, Any]) -> None:
+    """What access tokens of this issuer say they are, whether signed or answered. Raises :class:`InvalidToken`."""
+    for name, values in policy.preset.marks.items():
+        if claims.get(name) not in values:
+            raise InvalidToken(f"{name} is not {' or '.join(map(str, values))}")
+
+
+def principal_of(policy: Policy, claims: Mapping[str, Any], raw: str, now: float) -> Principal:
+    """Who the verified claims say the caller is; ``now`` is wall-clock seconds. Raises :class:`InvalidToken`."""
+    for name in policy.required:
+        if name not in claims:
+            raise InvalidToken(f"{name} is missing")
+    issuer = claims.get("iss", policy.issuer.issuer)
+    if issuer != policy.issuer.issuer:
+        raise InvalidToken("iss is another issuer than the one that vouches for it")
+    expires = _check_times(policy, claims, now)
+    client = _client(policy, claims)
+    _check_audience(policy, claims, client)
+    subject = _name(claims.get("sub", client if policy.issuer.introspects else None), "sub")
+    if policy.issuer.clients and client not in policy.issuer.clients:
+        raise InvalidToken("its client is not one of the issuer's clients")
+    return Principal(policy.issuer.issuer, subject, client, _scopes(policy, claims), expires, AccessToken(raw))
+
+
+def _check_times(policy: Policy, claims: Mapping[str, Any], now: float) -> float:
+    leeway = policy.issuer.leeway
+    expires = _number(claims, "exp")
+    if expires is None:
+        raise InvalidToken("exp is missing")
+    if now >= expires + leeway:
+        raise InvalidToken("expired", expired=True)
+    for name in ("nbf", "iat"):
+        time = _number(claims, name)
+        if time is not None and time > now + leeway:
+            raise InvalidToken(f"{name} is in the future")
+    issued = _number(claims, "iat")
+    if expires - (now if issued is None else issued) > policy.issuer.max_lifetime:
+        raise InvalidToken("lives longer than max_lifetime")
+    return expires
+
+
+def _number(claims: Mapping[str, Any], name: str) -> float | None:
+    """A NumericDate (RFC 7519 §2)."""
+    value = claims.get(name)
+    if value is None and name not in claims:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15 or value < 0:
+        raise InvalidToken(f"{name} is no time")
+    return float(value) if math.isfinite(value) else math.inf
+
+
+def _check_audience(policy: Policy, claims: Mapping[str, Any], client: str) -> None:
+    preset = policy.preset
+    if "aud" in claims:
+        audiences = _texts(claims["aud"])
+        if audiences is None:
+            raise InvalidToken("aud is neither a string nor a list of strings")
+    elif preset.audience_claim != "aud" or (policy.issuer.introspects and policy.issuer.clients):
+        return  # who may be the client is checked in its place
+    else:
+        raise InvalidToken("aud is missing")
+    if not policy.audiences.intersection(audiences):
+        raise InvalidToken("aud does not name this gateway")
+    if not policy.extra_audiences:
+        extra = set(audiences) - policy.audiences - preset.brought_by(policy.issuer.issuer)
+        if extra:
+            raise InvalidToken("aud names others too, and the token goes to the backend")
+
+
+def _client(policy: Policy, claims: Mapping[str, Any]) -> str:
+    for name in policy.preset.client_claims:
+        value = claims.get(name)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if value is not None:
+            return _name(value, name)
+    return ""
+
+
+def _name(value: Any, claim: str) -> str:
+    """An identifier: it becomes a key of caches and limits, and a field of the log."""
+    if not isinstance(value, str) or not value or len(value.encode()) > MAX_NAME_BYTES:
+        raise InvalidToken(f"{claim} is no string of 1 to {MAX_NAME_BYTES} bytes")
+    if not value.isascii() or not value.isprintable():
+        for character in value:
+            if unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Co", "Cn"):
+                raise InvalidToken(f"{claim} has control characters")
+    return value
+
+
+def _scopes(policy: Policy, claims: Mapping[str, Any]) -> frozenset[str]:
+    found: set[str] = set()
+    for path in policy.scope_claims:
+        value: Any = claims
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, str):
+            found.update(value.split(" "))
+        elif isinstance(value, list):
+            found.update(item for item in value if isinstance(item, str))
+        found.discard("")
+        if found and not policy.issuer.scope_claims:
+            break  # what a preset names further on is the user's, not what was granted to the client
+    prefix = policy.issuer.scope_prefix
+    if prefix:
+        found = {scope.removeprefix(prefix) for scope in found}
+    for scope in tuple(found):
+        found |= policy.implied.get(scope, frozenset())
+    return _one_of_equals(frozenset(found))
+
+
+@lru_cache(1000)
+def _one_of_equals(scopes: frozenset[str]) -> frozenset[str]:
+    """Thousands of tokens grant the same scopes; they are one in memory."""
+    return scopes
+
+
+def _texts(value: Any) -> list[str] | None:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return value
+    return None

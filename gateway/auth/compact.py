@@ -1,0 +1,102 @@
+"""The compact form of a signed token (RFC 7515 §3.1), read strictly, before any cryptography.
+
+Lenient readers give one token several spellings (padding, stray bits), or several readings (duplicate members), and
+a cache or a second reader then disagrees with the first. So: three segments of base64url without padding, in its one
+spelling; UTF-8 without byte order mark or surrogates; objects without duplicate members, nested at most 16 deep.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway import jsonrpc
+from gateway.auth.refusals import InvalidToken
+from gateway.errors import ParseError
+from gateway.jsonrpc import BadMessage
+
+MAX_BYTES: Final = 8 * 1024
+MAX_DEPTH: Final = 16
+MAX_KID: Final = 256
+_FORM = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
+# Key material that a token brings along is the attacker's to choose: present or not, it is never looked at
+# (RFC 8725 §3.10). What changes the meaning of the rest is refused.
+_CHANGES_MEANING: Final = ("crit", "zip", "enc", "b64")
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """A token taken apart; nothing about it is verified. ``signed`` is what the signature is over."""
+
+    header: dict[str, Any]
+    claims: dict[str, Any]
+    signed: bytes
+    signature: bytes
+
+    @property
+    def alg(self) -> str:
+        alg = self.header.get("alg")
+        if not isinstance(alg, str):
+            raise InvalidToken("the header has no alg")
+        return alg
+
+    @property
+    def kid(self) -> str | None:
+        kid = self.header.get("kid")
+        if kid is None and "kid" not in self.header:
+            return None
+        if not isinstance(kid, str) or not 0 < len(kid) <= MAX_KID:
+            raise InvalidToken("the header's kid is no short string")
+        return kid
+
+    @property
+    def typ(self) -> str | None:
+        """The header's ``typ``, lower-case, without ``application/``; None where it is absent."""
+        typ = self.header.get("typ")
+        if typ is None and "typ" not in self.header:
+            return None
+        if not isinstance(typ, str):
+            raise InvalidToken("the header's typ is no string")
+        return typ.lower().removeprefix("application/")
+
+
+def looks_signed(raw: str) -> bool:
+    """Whether a token has the outer form of a JWT, rather than being opaque."""
+    return _FORM.fullmatch(raw) is not None and raw.startswith("eyJ")
+
+
+def read(raw: str) -> Compact:
+    """Raises :class:`InvalidToken`."""
+    if len(raw) > MAX_BYTES:
+        raise InvalidToken("longer than 8 KiB")
+    match = _FORM.fullmatch(raw)
+    if match is None:
+        raise InvalidToken("not three segments of base64url")
+    header = _object(match[1], "header")
+    for name in _CHANGES_MEANING:
+        if name in header:
+            raise InvalidToken(f"the header has {name}, which is not understood here")
+    return Compact(header, _object(match[2], "claims"), raw[: match.end(2)].encode(), _bytes(match[3]))
+
+
+def _object(segment: str, what: str) -> dict[str, Any]:
+    try:
+        value = jsonrpc.decode_strictly(_bytes(segment))
+    except ParseError:
+        raise InvalidToken(f"the {what}: not JSON in UTF-8") from None
+    except BadMessage as error:
+        raise InvalidToken(f"the {what}: {error.message}") from None
+    if not isinstance(value, dict):
+        raise InvalidToken(f"the {what}: no JSON object")
+    if jsonrpc.deeper_than(value, MAX_DEPTH):
+        raise InvalidToken(f"the {what}: nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _bytes(segment: str) -> bytes:
+    raw = urlsafe_b64decode(segment + "=" * (-len(segment) % 4)) if len(segment) % 4 != 1 else b""
+    if urlsafe_b64encode(raw).rstrip(b"=").decode() != segment:
+        raise InvalidToken("a segment has stray bits")
+    return raw

@@ -1,0 +1,102 @@
+"""Proof of possession (RFC 9449 §4.3): a token that is bound to a key counts only together with a proof, made with the
+key for this one request.
+
+A proof is good for a minute and once; what was used is remembered in the store that replicas share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from gateway import jsonrpc
+from gateway.auth import compact
+from gateway.auth.keys import UnusableKey, key_of
+from gateway.auth.refusals import InvalidProof, InvalidToken
+
+ALGORITHMS: Final = ("ES256", "RS256", "PS256", "EdDSA")
+LIFETIME: Final = 60.0
+"""Seconds by which a proof's iat may be off, either way."""
+MAX_JTI: Final = 128
+_MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
+
+
+class Used(Protocol):
+    """Remembers proofs, see :class:`gateway.store.Store`."""
+
+    async def add(self, key: str, ttl: float) -> bool: ...
+
+
+def thumbprint_of(jwk: Mapping[str, Any]) -> str:
+    """RFC 7638. Raises :class:`InvalidProof`."""
+    members = _MEMBERS.get(str(jwk.get("kty")))
+    if members is None or not all(isinstance(jwk.get(name), str) for name in members):
+        raise InvalidProof("its jwk is no public key")
+    return _digest(jsonrpc.canonical({name: jwk[name] for name in members}))
+
+
+class Proofs:
+    """Checks proofs for one origin, which is the gateway's public one whatever a proxy in front says."""
+
+    def __init__(self, origin: str, used: Used, clock: Callable[[], float] = time.time) -> None:
+        self._origin = origin
+        self._used = used
+        self._clock = clock
+
+    async def check(self, proof: str, *, method: str, path: str, token: str, bound_to: str) -> None:
+        """Raises :class:`InvalidProof`. ``path`` is that of the request, without its query."""
+        try:
+            read = compact.read(proof)
+            alg, typ = read.alg, read.typ
+        except InvalidToken as error:
+            raise InvalidProof(error.reason) from None
+        if typ != "dpop+jwt" or alg not in ALGORITHMS:
+            raise InvalidProof("its typ or alg is not that of a proof")
+        jwk = read.header.get("jwk")
+        if not isinstance(jwk, Mapping):
+            raise InvalidProof("its header has no jwk")
+        if thumbprint_of(jwk) != bound_to:
+            raise InvalidProof("its key is not the one that the token is bound to")
+        self._check_claims(read.claims, method, path, token)
+        try:
+            key = key_of({**jwk, "alg": alg})
+        except UnusableKey as error:
+            raise InvalidProof(f"its jwk: {error}") from None
+        if not key.verifies(read.signed, read.signature):
+            raise InvalidProof("its signature is wrong")
+        jti = f"{bound_to}:{read.claims['jti']}"
+        if not await self._used.add(f"dpop:{_digest(jti.encode())}", 2 * LIFETIME):
+            raise InvalidProof("it was used before")
+
+    def _check_claims(self, claims: Mapping[str, Any], method: str, path: str, token: str) -> None:
+        jti, issued = claims.get("jti"), claims.get("iat")
+        if not isinstance(jti, str) or not 0 < len(jti) <= MAX_JTI:
+            raise InvalidProof("its jti is no short string")
+        if isinstance(issued, bool) or not isinstance(issued, int | float) or abs(issued - self._clock()) > LIFETIME:
+            raise InvalidProof("its iat is not now")
+        if claims.get("htm") != method:
+            raise InvalidProof("its htm is another method")
+        if claims.get("ath") != _digest(token.encode()):
+            raise InvalidProof("its ath is of another token")
+        if _normal(claims.get("htu")) != _normal(f"{self._origin}{path}"):
+            raise InvalidProof("its htu is another address")
+
+
+def _normal(url: Any) -> tuple[str, str, int | None, str] | None:
+    """What of an address counts: without query and fragment, without the port that goes without saying."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except (ValueError, TypeError, AttributeError):
+        return None
+    scheme = parts.scheme.lower()
+    default = {"http": 80, "https": 443}.get(scheme)
+    return scheme, (parts.hostname or "").lower(), None if port == default else port, parts.path
+
+
+def _digest(raw: bytes) -> str:
+    return urlsafe_b64encode(hashlib.sha256(raw).digest()).rstrip(b"=").decode()

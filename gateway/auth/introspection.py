@@ -1,0 +1,119 @@
+"""Asking the issuer about tokens that cannot be read (RFC 7662).
+
+A token is shown to the configured endpoint of its issuer alone. What comes back is held to the same rules as signed
+claims. A revoked token is noticed once the kept answer has run out.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import quote_plus, urlencode
+
+from gateway import jsonrpc
+from gateway.auth.claims import Policy, check_marks, principal_of
+from gateway.auth.jwks import TIMEOUT, FetchFailed, IssuerKeys
+from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.auth.verifier import Verified, binding_of
+from gateway.outbound import Answer, OutboundError
+from gateway.settings import ClientSecret
+
+MAX_BYTES: Final = 64 * 1024
+GOOGLE: Final = "https://oauth2.googleapis.com/tokeninfo"
+_RETRY_AFTER: Final = 5
+_FORM: Final = {
+    "Content-Type": "application/x-www-form-urlencoded",
+    "Accept": "application/json",
+    "User-Agent": "jsonrpc-mcp-gateway",
+}
+
+
+class Poster(Protocol):
+    """An HTTP client, see :class:`gateway.outbound.Outbound`."""
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer: ...
+
+
+def basic_authorization(client: ClientSecret) -> dict[str, str]:
+    """client_secret_basic (RFC 6749 §2.3.1), whose parts are form-encoded first; nothing without a client id."""
+    if client.client_id is None:
+        return {}
+    secret = client.client_secret.get_secret_value() if client.client_secret else ""
+    pair = f"{quote_plus(client.client_id)}:{quote_plus(secret)}"
+    return {"Authorization": "Basic " + b64encode(pair.encode()).decode()}
+
+
+class IntrospectionVerifier:
+    """``keys`` knows the issuer's metadata; ``clock`` is wall-clock seconds."""
+
+    def __init__(
+        self, policy: Policy, keys: IssuerKeys, outbound: Poster, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._policy = policy
+        self._keys = keys
+        self._outbound = outbound
+        self._clock = clock
+        self._google = policy.preset.name == "google"
+        self._headers = {**_FORM, **basic_authorization(policy.issuer.introspection)}
+
+    async def verify(self, raw: str) -> Verified:
+        """Raises :class:`InvalidToken`, :class:`Undecidable`."""
+        claims = await self._ask(raw)
+        check_marks(self._policy, claims)  # some issuers call a refresh token active too
+        now = self._clock()
+        principal = principal_of(self._policy, claims, raw, now)
+        keep = min(self._policy.issuer.introspection.cache, principal.expires - now)
+        return Verified(principal, binding_of(claims), keep, _always)
+
+    async def endpoint(self) -> str:
+        """Where tokens are asked about. Raises :class:`FetchFailed`."""
+        configured = self._policy.issuer.introspection.endpoint
+        if configured is not None:
+            return configured
+        if self._google:
+            return GOOGLE
+        found = (await self._keys.metadata()).introspection_endpoint
+        if found is None:
+            raise FetchFailed("its metadata have no introspection_endpoint; set auth.issuers.introspection.endpoint")
+        return found
+
+    async def _ask(self, raw: str) -> dict[str, Any]:
+        form = {"access_token": raw} if self._google else {"token": raw, "token_type_hint": "access_token"}
+        try:
+            answer = await self._outbound.post(
+                await self.endpoint(), urlencode(form).encode(), self._headers, timeout=TIMEOUT, max_bytes=MAX_BYTES
+            )
+        except (FetchFailed, OutboundError) as error:
+            raise self._undecidable(str(error)) from None
+        if self._google and answer.status == 400:
+            raise InvalidToken("the issuer does not know it, or not any more", costly=True)
+        if answer.status != 200:
+            raise self._undecidable(f"introspection: HTTP {answer.status}")
+        try:
+            claims = jsonrpc.decode(answer.body)
+        except ValueError:
+            raise self._undecidable("introspection: no JSON") from None
+        if not isinstance(claims, dict):
+            raise self._undecidable("introspection: no JSON object")
+        if self._google:
+            return _with_numbers(claims)
+        if claims.get("active") is not True:
+            raise InvalidToken("the issuer does not know it, or not any more", costly=True)
+        return claims
+
+    def _undecidable(self, reason: str) -> Undecidable:
+        return Undecidable(f"{self._policy.issuer.issuer}: {reason}", _RETRY_AFTER)
+
+
+def _with_numbers(claims: dict[str, Any]) -> dict[str, Any]:
+    """Google writes times as strings."""
+    exp = claims.get("exp")
+    return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
+
+
+def _always() -> bool:
+    return True

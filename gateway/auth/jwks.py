@@ -1,0 +1,229 @@
+"""The keys of one issuer, fetched and kept.
+
+Refreshed in the background before they get old; fetched at once for an unknown ``kid``, but at most once per cooldown;
+never two fetches at a time. A failed or absurd answer replaces nothing: the known keys serve for a bounded time, and
+after that nobody can tell whether a token is good (503). Everything waits on the event loop, nothing blocks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import structlog
+
+from gateway import jsonrpc
+from gateway.auth.keys import Key, KeySet, key_set_of
+from gateway.auth.metadata import IssuerMetadata, issuer_metadata_of, places_of
+from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.outbound import Answer, OutboundError
+from gateway.settings import Issuer
+
+MAX_BYTES: Final = 256 * 1024
+TIMEOUT: Final = 5.0
+COOLDOWN: Final = 30.0
+"""Seconds between two fetches for the sake of an unknown kid."""
+PATIENCE: Final = 2.0
+"""Seconds that a request with an unknown kid waits for a fetch."""
+MAX_TTL: Final = 3600.0
+MIN_TTL: Final = 60.0
+_BACKOFF: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+_MAX_AGE = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})\b", re.IGNORECASE)
+_HEADERS: Final = {"Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
+
+log = structlog.get_logger()
+
+
+class Getter(Protocol):
+    """An HTTP client, see :class:`gateway.outbound.Outbound`."""
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer: ...
+
+
+class FetchFailed(Exception):
+    """A document could not be had; the text says which and why."""
+
+
+class IssuerKeys:
+    """The metadata and the keys of one issuer. ``clock`` is monotonic seconds.
+
+    ``generation`` changes with the keys: what was verified by another one has to be verified again.
+    """
+
+    def __init__(self, issuer: Issuer, outbound: Getter, clock: Callable[[], float] = time.monotonic) -> None:
+        self.issuer = issuer
+        self.generation = 0
+        self.attempted = asyncio.Event()
+        """Set once the first attempt at the keys is over, well or not."""
+        self._outbound = outbound
+        self._clock = clock
+        self._metadata: IssuerMetadata | None = None
+        self._keys: KeySet | None = None
+        self._good_at = 0.0
+        self._refresh_at = 0.0
+        self._failures = 0
+        self._failure = "its keys have not been fetched yet"
+        self._asked_at: float | None = None
+        self._fetch: asyncio.Task[None] | None = None
+
+    @property
+    def keys(self) -> KeySet | None:
+        """The usable keys, or None where there are none, or only such as are too old."""
+        if self._keys is None or self._clock() - self._good_at > self.issuer.keys_max_stale:
+            return None
+        return self._keys
+
+    @property
+    def failure(self) -> str:
+        """What the last attempt failed with; empty after a good one."""
+        return self._failure
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the keys were last confirmed."""
+        return None if self._keys is None else self._clock() - self._good_at
+
+    async def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
+        """The keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
+        keys = self.keys
+        if keys is None:
+            await self._first_keys()
+            keys = self.keys
+        if keys is None:
+            raise Undecidable(f"{self.issuer.issuer}: {self._failure}", self._retry_after())
+        found = keys.candidates(kid, alg)
+        if not found and kid is not None and kid not in keys.kids and await self._ask_for_unknown():
+            found = (self.keys or keys).candidates(kid, alg)
+        if not found:
+            raise InvalidToken("no key of its issuer fits")
+        return found
+
+    async def metadata(self) -> IssuerMetadata:
+        """The issuer's metadata, fetched once and again with its keys. Raises :class:`FetchFailed`."""
+        if self._metadata is None:
+            self._metadata = await self._discover()
+        return self._metadata
+
+    async def refresh(self) -> None:
+        """Fetch now, or join the fetch under way; failures are logged and kept, not raised."""
+        # One caller who hangs up must not end the fetch for the others.
+        await asyncio.shield(self._start())
+
+    async def keep_fresh(self) -> None:
+        """Refresh in the background, for ever; jittered, so that replicas spread."""
+        while True:
+            await self.refresh()
+            wait = self._refresh_at - self._clock()
+            await asyncio.sleep(max(0.05, wait * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
+
+    async def _first_keys(self) -> None:
+        if self._fetch is None and self._clock() < self._refresh_at:
+            return  # the last attempt just failed
+        await self._await_fetch()
+
+    async def _ask_for_unknown(self) -> bool:
+        """Whether a fetch for the sake of an unknown kid came to an end in time."""
+        if self._fetch is None:
+            now = self._clock()
+            if self._asked_at is not None and now - self._asked_at < COOLDOWN:
+                return False
+            self._asked_at = now
+        return await self._await_fetch()
+
+    async def _await_fetch(self) -> bool:
+        fetch = self._start()
+        await asyncio.wait((fetch,), timeout=PATIENCE)
+        return fetch.done()
+
+    def _start(self) -> asyncio.Task[None]:
+        if self._fetch is None:
+            self._fetch = asyncio.create_task(self._run())
+        return self._fetch
+
+    async def _run(self) -> None:
+        try:
+            keys, ttl = await self._fetch_keys()
+        except FetchFailed as error:
+            self._failed(str(error))
+        except Exception as error:
+            log.exception("keys of an issuer: unexpected failure", issuer=self.issuer.issuer)
+            self._failed(type(error).__name__)
+        else:
+            self._refreshed(keys, ttl)
+        finally:
+            self._fetch = None
+            self.attempted.set()
+
+    async def _fetch_keys(self) -> tuple[KeySet, float]:
+        uri = self.issuer.jwks_uri
+        if uri is None:
+            try:
+                uri = (await self.metadata()).jwks_uri
+            except FetchFailed:
+                self._metadata = None
+                raise
+            if uri is None:
+                raise FetchFailed("its metadata have no jwks_uri; set auth.issuers.jwks_uri")
+        answer = await self._get(uri)
+        try:
+            keys = key_set_of(jsonrpc.decode(answer.body))
+        except ValueError as error:
+            raise FetchFailed(f"{uri}: {error}") from None
+        return keys, _ttl(answer, self.issuer.keys_ttl)
+
+    async def _discover(self) -> IssuerMetadata:
+        faults = []
+        for place in places_of(self.issuer.issuer):
+            try:
+                answer = await self._get(place)
+                return issuer_metadata_of(jsonrpc.decode(answer.body), self.issuer.issuer)
+            except FetchFailed as error:
+                faults.append(str(error))
+            except ValueError as error:
+                faults.append(f"{place}: {error}")
+        raise FetchFailed("; ".join(faults))
+
+    async def _get(self, url: str) -> Answer:
+        try:
+            answer = await self._outbound.get(url, _HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
+        except OutboundError as error:
+            raise FetchFailed(f"{url}: {error}") from None
+        if answer.status != 200:
+            raise FetchFailed(f"{url}: HTTP {answer.status}")
+        return answer
+
+    def _refreshed(self, keys: KeySet, ttl: float) -> None:
+        now = self._clock()
+        if self._keys is None or _material(keys) != _material(self._keys):
+            self.generation += 1
+            log.info("keys of an issuer", issuer=self.issuer.issuer, keys=len(keys.keys), ignored=list(keys.ignored))
+        self._keys, self._good_at, self._refresh_at = keys, now, now + ttl
+        self._failures, self._failure = 0, ""
+
+    def _failed(self, reason: str) -> None:
+        self._failure = reason
+        if self.issuer.jwks_uri is None:
+            self._metadata = None  # keys that moved are found again
+        self._refresh_at = self._clock() + _BACKOFF[min(self._failures, len(_BACKOFF) - 1)]
+        self._failures += 1
+        serving = "nothing" if self.keys is None else "the known keys"
+        log.warning("keys of an issuer cannot be fetched", issuer=self.issuer.issuer, reason=reason, serving=serving)
+
+    def _retry_after(self) -> int:
+        return max(1, round(self._refresh_at - self._clock() + 0.5))
+
+
+def _material(keys: KeySet) -> Any:
+    return [(key.kid, key.alg, key.material) for key in keys.keys]
+
+
+def _ttl(answer: Answer, configured: float) -> float:
+    """The configured time, or what the issuer says of its document within reason."""
+    found = _MAX_AGE.search(answer.headers.get("Cache-Control", ""))
+    if found is None:
+        return configured
+    return min(max(float(found[1]), min(MIN_TTL, configured)), max(configured, MAX_TTL))

@@ -1,0 +1,146 @@
+"""The keys of one issuer: which members of a JWK Set (RFC 7517) may verify tokens, and which key fits a token.
+
+A set is a stranger's list. Members that cannot or must not verify are left out, with the reason, and the others stay:
+encryption keys, symmetric and private keys, weak or broken ones. One key has one algorithm (RFC 8725 §3.1): the one it
+names, else the usual one of its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from gateway.text import cap, printable
+
+MAX_KEYS: Final = 100
+MAX_CANDIDATES: Final = 4
+MIN_RSA_BITS: Final = 2048
+MAX_RSA_BITS: Final = 8192
+"""Verifying takes time with the square of the size."""
+_CURVES: Final = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
+_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+# Moduli that one generation of smart cards made are recognized by their remainders (CVE-2017-15361, "ROCA").
+_ROCA_PRIMES: Final = (11, 13, 17, 19, 37, 53, 61, 71, 73, 79, 97, 103, 107, 109, 127, 151, 157)
+_ROCA_REMAINDERS: Final = {p: frozenset(pow(65537, power, p) for power in range(p)) for p in _ROCA_PRIMES}
+
+
+class UnusableKey(Exception):
+    """Why a member of a key set verifies nothing here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A public key with the one algorithm it is for; equal ``material`` is the same key."""
+
+    kid: str | None
+    alg: str
+    material: tuple[tuple[str, Any], ...] = field(repr=False)
+    _key: Any = field(repr=False)
+    _algorithm: Any = field(repr=False)
+
+    def verifies(self, signed: bytes, signature: bytes) -> bool:
+        return bool(self._algorithm.verify(signed, self._key, signature))
+
+
+@dataclass(frozen=True)
+class KeySet:
+    """The usable keys of a set, and the reasons of those left out."""
+
+    keys: tuple[Key, ...]
+    ignored: tuple[str, ...] = ()
+
+    @cached_property
+    def kids(self) -> frozenset[str | None]:
+        return frozenset(key.kid for key in self.keys)
+
+    def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
+        """The keys that may have signed a token. Without a ``kid`` there must be exactly one that fits."""
+        if kid is None:
+            fitting = tuple(key for key in self.keys if key.alg == alg)
+            return fitting if len(fitting) == 1 else ()
+        return tuple(key for key in self.keys if key.kid == kid and key.alg == alg)[:MAX_CANDIDATES]
+
+
+def key_set_of(document: Any) -> KeySet:
+    """Raises :class:`ValueError` for what is no JWK Set, and for one without a usable key."""
+    members = document.get("keys") if isinstance(document, Mapping) else None
+    if not isinstance(members, list):
+        raise ValueError('no JSON object with a list "keys"')  # noqa: TRY004, one kind of failure for callers
+    if len(members) > MAX_KEYS:
+        raise ValueError(f"more than {MAX_KEYS} keys")
+    keys, ignored = [], []
+    for number, member in enumerate(members):
+        try:
+            keys.append(key_of(member))
+        except UnusableKey as error:
+            kid = member.get("kid") if isinstance(member, Mapping) else None
+            shown = cap(" ".join(printable(kid).split()), 64) if isinstance(kid, str) else f"number {number}"
+            ignored.append(f"{shown}: {error}")
+    if not keys:
+        raise ValueError("no usable key: " + ("; ".join(ignored[:3]) or "the list is empty"))
+    return KeySet(tuple(keys), tuple(ignored))
+
+
+def key_of(member: Any) -> Key:
+    """One member of a key set. Raises :class:`UnusableKey`."""
+    if not isinstance(member, Mapping):
+        raise UnusableKey("no JSON object")
+    if member.get("use", "sig") != "sig":
+        raise UnusableKey("its use is not sig")
+    operations = member.get("key_ops", ["verify"])
+    if not isinstance(operations, list) or "verify" not in operations:
+        raise UnusableKey("its key_ops lack verify")
+    if member.get("kty") not in ("RSA", "EC", "OKP"):
+        raise UnusableKey("it is no asymmetric key")
+    if "d" in member:
+        raise UnusableKey("it is a private key; the issuer should replace it at once")
+    kid = member.get("kid")
+    if kid is not None and not isinstance(kid, str):
+        raise UnusableKey("its kid is no string")
+    public = {name: value for name, value in member.items() if name in ("kty", "crv", "x", "y", "n", "e")}
+    named = member.get("alg")
+    try:
+        # PyJWT wants the algorithm; which ones suit the key is decided below, on the key itself.
+        parsed = jwt.PyJWK(public, algorithm=_usual(public))
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError):
+        raise UnusableKey("it is no valid key") from None
+    suiting = _algorithms(parsed.key)
+    alg = suiting[0] if named is None else named
+    if alg not in suiting:
+        raise UnusableKey("its alg does not suit its type")
+    return Key(kid, alg, tuple(sorted(public.items())), parsed.key, jwt.get_algorithm_by_name(alg))
+
+
+def _usual(public: Mapping[str, Any]) -> str:
+    if public["kty"] == "RSA":
+        return "RS256"
+    if public["kty"] == "OKP":
+        return "EdDSA"
+    return {"P-384": "ES384", "P-521": "ES512"}.get(str(public.get("crv")), "ES256")
+
+
+def _algorithms(key: Any) -> tuple[str, ...]:
+    """The algorithms that a key suits, the usual one first. Raises :class:`UnusableKey`."""
+    if isinstance(key, RSAPublicKey):
+        numbers = key.public_numbers()
+        if not MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:
+            raise UnusableKey(f"RSA keys must have {MIN_RSA_BITS} to {MAX_RSA_BITS} bits")
+        if numbers.e < 65537 or numbers.e.bit_length() > 64:
+            raise UnusableKey("its RSA exponent is unsafe")
+        if all(numbers.n % p in _ROCA_REMAINDERS[p] for p in _ROCA_PRIMES):
+            raise UnusableKey("it was made by a broken generator (CVE-2017-15361)")
+        return _RSA
+    if isinstance(key, EllipticCurvePublicKey):
+        algorithms: Iterable[str] = _CURVES.get(key.curve.name, ())
+        if algorithms:
+            return tuple(algorithms)
+    elif isinstance(key, Ed25519PublicKey):
+        return ("EdDSA",)
+    raise UnusableKey("its curve is not supported")

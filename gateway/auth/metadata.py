@@ -1,0 +1,115 @@
+"""Documents about who issues tokens for whom: what we read of issuers (RFC 8414), and what we say of ourselves
+(RFC 9728)."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from gateway import jsonrpc
+from gateway.settings import Settings, is_loopback
+
+PREFIX: Final = "/.well-known/oauth-protected-resource"
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerMetadata:
+    """What the gateway uses of an issuer's metadata; None is absent."""
+
+    issuer: str
+    jwks_uri: str | None = None
+    token_endpoint: str | None = None
+    introspection_endpoint: str | None = None
+
+
+def places_of(issuer: str) -> tuple[str, ...]:
+    """Where an issuer's metadata may be, in the order to try (RFC 8414 §3, OpenID Connect Discovery §4)."""
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+
+    def at(place: str) -> str:
+        return urlunsplit((parts.scheme, parts.netloc, place, "", ""))
+
+    if not path:
+        return at("/.well-known/oauth-authorization-server"), at("/.well-known/openid-configuration")
+    return (
+        at(f"/.well-known/oauth-authorization-server{path}"),
+        at(f"/.well-known/openid-configuration{path}"),
+        at(f"{path}/.well-known/openid-configuration"),
+    )
+
+
+def issuer_metadata_of(document: Any, issuer: str) -> IssuerMetadata:
+    """Raises :class:`ValueError`: not metadata, of another issuer (RFC 8414 §3.3), or with an unsafe address."""
+    if not isinstance(document, Mapping):
+        raise ValueError("no JSON object")  # noqa: TRY004, one kind of failure for callers
+    if document.get("issuer") != issuer:
+        raise ValueError("its issuer is not the configured one, character for character")
+    found: dict[str, str] = {}
+    for name in ("jwks_uri", "token_endpoint", "introspection_endpoint"):
+        value = document.get(name)
+        if value is not None:
+            check_address(value, issuer, name)
+            found[name] = value
+    return IssuerMetadata(issuer, **found)
+
+
+def check_address(url: Any, issuer: str, name: str) -> None:
+    """Addresses from a document are a stranger's: https, never link-local, and plain http only where the issuer itself
+    is on loopback. Raises :class:`ValueError`."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError(f"{name} is no URL") from None
+    local = is_loopback(urlsplit(issuer).hostname or "")
+    if parts.scheme != "https" and not (parts.scheme == "http" and local and is_loopback(host)):
+        raise ValueError(f"{name} is not https")
+    if parts.username is not None or not host:
+        raise ValueError(f"{name} is no plain URL")
+    if is_loopback(host) and not local:
+        raise ValueError(f"{name} points at this machine")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return
+    if address.is_link_local or address.is_unspecified or address.is_multicast:
+        raise ValueError(f"{name} points at an address that no issuer has")
+
+
+@dataclass(frozen=True)
+class ResourceMetadata:
+    """What clients are told of this resource (RFC 9728 §2): built from the configuration alone, never from a request.
+
+    ``url`` is where the document is, as challenges name it; ``paths`` are where it is served; ``body`` is its JSON.
+    """
+
+    url: str
+    paths: tuple[str, ...]
+    body: bytes
+
+
+def resource_metadata_of(settings: Settings, scopes: Iterable[str], name: str) -> ResourceMetadata:
+    """``scopes`` are those a client should ask for to begin with."""
+    resource = urlsplit(settings.resource)
+    document: dict[str, Any] = {
+        "resource": settings.resource,
+        "authorization_servers": [issuer.issuer for issuer in settings.auth.issuers],
+        "bearer_methods_supported": ["header"],
+        "resource_name": name,
+    }
+    scopes = sorted(scopes)
+    if scopes:
+        document["scopes_supported"] = scopes
+    if settings.auth.documentation:
+        document["resource_documentation"] = settings.auth.documentation
+    if settings.auth.dpop != "off":
+        document["dpop_signing_alg_values_supported"] = ["ES256", "RS256", "PS256", "EdDSA"]
+        document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"
+    place = f"{PREFIX}{resource.path}"
+    url = urlunsplit((resource.scheme, resource.netloc, place, "", ""))
+    # A proxy in front may take off the path of public_url, so the plain form is served as well.
+    return ResourceMetadata(url, tuple(dict.fromkeys((place, f"{PREFIX}/mcp", PREFIX))), jsonrpc.encode(document))

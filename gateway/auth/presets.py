@@ -1,0 +1,193 @@
+"""What the tokens of known issuers look like, where they are not RFC 9068: a row each, and a page in docs/issuers.
+
+A preset loosens exactly what its row says; ``check`` prints that, and the setting at the issuer that would make it
+unnecessary. What stands in for a missing rule is in the row as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.settings import Issuer
+
+_RFC_9068: Final = ("iss", "sub", "aud", "exp", "iat", "jti", "client_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One kind of issuer.
+
+    ``token_types`` are accepted values of the header's ``typ``, None its absence. ``marks`` are claims that have one
+    value in access tokens; ``one_of`` groups of claims, of each of which a token has at least one, as id tokens do not;
+    ``never`` claims that only id tokens have. The first of ``scope_claims`` that grants anything has the scopes.
+    ``audience_claim`` is what names the recipient; ``brings`` are audiences that the issuer adds by itself, with
+    ``{issuer}`` for its identifier; ``stands_in`` says that the audience is not the resource identifier but something
+    that stands for it, ``audience_is_client`` that this is the client's id. ``opaque`` says that tokens cannot be read,
+    and that the row is about what the issuer answers when asked.
+    """
+
+    name: str
+    token_types: tuple[str | None, ...] = ("at+jwt",)
+    required: tuple[str, ...] = _RFC_9068
+    client_claims: tuple[str, ...] = ("client_id",)
+    scope_claims: tuple[str, ...] = ("scope",)
+    audience_claim: str = "aud"
+    brings: tuple[str, ...] = ()
+    stands_in: bool = False
+    audience_is_client: bool = False
+    opaque: bool = False
+    marks: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    one_of: tuple[tuple[str, ...], ...] = (("client_id", "azp", "scope", "scp"),)
+    never: tuple[str, ...] = ("nonce", "at_hash", "c_hash")
+    loosens: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    def brought_by(self, issuer: str) -> frozenset[str]:
+        """The audiences that this issuer puts into each of its tokens."""
+        return frozenset(audience.replace("{issuer}", issuer) for audience in self.brings)
+
+
+PRESETS: Final[Mapping[str, Preset]] = {
+    preset.name: preset
+    for preset in (
+        Preset("strict"),
+        Preset(
+            "keycloak",
+            token_types=("at+jwt", "jwt"),
+            required=("iss", "sub", "aud", "exp", "iat", "jti", "azp"),
+            client_claims=("azp",),
+            brings=("account",),
+            marks={"typ": ("Bearer", "DPoP")},
+            one_of=(("azp",),),
+            never=("at_hash", "c_hash"),
+            loosens=(
+                "header typ JWT is accepted; the claim typ must be Bearer or DPoP in its place",
+                "azp is the client; client_id is not required",
+                "the audience account beside ours is no extra audience",
+            ),
+            advice=(
+                "add a mapper of type Audience to a client scope: Included Custom Audience = {resource}, "
+                "Add to access token = on",
+                'from 26.2 on, switch on the client\'s: Use "at+jwt" as access token header type',
+            ),
+        ),
+        Preset(
+            "entra",
+            token_types=("jwt",),
+            required=("iss", "sub", "aud", "exp", "iat"),
+            client_claims=("azp", "appid"),
+            scope_claims=("scp", "roles"),
+            marks={"ver": ("1.0", "2.0")},
+            # Any application of the tenant can have a token that grants nothing: neither scp nor roles.
+            one_of=(("azp", "appid"), ("scp", "roles")),
+            stands_in=True,
+            loosens=(
+                "header typ JWT is accepted; a token must have azp or appid in its place, which id tokens lack, "
+                "and scp or roles",
+                "azp or appid is the client; client_id and jti are not required",
+                "scopes are in scp, in roles where there is no scp",
+                "the audience is the application's id or its api:// URI, where those are named under audiences",
+            ),
+            advice=(
+                "in the app registration: Expose an API, Application ID URI; name it (v1 tokens) or the application's "
+                "id (v2 tokens) under audiences, and set scope_prefix to the URI and a slash",
+                "set api.requestedAccessTokenVersion to 2 in the manifest for issuer .../v2.0",
+            ),
+        ),
+        Preset(
+            "auth0",
+            token_types=("at+jwt", "jwt"),
+            required=("iss", "sub", "aud", "exp", "iat"),
+            client_claims=("client_id", "azp"),
+            brings=("{issuer}userinfo",),
+            one_of=(("azp", "client_id"),),
+            loosens=(
+                "header typ JWT is accepted; a token must have azp or client_id, and none of nonce, at_hash and c_hash",
+                "azp may name the client; client_id and jti are not required",
+                "the audience {issuer}userinfo beside ours is no extra audience",
+            ),
+            advice=(
+                "create an API whose identifier is {resource}",
+                "in the API's settings choose the JSON Web Token profile RFC 9068, and set token_types: [at+jwt]",
+            ),
+        ),
+        Preset(
+            "okta",
+            token_types=("at+jwt", None),
+            required=("iss", "sub", "aud", "exp", "iat", "jti", "cid"),
+            client_claims=("cid",),
+            scope_claims=("scp",),
+            one_of=(("cid",),),
+            loosens=(
+                "a header without typ is accepted; a token must have cid in its place, which id tokens lack",
+                "cid is the client; client_id is not required",
+                "scopes are in scp",
+            ),
+            advice=(
+                "use a custom authorization server (issuer .../oauth2/...): the org's own tokens are for Okta alone",
+                "in its settings set the audience to {resource}",
+            ),
+        ),
+        Preset(
+            "cognito",
+            token_types=("at+jwt", None),
+            required=("iss", "sub", "exp", "iat", "jti", "client_id", "token_use"),
+            audience_claim="client_id",
+            marks={"token_use": ("access",)},
+            stands_in=True,
+            audience_is_client=True,
+            loosens=(
+                "a header without typ is accepted; token_use must be access in its place",
+                "aud is not there; the client id must be one of clients in its place, and aud, if there, must fit too",
+            ),
+            advice=(
+                "give the gateway app clients of its own, and name them under clients",
+                "define a resource server whose identifier is {resource}, so that scopes are {resource}/name",
+            ),
+        ),
+        Preset(
+            "simple_oauth",
+            token_types=("at+jwt", "jwt"),
+            required=("sub", "aud", "exp", "iat", "jti"),
+            client_claims=("client_id", "aud"),
+            scope_claims=("scope", "scopes"),
+            stands_in=True,
+            one_of=(("scope", "scopes"),),
+            loosens=(
+                "header typ JWT is accepted; a token must have jti, and scope or scopes, in its place, "
+                "which id tokens lack",
+                "the audience is a client id, one of those under audiences; client_id is not required",
+                "iss may be absent, as it is before 6.1, where only one issuer is configured",
+            ),
+            advice=(
+                "create a consumer for MCP clients alone, and name its client id under audiences",
+                "issuer is iss as tokens have it, with the slash at its end",
+                "jwks_uri is the site's /oauth/jwks where its metadata do not say so, or name another issuer",
+            ),
+        ),
+        Preset(
+            "google",
+            required=("sub", "aud", "azp", "exp"),
+            client_claims=("azp",),
+            stands_in=True,
+            audience_is_client=True,
+            opaque=True,
+            one_of=(),
+            loosens=(
+                "tokens cannot be read: each is shown to Google, for an answer that is good for introspection.cache",
+                "the audience is a client id, one of those under clients",
+            ),
+            advice=(
+                "create OAuth clients for MCP clients alone, and name them under clients",
+                "have clients ask for openid (auth.scopes.list: [openid]); without it a token names no user",
+            ),
+        ),
+    )
+}
+
+
+def preset_of(issuer: Issuer) -> Preset:
+    """The issuer's row."""
+    return PRESETS[issuer.preset]

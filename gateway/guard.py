@@ -1,0 +1,130 @@
+"""Assembly of who may enter: issuers, their keys, verifiers and the caller's token, from the settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from gateway import config
+from gateway.auth.access import Access
+from gateway.auth.authenticator import Authenticator, Failures
+from gateway.auth.claims import Policy, policy_of
+from gateway.auth.dpop import Proofs
+from gateway.auth.introspection import IntrospectionVerifier
+from gateway.auth.jwks import FetchFailed, IssuerKeys
+from gateway.auth.metadata import ResourceMetadata, resource_metadata_of
+from gateway.auth.verifier import SignatureVerifier, Verifiers
+from gateway.model import ANONYMOUS, Caller
+from gateway.outbound import Outbound, TlsFiles
+from gateway.settings import Credentials, Issuer, Settings
+from gateway.store import Store
+
+
+@dataclass
+class Trust:
+    """The issuers of one gateway, and how to reach them. Empty with ``auth.mode: off``."""
+
+    issuers: tuple[tuple[Policy, IssuerKeys], ...]
+    outbounds: dict[str | None, Outbound]
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Fetch keys, and keep them fresh."""
+        for policy, keys in self.issuers:
+            if not policy.issuer.introspects:
+                self._tasks.append(asyncio.create_task(keys.keep_fresh()))
+
+    def unready(self) -> str | None:
+        """Why tokens cannot be verified yet."""
+        for policy, keys in self.issuers:
+            if not policy.issuer.introspects and keys.keys is None:
+                return f"no keys of {policy.issuer.issuer}"
+        return None
+
+    def token_endpoint(self, settings: Credentials) -> Callable[[], Awaitable[str]]:
+        """Where tokens for the backend are had: as configured, else as the first issuer says."""
+
+        async def place() -> str:
+            if settings.token_endpoint is not None:
+                return settings.token_endpoint
+            if not self.issuers:
+                raise FetchFailed("with auth.mode: off there is no issuer to tell; set token_endpoint")
+            endpoint = (await self.issuers[0][1].metadata()).token_endpoint
+            if endpoint is None:
+                raise FetchFailed("the issuer's metadata have no token_endpoint; set token_endpoint")
+            return endpoint
+
+        return place
+
+    def outbound(self) -> Outbound:
+        """The way to the first issuer."""
+        file = self.issuers[0][0].issuer.ca_file if self.issuers else None
+        return self.outbounds[file]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for outbound in self.outbounds.values():
+            await outbound.close()
+
+
+def trust_of(settings: Settings) -> Trust:
+    """Raises :class:`config.ConfigError` where a CA file cannot be used."""
+    issuers = settings.auth.issuers if settings.auth.mode != "off" else ()
+    outbounds: dict[str | None, Outbound] = {}
+    for file in {None, *(issuer.ca_file for issuer in issuers)}:
+        try:
+            outbounds[file] = Outbound(connections=20, tls=TlsFiles(file))
+        except OSError as error:
+            raise config.ConfigError([f"auth.issuers.ca_file: {error.filename}: {error.strerror}"]) from None
+    pairs = [(_policy(settings, issuer), IssuerKeys(issuer, outbounds[issuer.ca_file])) for issuer in issuers]
+    return Trust(tuple(pairs), outbounds)
+
+
+def _policy(settings: Settings, issuer: Issuer) -> Policy:
+    extra = not (settings.shows_callers_token and settings.backend.credentials.reject_extra_audiences)
+    return policy_of(issuer, settings.resource, extra_audiences=extra, implies=settings.auth.scopes.implies)
+
+
+def access_of(settings: Settings) -> Access:
+    return Access(settings.auth, per_caller=settings.lists_per_caller)
+
+
+def verifier_of(trust: Trust) -> Verifiers:
+    signed = [(policy, keys) for policy, keys in trust.issuers if not policy.issuer.introspects]
+    asked = [(policy, keys) for policy, keys in trust.issuers if policy.issuer.introspects]
+    asks = IntrospectionVerifier(*asked[0], trust.outbounds[asked[0][0].issuer.ca_file]) if asked else None
+    return Verifiers(
+        SignatureVerifier(signed) if signed else None,
+        asks,
+        frozenset(policy.issuer.issuer for policy, _ in asked),
+    )
+
+
+def authenticator_of(
+    settings: Settings, trust: Trust, access: Access, store: Store, failures: Failures
+) -> Authenticator | None:
+    """None with ``auth.mode: off``."""
+    if settings.auth.mode == "off":
+        return None
+    proofs = None if settings.auth.dpop == "off" else Proofs(settings.origin, store)
+    return Authenticator(verifier_of(trust), failures, scopes=access.baseline, dpop=settings.auth.dpop, proofs=proofs)
+
+
+def metadata_of(settings: Settings, access: Access, name: str) -> ResourceMetadata | None:
+    """None with ``auth.mode: off``."""
+    if settings.auth.mode == "off":
+        return None
+    return resource_metadata_of(settings, access.baseline, name)
+
+
+async def caller_of_token(trust: Trust, access: Access, raw: str | None) -> Caller:
+    """Who the bearer of a token is. Raises :class:`~gateway.auth.refusals.InvalidToken`,
+    :class:`~gateway.auth.refusals.Undecidable`."""
+    if raw is None:
+        return ANONYMOUS
+    principal = (await verifier_of(trust).verify(raw)).principal
+    return Caller(view=access.view_of(principal), principal=principal)

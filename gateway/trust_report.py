@@ -1,0 +1,101 @@
+"""What ``check`` says of authentication: whether the issuers answer, what is accepted of them, what a client sees."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from gateway.auth.access import Access
+from gateway.auth.challenge import challenge_of
+from gateway.auth.claims import Policy
+from gateway.auth.introspection import IntrospectionVerifier
+from gateway.auth.jwks import FetchFailed, IssuerKeys
+from gateway.auth.metadata import resource_metadata_of
+from gateway.errors import Unauthorized
+from gateway.guard import Trust
+from gateway.model import Principal
+from gateway.settings import Settings
+from gateway.text import printable
+
+_MODES = {
+    "same_resource": "the caller's own token; gateway and backend are one protected resource",
+    "token_exchange": "a token for the backend, had for the caller's (RFC 8693)",
+    "client_credentials": "a token of the gateway's own",
+    "static": "one fixed header, for every caller alike",
+    "none": "nothing",
+}
+
+
+class Findings:
+    """The lines of the report, and what of it keeps callers out."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    async def lines(self, settings: Settings, trust: Trust, access: Access, name: str) -> AsyncIterator[str]:
+        if settings.auth.mode == "off":
+            yield "auth         off: anybody who reaches the port may list and call"
+            return
+        yield f"resource     {settings.resource}"
+        for policy, keys in trust.issuers:
+            async for line in self._issuer(settings, trust, policy, keys):
+                yield line
+        for line in _ways(settings):
+            yield line
+        metadata = resource_metadata_of(settings, access.baseline, name)
+        yield "a client without a token sees"
+        yield "  401 WWW-Authenticate: " + challenge_of(Unauthorized("", scopes=access.baseline), metadata.url)
+        yield f"  {metadata.url}"
+        yield f"  {metadata.body.decode()}"
+
+    async def _issuer(self, settings: Settings, trust: Trust, policy: Policy, keys: IssuerKeys) -> AsyncIterator[str]:
+        issuer, preset = policy.issuer, policy.preset
+        yield f"issuer       {issuer.issuer} (preset {preset.name})"
+        if issuer.introspects:
+            verifier = IntrospectionVerifier(policy, keys, trust.outbounds[issuer.ca_file])
+            try:
+                yield f"  asked about each token at {await verifier.endpoint()}"
+            except FetchFailed as error:
+                yield self._fault(f"{issuer.issuer}: {error}")
+        else:
+            await keys.refresh()
+            if keys.keys is None:
+                yield self._fault(f"{issuer.issuer}: {keys.failure}")
+            else:
+                algorithms = ", ".join(sorted({key.alg for key in keys.keys.keys}))
+                yield f"  keys       {len(keys.keys.keys)} ({algorithms})"
+                for ignored in keys.keys.ignored:
+                    yield printable(f"  not used   {ignored}")
+                if not {key.alg for key in keys.keys.keys} & set(issuer.algorithms):
+                    yield self._fault(f"{issuer.issuer}: none of its keys is for one of auth.issuers.algorithms")
+        if issuer.clients:
+            yield f"  clients    {', '.join(issuer.clients)}"
+        yield f"  audience   {' or '.join(sorted(policy.audiences))}"
+        for sentence in preset.loosens:
+            yield f"  loosened   {sentence.replace('{issuer}', issuer.issuer)}"
+        for sentence in preset.advice:
+            yield f"  at issuer  {sentence.replace('{resource}', settings.resource)}"
+
+    def _fault(self, text: str) -> str:
+        self.faults.append(text)
+        return f"  FAULT      {text}"
+
+
+def _ways(settings: Settings) -> Iterator[str]:
+    yield f"calls show   {_MODES[settings.call_mode]}"
+    if settings.lists_per_caller:
+        yield f"listing      each caller's own, asked for with {_MODES[settings.listing_mode]}"
+    else:
+        yield f"listing      one for everybody, asked for with {_MODES[_shared_mode(settings)]}"
+        yield "  remark     everybody sees all of its methods, whatever the backend would show them"
+
+
+def _shared_mode(settings: Settings) -> str:
+    """A listing for everybody is asked for in nobody's name."""
+    mode = settings.listing_mode
+    return "none" if mode in ("same_resource", "token_exchange") else mode
+
+
+def principal_lines(principal: Principal) -> Iterator[str]:
+    """Who a token says its bearer is."""
+    yield f"token        accepted, of {printable(principal.subject)} by client {printable(principal.client) or '-'}"
+    yield f"  scopes     {' '.join(sorted(principal.scopes)) or '-'}"

@@ -1,0 +1,87 @@
+"""What the tests of credentials stand on: each mode's settings, a token endpoint, and a clock."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from gateway.auth.jwks import FetchFailed
+from gateway.credentials import Credential, credential_of
+from gateway.credentials.exchange import TokenExchange
+from gateway.credentials.grants import TokenClient
+from gateway.credentials.kept import KeptTokens
+from gateway.credentials.own import ClientCredentials
+from gateway.credentials.plain import NoCredential
+from gateway.model import AccessToken, Caller, Principal, View
+from gateway.outbound import Outbound
+from gateway.settings import Credentials
+from tests.authorization.token_endpoint import TokenEndpoint, token_endpoint
+
+SECRET: Final = "s3cret:with/colon"
+STATIC: Final = "Basic Z2F0ZXdheTpzZXNhbWU="
+ISSUER: Final = "https://login.example.com"
+LIFE: Final = 600.0
+BEGAN: Final = 1_000_000.0
+CLIENT: Final = {"client_id": "gw", "client_secret": SECRET}
+MODES: Final[dict[str, dict[str, Any]]] = {
+    "same_resource": {"backend_audience": "https://gw.example.com/mcp"},
+    "token_exchange": {**CLIENT, "audience": "https://backend.example.com", "scope": "rpc.call"},
+    "client_credentials": {**CLIENT, "resource": "https://backend.example.com/rpc"},
+    "static": {"header": "Authorization", "value": STATIC},
+    "none": {},
+}
+FETCHED: Final = ("token_exchange", "client_credentials")
+
+
+class World:
+    """A token endpoint, the way there, and a clock."""
+
+    def __init__(self, endpoint: TokenEndpoint, outbound: Outbound) -> None:
+        self.endpoint = endpoint
+        self.outbound = outbound
+        self.now = BEGAN
+        self.timeout = 5.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def caller(self, subject: str, expires: float = BEGAN + LIFE) -> Caller:
+        token = AccessToken(f"token-of-{subject}")
+        principal = Principal(ISSUER, subject, "client", frozenset(), expires, token)
+        return Caller("127.0.0.1", None, View(ISSUER, subject), principal)
+
+    def tokens(self, settings: Credentials) -> TokenClient:
+        async def place() -> str:
+            if not self.endpoint.url:
+                raise FetchFailed("the issuer's metadata have no token_endpoint")
+            return self.endpoint.url
+
+        return TokenClient(self.outbound, settings, place, self.timeout)
+
+    def credential(self, mode: str) -> Credential:
+        settings = Credentials.model_validate({"mode": mode, **MODES[mode]})
+        tokens = self.tokens(settings)
+        if mode == "token_exchange":
+            return TokenExchange(tokens, KeptTokens(self.clock), self.clock)
+        if mode == "client_credentials":
+            return ClientCredentials(tokens, KeptTokens(self.clock))
+        return credential_of(settings, tokens, NoCredential())
+
+
+async def shown(credential: Credential, caller: Caller) -> str | None:
+    """What one exchange with the backend shows of the credential; no other header is ever added."""
+    headers = dict(await credential.headers(caller))
+    found = headers.pop("Authorization", None)
+    assert not headers
+    return found
+
+
+@asynccontextmanager
+async def credentials_world() -> AsyncIterator[World]:
+    async with token_endpoint() as endpoint:
+        outbound = Outbound()
+        try:
+            yield World(endpoint, outbound)
+        finally:
+            await outbound.close()

@@ -1,0 +1,184 @@
+"""When a gateway may show its backend callers' tokens, and refuses to start where it may not (docs/security.md, F1 to
+F6). What it then sends, and to whom, is in tests/authorization/test_forwarding.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.app import Current, Gateway, pipeline
+from gateway.auth.conditions import exchange_faults, same_resource_faults
+from gateway.config import ConfigError, load
+from gateway.settings import Settings
+
+PUBLIC = "https://gw.example.com"
+RESOURCE = f"{PUBLIC}/mcp"
+AUDIENCE = f"backend.credentials.backend_audience={RESOURCE}"
+SIMPLE_OAUTH = "auth.issuers=[{issuer: 'https://cms.example.com', preset: simple_oauth, audiences: [mcp-client]}]"
+KEYCLOAK = "auth.issuers=[{issuer: 'https://sso.example.com/realms/a', preset: keycloak}]"
+COGNITO = "auth.issuers=[{issuer: 'https://cognito.example.com', preset: cognito, clients: [app1]}]"
+AUTH0 = "auth.issuers=[{issuer: 'https://t.auth0.com/', preset: auth0}]"
+CLIENT = "client_id: gw, client_secret: s3cret"
+EXCHANGE = f"backend.credentials={{mode: token_exchange, audience: 'https://backend.example.com', {CLIENT}}}"
+OWN = f"backend.credentials={{mode: client_credentials, {CLIENT}}}"
+
+
+def settings(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> Settings:
+    ground = [
+        f"backend.url={url}", f"server.public_url={PUBLIC}", "auth.issuers=[{issuer: 'https://login.example.com'}]",
+    ]  # fmt: skip
+    return load(None, [*ground, *knobs], environ={})
+
+
+def faults(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> list[str]:
+    made = settings(*knobs, url=url)
+    return [*same_resource_faults(made), *exchange_faults(made)]
+
+
+GOOD: dict[str, tuple[str, ...]] = {
+    "one audience for both": (AUDIENCE,),
+    "a client id with simple_oauth": (SIMPLE_OAUTH, "backend.credentials.backend_audience=mcp-client"),
+    "account, which Keycloak brings": (KEYCLOAK, "backend.credentials.backend_audience=account"),
+    "the resource with Keycloak": (KEYCLOAK, AUDIENCE),
+    "a client with cognito": (COGNITO, "backend.credentials.backend_audience=app1"),
+    "userinfo, which Auth0 brings": (AUTH0, "backend.credentials.backend_audience=https://t.auth0.com/userinfo"),
+    "a token of its own for the backend": (EXCHANGE,),
+    "the gateway's own token": (OWN,),
+    "nothing": ("backend.credentials.mode=none",),
+    "a fixed header": ("backend.credentials={mode: static, value: sesame}",),
+    "bound tokens, exchanged": (EXCHANGE, "auth.dpop=require"),
+    "authentication off": ("auth.mode=off",),
+    "authentication off, the gateway's own token": (
+        "auth.mode=off", f"backend.credentials={{mode: client_credentials, token_endpoint: 'https://a/t', {CLIENT}}}",
+    ),
+    "a listing elsewhere, asked for by nobody": (
+        AUDIENCE, "backend.listing.url=https://docs.example.com/openrpc.json", "backend.listing.identity=shared",
+    ),
+    "a listing elsewhere on the origin": (AUDIENCE, "backend.listing.url=https://backend.example.com/openrpc.json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("knobs", GOOD.values(), ids=GOOD)
+def test_these_may_start(knobs: tuple[str, ...]) -> None:
+    assert faults(*knobs) == []
+
+
+BAD: dict[str, tuple[str, tuple[str, ...]]] = {
+    "F1, not said": ("backend.credentials.backend_audience", ()),
+    "F1, another resource": (
+        "backend.credentials.backend_audience", ("backend.credentials.backend_audience=https://backend.example.com",),
+    ),
+    "F1, the resource but for a slash": (
+        "backend.credentials.backend_audience", (f"backend.credentials.backend_audience={RESOURCE}/",),
+    ),
+    "F1, what another preset brings": (
+        "backend.credentials.backend_audience", ("backend.credentials.backend_audience=account",),
+    ),
+    "F1, a client id with an issuer that has real audiences": (
+        "backend.credentials.backend_audience",
+        (
+            "auth.issuers=[{issuer: 'https://login.example.com', clients: [app1]}]",
+            "backend.credentials.backend_audience=app1",
+        ),
+    ),
+    "F1, tokens for others alone": (
+        "backend.credentials.backend_audience",
+        (
+            AUDIENCE,
+            "auth.issuers=[{issuer: 'https://login.example.com', audiences: ['https://other.example.com']}]",
+        ),
+    ),
+    "F1, for the listing alone": (
+        "backend.credentials.backend_audience",
+        ("backend.credentials.mode=none", "backend.listing.credentials.mode=same_resource"),
+    ),
+    "no tokens to show": ("backend.credentials.mode", ("auth.mode=off", "backend.credentials.mode=same_resource")),
+    "no tokens to exchange": ("backend.credentials.mode", ("auth.mode=off", EXCHANGE)),
+    "nobody to have a token of": ("backend.credentials.token_endpoint", ("auth.mode=off", OWN)),
+    "F4, a proxy that could read": (
+        "backend.proxy",
+        (AUDIENCE, "backend.url=http://127.0.0.1:9/jsonrpc", "backend.proxy=http://proxy.example.com:3128"),
+    ),
+    "F4, plain http": ("backend.url", (AUDIENCE, "backend.url=http://backend.internal/jsonrpc")),
+    "F4, a listing elsewhere": ("backend.listing.url", (AUDIENCE, "backend.listing.url=https://docs.example.com/x")),
+    "F4, a listing on another port": (
+        "backend.listing.url", (AUDIENCE, "backend.listing.url=https://backend.example.com:8443/x"),
+    ),
+    "F4, a listing without TLS": (
+        "backend.listing.url", (AUDIENCE, "backend.listing.url=http://backend.example.com/x"),
+    ),
+    "F6, bound tokens": ("auth.dpop", (AUDIENCE, "auth.dpop=accept")),
+    "F6, bound tokens alone": ("auth.dpop", (AUDIENCE, "auth.dpop=require")),
+    "a caller's exchange for everybody": (
+        "backend.listing.credentials.mode",
+        (
+            AUDIENCE,
+            "backend.listing.identity=shared",
+            f"backend.listing.credentials={{mode: token_exchange, audience: a, {CLIENT}}}",
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
+def test_these_may_not_and_the_fault_names_the_knob(knob: str, knobs: tuple[str, ...]) -> None:
+    (fault,) = faults(*knobs)
+    assert fault.startswith(f"{knob}: ")
+
+
+@pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
+async def test_a_gateway_with_a_fault_does_not_start(knob: str, knobs: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        pipeline(Current(settings(*knobs)))
+    assert caught.value.faults[0].startswith(knob)
+    with pytest.raises(ConfigError):
+        await Gateway(settings(*knobs)).start()
+
+
+def test_all_faults_are_told_at_once() -> None:
+    found = faults("auth.dpop=accept", "backend.proxy=http://p.example.com", url="http://backend.internal/jsonrpc")
+    assert [fault.partition(":")[0] for fault in found] == [
+        "backend.credentials.backend_audience", "backend.url", "backend.proxy", "auth.dpop",
+    ]  # fmt: skip
+
+
+def test_with_several_issuers_the_audience_suits_each() -> None:
+    both = "auth.issuers=[{issuer: 'https://login.example.com'}, {issuer: 'https://sso.example.com', preset: keycloak}]"
+    assert faults(both, AUDIENCE) == []
+    (fault,) = faults(both, "backend.credentials.backend_audience=account")
+    assert "account is another resource" in fault
+
+
+def test_the_fault_says_what_would_be_right() -> None:
+    (fault,) = faults()
+    assert RESOURCE in fault
+    assert "token_exchange" in fault
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_plain_http_is_good_on_this_machine(host: str) -> None:
+    assert faults(AUDIENCE, url=f"http://{host}:8000/jsonrpc") == []
+
+
+def test_plain_http_is_good_where_the_network_itself_encrypts() -> None:
+    trusted = "backend.credentials.trusted_network=true"
+    assert faults(AUDIENCE, trusted, url="http://backend.internal/jsonrpc") == []
+
+
+def test_a_proxy_is_good_where_it_sees_ciphertext() -> None:
+    assert faults(AUDIENCE, "backend.proxy=http://proxy.example.com:3128") == []
+
+
+def test_what_shows_no_callers_token_may_go_over_plain_http() -> None:
+    for mode in (EXCHANGE, OWN, "backend.credentials.mode=none"):
+        assert faults(mode, "backend.proxy=http://p.example.com", url="http://backend.internal/jsonrpc") == []
+
+
+@pytest.mark.parametrize("scope", ["a b", 'a"b', "a\\b", "", "ä", "a\nb"])
+def test_a_tools_scope_that_no_token_can_have_is_refused(scope: str) -> None:
+    with pytest.raises(ConfigError, match="is no scope") as caught:
+        load(
+            None,
+            ["backend.url=http://127.0.0.1/", "auth.mode=off", f"catalog.tools={{x: {{scopes: [{scope!r}]}}}}"],
+            {},
+        )
+    assert "catalog.tools" in caught.value.faults[0]
