@@ -4,13 +4,16 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fix bench conformance clients config
+.PHONY: help run demo-oauth test check fix bench conformance clients config
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## serve a small JSON-RPC service and the gateway in front of it
 	@$(BIN)/python -m gateway demo
+
+demo-oauth: services ## a real authorization server, a service that wants tokens, and the gateway between them
+	@$(BIN)/python -m tests.authorization.demo
 
 test: check services ## all checks and all tests, against real services
 	$(BIN)/python -m pytest
@@ -33,7 +36,7 @@ clients: services ## the official MCP clients: client × era × what they do
 bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP, as ratios
 	$(BIN)/python -m tests.bench
 
-config: $(VENV)/.run ## write the files that derive from gateway/settings.py
+config: $(VENV)/.run ## write the files that derive from gateway/settings/
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml
 	$(BIN)/python -m gateway schema --format json > config/gateway.schema.json
 	$(BIN)/python -m gateway schema --format methods > config/methods.schema.json

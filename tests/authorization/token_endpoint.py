@@ -1,0 +1,68 @@
+"""An authorization server's token endpoint, as a real server on loopback that records what it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from gateway.credentials.grants import ACCESS_TOKEN_TYPE
+
+
+class TokenEndpoint:
+    """An authorization server's token endpoint. ``answer`` makes status and body of a form; while ``gate`` is closed
+    it hangs."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.forms: list[dict[str, str]] = []
+        self.clients: list[str] = []
+        self.arrived = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.answer: Callable[[Mapping[str, str]], tuple[int, Any]] = lambda form: (200, self.grant(form))
+
+    def grant(self, form: Mapping[str, str], **changes: Any) -> dict[str, Any]:
+        """A token that says whom it was given for and how many were given before; a change to None leaves out."""
+        whom = form.get("subject_token", "the gateway").replace(" ", "-")
+        token = f"{whom}.at-backend.{len(self.forms)}"
+        members = {"access_token": token, "token_type": "Bearer", "expires_in": 300}
+        if "subject_token" in form:
+            members["issued_token_type"] = ACCESS_TOKEN_TYPE
+        return {name: value for name, value in (members | changes).items() if value is not None}
+
+    async def serve(self, request: web.Request) -> web.Response:
+        form = {name: values[0] for name, values in parse_qs((await request.read()).decode()).items()}
+        self.forms.append(form)
+        self.clients.append(b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode())
+        self.arrived.set()
+        await self.gate.wait()
+        status, body = self.answer(form)
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Location": "/moved"} if 300 <= status < 400 else None
+        return web.Response(status=status, body=raw, headers=headers, content_type="application/json")
+
+
+@asynccontextmanager
+async def token_endpoint() -> AsyncIterator[TokenEndpoint]:
+    """A running one; ``moved`` on the same server records as well, so that whoever follows a redirect is seen."""
+    endpoint = TokenEndpoint()
+    application = web.Application()
+    application.router.add_post("/token", endpoint.serve)
+    application.router.add_route("*", "/moved", endpoint.serve)
+    # What hangs is over as soon as its client is gone.
+    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/token"
+    try:
+        yield endpoint
+    finally:
+        endpoint.gate.set()
+        await runner.cleanup()
