@@ -36,10 +36,11 @@ class Trust:
                 self._tasks.append(asyncio.create_task(keys.keep_fresh()))
 
     def unready(self) -> str | None:
-        """Why tokens cannot be verified yet."""
-        for policy, keys in self.issuers:
-            if not policy.issuer.introspects and keys.keys is None:
-                return f"no keys of {policy.issuer.issuer}"
+        """Why tokens cannot be verified. One issuer of several that cannot be reached is no reason, once tried."""
+        lacking = [keys for policy, keys in self.issuers if not policy.issuer.introspects and keys.keys is None]
+        untried = not all(keys.attempted.is_set() for keys in lacking)
+        if lacking and (untried or len(lacking) == len(self.issuers)):
+            return f"no keys of {lacking[0].issuer.issuer}"
         return None
 
     def token_endpoint(self, settings: Credentials) -> Callable[[], Awaitable[str]]:

@@ -130,10 +130,11 @@ class Authenticator:
 
     def missing(self) -> Unauthorized:
         """The answer to a request that needs a token and shows none."""
-        return Unauthorized(NO_TOKEN, scopes=self._scopes, scheme=self._scheme)
+        return Unauthorized(NO_TOKEN, scopes=self._scopes, scheme=self.scheme)
 
     @property
-    def _scheme(self) -> str:
+    def scheme(self) -> str:
+        """What challenges ask for."""
         return "DPoP" if self._dpop == "require" else "Bearer"
 
     def _read(self, values: Sequence[str]) -> tuple[str, str | None]:
@@ -156,13 +157,12 @@ class Authenticator:
         await self._failures.admit(address)
         task = self._under_way.get(digest)
         if task is None:
-            task = self._under_way[digest] = asyncio.create_task(self._verify(digest, raw))
+            task = self._under_way[digest] = asyncio.create_task(self._verify(digest, raw, address))
+            task.add_done_callback(_heard)
         try:
             return await asyncio.shield(task)
         except InvalidToken as error:
             log.info("token refused", reason=error.reason, address=address)
-            if error.costly:
-                await self._failures.spend(address)
             raise self._unauthorized(error) from None
         except Undecidable as error:
             log.warning("token cannot be verified", reason=error.reason)
@@ -173,11 +173,13 @@ class Authenticator:
             log.exception("token verification failed unexpectedly")
             raise _unavailable(_RETRY_AFTER) from None
 
-    async def _verify(self, digest: bytes, raw: str) -> Verified:
+    async def _verify(self, digest: bytes, raw: str, address: str) -> Verified:
         try:
             verified = await self._verifier.verify(raw)
         except InvalidToken as error:
             self._failed[digest] = _Failed(error.with_traceback(None), self._clock() + FAILURE_TTL)
+            if error.costly:  # counted here, so that hanging up early saves nobody from it
+                await self._failures.spend(address)
             raise
         finally:
             del self._under_way[digest]
@@ -204,10 +206,16 @@ class Authenticator:
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:
         message = EXPIRED if error.expired else BAD_TOKEN
-        return Unauthorized(message, error="invalid_token", scopes=self._scopes, scheme=self._scheme)
+        return Unauthorized(message, error="invalid_token", scopes=self._scopes, scheme=self.scheme)
 
     def _malformed(self, message: str) -> MalformedAuthorization:
-        return MalformedAuthorization(message, error="invalid_request", scheme=self._scheme)
+        return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)
+
+
+def _heard(task: asyncio.Task[Verified]) -> None:
+    """A failure whose callers have all hung up is nobody's."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _digest(raw: str) -> bytes:

@@ -16,8 +16,11 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _MAX_SCOPES: Final = 4096
 
 
-def challenge_of(error: Challenged, metadata_url: str | None) -> str:
-    """The header's value. A backend's scope that is no scope token can be had of no issuer, and is left out."""
+def challenge_of(error: Challenged, metadata_url: str | None, scheme: str = "Bearer") -> str:
+    """The header's value; ``scheme`` is what the gateway asks for where the error asks for none in particular. A
+    backend's scope that is no scope token can be had of no issuer, and is left out."""
+    if error.scheme != "Bearer":
+        scheme = error.scheme
     parameters: list[tuple[str, str]] = []
     if error.error is not None:
         description = "The token lacks a scope" if isinstance(error, InsufficientScope) else error.message
@@ -27,6 +30,6 @@ def challenge_of(error: Challenged, metadata_url: str | None) -> str:
         parameters.append(("scope", scopes))
     if metadata_url is not None:
         parameters.append(("resource_metadata", metadata_url))
-    if error.scheme == "DPoP":
+    if scheme == "DPoP":
         parameters.append(("algs", " ".join(ALGORITHMS)))
-    return f"{error.scheme} " + ", ".join(f'{name}="{value}"' for name, value in parameters)
+    return f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in parameters)

@@ -101,7 +101,7 @@ def principal_of(policy: Policy, claims: Mapping[str, Any], raw: str, now: float
     expires = _check_times(policy, claims, now)
     client = _client(policy, claims)
     _check_audience(policy, claims, client)
-    subject = _name(claims.get("sub", client if policy.issuer.introspects else None), "sub")
+    subject = _name(claims.get("sub", f"client:{client}" if policy.issuer.introspects and client else None), "sub")
     if policy.issuer.clients and client not in policy.issuer.clients:
         raise InvalidToken("its client is not one of the issuer's clients")
     return Principal(policy.issuer.issuer, subject, client, _scopes(policy, claims), expires, AccessToken(raw))

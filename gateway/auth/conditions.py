@@ -46,7 +46,7 @@ def _audience_faults(settings: Settings) -> Iterator[str]:
     for issuer in settings.auth.issuers:
         preset = preset_of(issuer)
         brought = preset.brought_by(issuer.issuer)
-        accepted = {settings.resource, *brought}
+        accepted = {settings.resource, *(brought if preset.brings_backend else ())}
         if preset.stands_in:
             accepted |= {*issuer.audiences, *issuer.clients}
         if issuer.audiences:
@@ -56,6 +56,14 @@ def _audience_faults(settings: Settings) -> Iterator[str]:
                 f"{_WHERE}.backend_audience: {audience} is another resource than the gateway's "
                 f"({', '.join(sorted(accepted)) or 'none of auth.issuers.audiences'}), "
                 f"and a token must not go to another; set {_WHERE}.mode: token_exchange"
+            )
+            continue
+        others = {*issuer.audiences} - {audience, settings.resource, *brought}
+        if others and not preset.stands_in and settings.backend.credentials.reject_extra_audiences:
+            yield (
+                f"auth.issuers.audiences: a token for {', '.join(sorted(others))} alone would be accepted, and shown "
+                f"to the backend, which could use it there; leave {settings.resource}, "
+                f"or set {_WHERE}.mode: token_exchange"
             )
 
 
@@ -88,9 +96,16 @@ def exchange_faults(settings: Settings) -> Iterator[str]:
             "backend.listing.credentials.mode: token_exchange asks in a caller's name, and what "
             "backend.listing.identity: shared lists is everybody's; use client_credentials, static or none"
         )
+    sections = ((_WHERE, settings.backend.credentials), (_LISTING, listing.credentials))
     if settings.auth.mode != "off":
+        for where, section in sections:
+            if section.mode == "token_exchange" and section.token_endpoint is None and len(settings.auth.issuers) > 1:
+                yield (
+                    f"{where}.token_endpoint: must be set with several auth.issuers: it is shown the tokens of each, "
+                    "which is for you to decide and not for the first of them"
+                )
         return
-    for where, section in ((_WHERE, settings.backend.credentials), (_LISTING, listing.credentials)):
+    for where, section in sections:
         if section.mode == "token_exchange":
             yield f"{where}.mode: token_exchange takes callers' tokens, and with auth.mode: off there are none"
         if section.mode == "client_credentials" and section.token_endpoint is None:

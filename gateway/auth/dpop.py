@@ -76,7 +76,11 @@ class Proofs:
         jti, issued = claims.get("jti"), claims.get("iat")
         if not isinstance(jti, str) or not 0 < len(jti) <= MAX_JTI:
             raise InvalidProof("its jti is no short string")
-        if isinstance(issued, bool) or not isinstance(issued, int | float) or abs(issued - self._clock()) > LIFETIME:
+        now = self._clock()
+        # Compared rather than subtracted: an integer of any size can come, and most are no float.
+        if isinstance(issued, bool) or not isinstance(issued, int | float):
+            raise InvalidProof("its iat is no time")
+        if not now - LIFETIME <= issued <= now + LIFETIME:
             raise InvalidProof("its iat is not now")
         if claims.get("htm") != method:
             raise InvalidProof("its htm is another method")

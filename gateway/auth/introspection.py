@@ -6,6 +6,7 @@ claims. A revoked token is noticed once the kept answer has run out.
 
 from __future__ import annotations
 
+import re
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ from gateway.settings import ClientSecret
 MAX_BYTES: Final = 64 * 1024
 GOOGLE: Final = "https://oauth2.googleapis.com/tokeninfo"
 _RETRY_AFTER: Final = 5
+_ACCESS_TYPES: Final = ("bearer", "dpop", "access_token")
+_OTHER_USE: Final = re.compile(r"refresh|^id(?:[_-]?token)?$|authorization_code", re.IGNORECASE)
 _FORM: Final = {
     "Content-Type": "application/x-www-form-urlencoded",
     "Accept": "application/json",
@@ -63,7 +66,9 @@ class IntrospectionVerifier:
     async def verify(self, raw: str) -> Verified:
         """Raises :class:`InvalidToken`, :class:`Undecidable`."""
         claims = await self._ask(raw)
-        check_marks(self._policy, claims)  # some issuers call a refresh token active too
+        if not self._google:
+            _check_use(claims)
+        check_marks(self._policy, claims)
         now = self._clock()
         principal = principal_of(self._policy, claims, raw, now)
         keep = min(self._policy.issuer.introspection.cache, principal.expires - now)
@@ -113,6 +118,19 @@ def _with_numbers(claims: dict[str, Any]) -> dict[str, Any]:
     """Google writes times as strings."""
     exp = claims.get("exp")
     return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
+
+
+def _check_use(claims: Mapping[str, Any]) -> None:
+    """That it is no other kind of token: to some issuers a refresh token is active too, for the same audience, and only
+    these members tell it apart (token_use is Ory's). Raises :class:`InvalidToken`."""
+    for name in ("token_use", "token_type"):
+        use = claims.get(name)
+        if isinstance(use, str) and _OTHER_USE.search(use):
+            raise InvalidToken(f"{name} says that it is no access token", costly=True)
+    # Where the client stands in for the audience, nothing else tells an access token from a refresh token, whose
+    # answer has neither aud nor token_type (node oidc-provider).
+    if "aud" not in claims and str(claims.get("token_type")).lower() not in _ACCESS_TYPES:
+        raise InvalidToken("neither aud nor token_type says that it is an access token", costly=True)
 
 
 def _always() -> bool:

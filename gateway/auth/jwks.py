@@ -69,6 +69,9 @@ class IssuerKeys:
         self._failure = "its keys have not been fetched yet"
         self._asked_at: float | None = None
         self._fetch: asyncio.Task[None] | None = None
+        self._lookup: asyncio.Task[None] | None = None
+        self._lookup_at = 0.0
+        self._lookup_failure = ""
 
     @property
     def keys(self) -> KeySet | None:
@@ -103,9 +106,14 @@ class IssuerKeys:
         return found
 
     async def metadata(self) -> IssuerMetadata:
-        """The issuer's metadata, fetched once and again with its keys. Raises :class:`FetchFailed`."""
+        """The issuer's metadata, fetched once and again with its keys; for all who wait at once, and not again right
+        after a failure. Raises :class:`FetchFailed`."""
+        if self._metadata is None and (self._lookup is not None or self._clock() >= self._lookup_at):
+            if self._lookup is None:
+                self._lookup = asyncio.create_task(self._look_up())
+            await asyncio.shield(self._lookup)
         if self._metadata is None:
-            self._metadata = await self._discover()
+            raise FetchFailed(self._lookup_failure)
         return self._metadata
 
     async def refresh(self) -> None:
@@ -162,7 +170,8 @@ class IssuerKeys:
         uri = self.issuer.jwks_uri
         if uri is None:
             try:
-                uri = (await self.metadata()).jwks_uri
+                self._metadata = self._metadata or await self._discover()
+                uri = self._metadata.jwks_uri
             except FetchFailed:
                 self._metadata = None
                 raise
@@ -174,6 +183,14 @@ class IssuerKeys:
         except ValueError as error:
             raise FetchFailed(f"{uri}: {error}") from None
         return keys, _ttl(answer, self.issuer.keys_ttl)
+
+    async def _look_up(self) -> None:
+        try:
+            self._metadata = await self._discover()
+        except FetchFailed as error:
+            self._lookup_failure, self._lookup_at = str(error), self._clock() + _BACKOFF[0]
+        finally:
+            self._lookup = None
 
     async def _discover(self) -> IssuerMetadata:
         faults = []

@@ -62,7 +62,7 @@ def check_address(url: Any, issuer: str, name: str) -> None:
     is on loopback. Raises :class:`ValueError`."""
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
+        host, _ = (parts.hostname or "").rstrip("."), parts.port
     except (ValueError, AttributeError, TypeError):
         raise ValueError(f"{name} is no URL") from None
     local = is_loopback(urlsplit(issuer).hostname or "")
@@ -70,14 +70,20 @@ def check_address(url: Any, issuer: str, name: str) -> None:
         raise ValueError(f"{name} is not https")
     if parts.username is not None or not host:
         raise ValueError(f"{name} is no plain URL")
-    if is_loopback(host) and not local:
+    address = _address(host)
+    if (host == "localhost" or (address is not None and address.is_loopback)) and not local:
         raise ValueError(f"{name} points at this machine")
+    if address is not None and (address.is_link_local or address.is_unspecified or address.is_multicast):
+        raise ValueError(f"{name} points at an address that no issuer has")
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is written as, out of its IPv6 form; None for a name."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return
-    if address.is_link_local or address.is_unspecified or address.is_multicast:
-        raise ValueError(f"{name} points at an address that no issuer has")
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ class Preset:
     value in access tokens; ``one_of`` groups of claims, of each of which a token has at least one, as id tokens do not;
     ``never`` claims that only id tokens have. The first of ``scope_claims`` that grants anything has the scopes.
     ``audience_claim`` is what names the recipient; ``brings`` are audiences that the issuer adds by itself, with
-    ``{issuer}`` for its identifier; ``stands_in`` says that the audience is not the resource identifier but something
+    ``{issuer}`` for its identifier, which a backend may require where ``brings_backend`` says so; ``stands_in`` says
+    that the audience is not the resource identifier but something
     that stands for it, ``audience_is_client`` that this is the client's id. ``opaque`` says that tokens cannot be read,
     and that the row is about what the issuer answers when asked.
     """
@@ -35,6 +36,7 @@ class Preset:
     scope_claims: tuple[str, ...] = ("scope",)
     audience_claim: str = "aud"
     brings: tuple[str, ...] = ()
+    brings_backend: bool = False
     stands_in: bool = False
     audience_is_client: bool = False
     opaque: bool = False
@@ -59,6 +61,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
             required=("iss", "sub", "aud", "exp", "iat", "jti", "azp"),
             client_claims=("azp",),
             brings=("account",),
+            brings_backend=True,
             marks={"typ": ("Bearer", "DPoP")},
             one_of=(("azp",),),
             never=("at_hash", "c_hash"),

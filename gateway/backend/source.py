@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -47,6 +47,8 @@ class BackendSource:
         self.patience = patience
         self._transport = transport
         self._headers = headers
+        values = (value for name, value in headers.items() if name != "Accept-Language")
+        self._shown = tuple(word for value in values if len(word := value.rpartition(" ")[2]) >= 4)
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
 
@@ -81,10 +83,10 @@ class BackendSource:
             return Seen(f"no answer within {timeout:.0f} s")
         except OutboundError as error:
             return Seen(str(error))
-        return _result_in(answer) if verb == "POST" else _document_in(answer)
+        return _result_in(answer, self._shown) if verb == "POST" else _document_in(answer)
 
 
-def _result_in(answer: Answer) -> Seen:
+def _result_in(answer: Answer, shown: Iterable[str]) -> Seen:
     try:
         result, fault = jsonrpc.response_of(answer.body, _ID)
     except ValueError:
@@ -92,7 +94,8 @@ def _result_in(answer: Answer) -> Seen:
     if fault is None:
         return Seen("a result", result, found=True)
     denied = answer.status in (401, 403)
-    return Seen(f"error {fault.code}: {_excerpt(fault.message)}", denied=denied, unauthorized=answer.status == 401)
+    text = f"error {fault.code}: {_excerpt(fault.message, shown)}"
+    return Seen(text, denied=denied, unauthorized=answer.status == 401)
 
 
 def _document_in(answer: Answer) -> Seen:
@@ -116,5 +119,8 @@ def _other(answer: Answer) -> Seen:
     return Seen(f"HTTP {answer.status}, {what}")
 
 
-def _excerpt(text: str) -> str:
+def _excerpt(text: str, shown: Iterable[str]) -> str:
+    """What is fit for the log: services quote what they were shown."""
+    for secret in shown:
+        text = text.replace(secret, "[redacted]")
     return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

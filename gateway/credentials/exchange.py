@@ -14,7 +14,7 @@ from gateway.errors import Unauthorized
 from gateway.model import Caller
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
-_USABLE_TYPES: Final = (ACCESS_TOKEN_TYPE, "urn:ietf:params:oauth:token-type:jwt", None)
+_USABLE_TYPES: Final = (ACCESS_TOKEN_TYPE, "urn:ietf:params:oauth:token-type:jwt")
 
 
 class TokenExchange:
@@ -60,7 +60,7 @@ class TokenExchange:
                 raise Unauthorized("The access token is not valid here", error="invalid_token") from None
             raise refused(f"token exchange: {error.error}") from None
         if grant.issued_type not in _USABLE_TYPES:
-            raise refused("token exchange gives another type of token than an access token")
+            raise refused("token exchange does not say that what it gives is an access token (issued_token_type)")
         return grant
 
 

@@ -62,7 +62,9 @@ class Credentials(ClientSecret):
         False, "same_resource: send tokens over http:// beyond loopback, where the network itself encrypts (a mesh)."
     )
     token_endpoint: str | None = knob(
-        None, "token_exchange, client_credentials: where; absent: as the (first) issuer's metadata say."
+        None,
+        "token_exchange, client_credentials: where; absent: as the first issuer's metadata say. "
+        "token_exchange with several issuers needs it, since it is shown the tokens of each.",
     )
     audience: str | None = knob(None, "token_exchange, client_credentials: audience to ask for.")
     resource: str | None = knob(None, "token_exchange, client_credentials: resource to ask for (RFC 8707).")

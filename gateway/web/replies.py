@@ -45,6 +45,8 @@ def with_headers(request: web.Request, response: web.Response, error: GatewayErr
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = error.allow
     if isinstance(error, Challenged):
-        metadata = request.app[CONTEXT].metadata
-        headers["WWW-Authenticate"] = challenge_of(error, metadata.url if metadata else None)
+        context = request.app[CONTEXT]
+        url = context.metadata.url if context.metadata else None
+        scheme = context.authenticator.scheme if context.authenticator else "Bearer"
+        headers["WWW-Authenticate"] = challenge_of(error, url, scheme)
     return response

@@ -137,16 +137,19 @@ async def run(say: Callable[[str], None], *, once: bool, port: int = 0) -> list[
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    async with oidc_provider([Resource(resource, (READ, ORDER))]) as server, bookshop(server, resource) as backend:
-        async with gateway(server.issuer, backend, port) as url:
-            say(f"authorization server   {server.issuer} (oidc-provider)")
-            say(f"bookshop               {backend}, which takes tokens for {resource} alone")
-            say(f"gateway                {url}/mcp\n")
-            with TemporaryDirectory() as folder:
-                outputs = await play(script(server, url), Path(folder), say)
-            if not once:
-                say("All of it goes on running; a token is good for an hour. Ctrl-C ends it.")
-                await stop.wait()
+    async with (
+        oidc_provider([Resource(resource, (READ, ORDER))]) as server,
+        bookshop(server, resource) as backend,
+        gateway(server.issuer, backend, port) as url,
+    ):
+        say(f"authorization server   {server.issuer} (oidc-provider)")
+        say(f"bookshop               {backend}, which takes tokens for {resource} alone")
+        say(f"gateway                {url}/mcp\n")
+        with TemporaryDirectory() as folder:
+            outputs = await play(script(server, url), Path(folder), say)
+        if not once:
+            say("All of it goes on running; a token is good for an hour. Ctrl-C ends it.")
+            await stop.wait()
     return outputs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -14,7 +15,7 @@ from gateway.catalog.discovery import DENIED_TTL, EMPTY_CONFIRMED_AFTER, Discove
 from gateway.catalog.validation import Validators
 from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing, Step
-from gateway.model import AccessToken, Caller, Listing, Method, Principal, Seen, View
+from gateway.model import SHARED, AccessToken, Caller, Listing, Method, Principal, Seen, View
 from gateway.settings import CatalogSettings, Params
 
 TTL: Final = 100.0
@@ -121,6 +122,12 @@ async def test_a_view_is_refreshed_for_its_caller_alone_and_only_when_it_asks(wo
         await world.names(BOB)
     await world.settled()
     assert world.asked == ["ann-1", "bob-1", "bob-1"]
+
+
+async def test_what_everybody_sees_is_asked_for_in_nobodys_name(world: World) -> None:
+    for one in (ANN, BOB):
+        assert await world.names(replace(one, view=SHARED)) == ("a", "b")
+    assert world.asked == [""]
 
 
 async def test_a_refresh_is_made_with_the_newest_token(world: World) -> None:

@@ -40,7 +40,6 @@ GOOD: dict[str, tuple[str, ...]] = {
     "account, which Keycloak brings": (KEYCLOAK, "backend.credentials.backend_audience=account"),
     "the resource with Keycloak": (KEYCLOAK, AUDIENCE),
     "a client with cognito": (COGNITO, "backend.credentials.backend_audience=app1"),
-    "userinfo, which Auth0 brings": (AUTH0, "backend.credentials.backend_audience=https://t.auth0.com/userinfo"),
     "a token of its own for the backend": (EXCHANGE,),
     "the gateway's own token": (OWN,),
     "nothing": ("backend.credentials.mode=none",),
@@ -72,6 +71,10 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "F1, what another preset brings": (
         "backend.credentials.backend_audience", ("backend.credentials.backend_audience=account",),
+    ),
+    "F1, userinfo, which is Auth0's own": (
+        "backend.credentials.backend_audience",
+        (AUTH0, "backend.credentials.backend_audience=https://t.auth0.com/userinfo"),
     ),
     "F1, a client id with an issuer that has real audiences": (
         "backend.credentials.backend_audience",
