@@ -1,0 +1,38 @@
+"""The nouns of the gateway, as immutable values.
+
+A *backend* lists *methods* in some *dialect*; we offer *tools*. A ``Method`` is theirs, as its listing describes
+it; a ``Tool`` is ours, and knows no MCP revision: an era projects it.
+"""
+
+from gateway.model.callers import ANONYMOUS, SHARED, AccessToken, Caller, Principal, View
+from gateway.model.calls import NOTHING, Ask, CallExtras, Nothing, Outcome
+from gateway.model.listed import JsonObject, Listing, Method, Parameter, Quarantined, Schema, Seen, Structure
+from gateway.model.tools import Binding, Catalog, Demand, HeaderParameter, Naming, Tool
+
+__all__ = [
+    "ANONYMOUS",
+    "NOTHING",
+    "SHARED",
+    "AccessToken",
+    "Ask",
+    "Binding",
+    "CallExtras",
+    "Caller",
+    "Catalog",
+    "Demand",
+    "HeaderParameter",
+    "JsonObject",
+    "Listing",
+    "Method",
+    "Naming",
+    "Nothing",
+    "Outcome",
+    "Parameter",
+    "Principal",
+    "Quarantined",
+    "Schema",
+    "Seen",
+    "Structure",
+    "Tool",
+    "View",
+]

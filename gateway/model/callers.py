@@ -1,0 +1,88 @@
+"""Who asks, and what they may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Whose catalog: the shared one, or one caller's by (issuer, subject, scopes)."""
+
+    issuer: str = ""
+    subject: str = ""
+    scopes: frozenset[str] = frozenset()
+
+    @property
+    def shared(self) -> bool:
+        return not self.subject
+
+
+SHARED: Final = View()
+
+
+class AccessToken:
+    """A caller's token behind a mask: neither ``repr`` nor ``str`` shows it, and it cannot be pickled by accident."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: str) -> None:
+        self._raw = raw
+
+    def __repr__(self) -> str:
+        return "<AccessToken>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccessToken) and other._raw == self._raw
+
+    def __hash__(self) -> int:
+        return hash(self._raw)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an access token stays in this process")
+
+    def reveal(self) -> str:
+        """The token itself: for whoever verifies or shows it, nobody else."""
+        return self._raw
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A verified caller. ``(issuer, subject)`` is the identity, never the subject alone.
+
+    ``scopes`` are all that the token grants, those that others imply included; ``expires`` is wall-clock seconds.
+    """
+
+    issuer: str
+    subject: str
+    client: str
+    scopes: frozenset[str]
+    expires: float
+    token: AccessToken
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the address that limits count by, the languages the caller prefers, and who it is.
+
+    ``principal`` is None for a caller without a token; ``view`` is whose catalog the caller sees.
+    """
+
+    address: str = ""
+    language: str | None = None
+    view: View = SHARED
+    principal: Principal | None = None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What a session or a consent is bound to, across tokens."""
+        return (self.principal.issuer, self.principal.subject) if self.principal is not None else ("", "")
+
+    @property
+    def counted_as(self) -> str:
+        """Whom limits count: who the caller is, else where it calls from."""
+        return self.address if self.principal is None else "\n".join(self.identity)
+
+
+ANONYMOUS: Final = Caller()

@@ -1,0 +1,104 @@
+"""What a backend lists: its methods, in the words of its listing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+JsonObject: TypeAlias = Mapping[str, Any]
+Schema: TypeAlias = Mapping[str, Any] | bool
+
+
+class Structure(StrEnum):
+    """How a method takes its ``params``, in OpenRPC's words; ``unknown`` is a listing that does not say."""
+
+    BY_NAME = "by-name"
+    BY_POSITION = "by-position"
+    EITHER = "either"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a method, in the order in which the listing has it."""
+
+    name: str
+    schema: Schema = True
+    required: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A backend method as its listing describes it.
+
+    ``parameters`` is None where the listing does not tell, which is not the same as none. A listing that has the
+    whole arguments object as one schema gives it as ``input_schema``; ``parameters`` is then unused.
+    ``root`` is the document that ``$ref``\\ s of the schemas point into. ``endpoint`` is a path on the backend's own
+    origin where this method is served, if not at the usual one, and ``sent_as`` what it is called there, if not by
+    ``name``. ``meta`` is published in ``_meta``.
+    """
+
+    name: str
+    dialect: str
+    title: str = ""
+    description: str = ""
+    parameters: tuple[Parameter, ...] | None = ()
+    input_schema: JsonObject | None = None
+    structure: Structure = Structure.UNKNOWN
+    result: Schema | None = None
+    notification: bool = False
+    root: JsonObject = field(default_factory=dict, repr=False)
+    endpoint: str | None = None
+    sent_as: str = ""
+    scopes: frozenset[str] = frozenset()
+    annotations: JsonObject = field(default_factory=dict)
+    meta: JsonObject = field(default_factory=dict)
+    deprecated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a backend answered to one question about its listing.
+
+    ``found`` says that ``value`` holds JSON (a result, or a document). Otherwise ``summary`` says what came instead,
+    ``denied`` that credentials are missing (``unauthorized``: what was shown does not count), ``unreachable`` that
+    asking on is of no use.
+    """
+
+    summary: str
+    value: Any = None
+    found: bool = False
+    denied: bool = False
+    unauthorized: bool = False
+    unreachable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A method that is left out: why, and what would free it. Never fatal to the others. ``held`` is one that nothing
+    is wrong with, but that differs from its pin."""
+
+    name: str
+    reason: str
+    remedy: str
+    pointer: str = ""
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a dialect made of a backend's answer.
+
+    ``title`` and ``version`` are the service's own, where the listing has them; ``notes`` are remarks for the
+    operator.
+    """
+
+    dialect: str
+    methods: tuple[Method, ...]
+    quarantined: tuple[Quarantined, ...] = ()
+    title: str = ""
+    version: str = ""
+    notes: tuple[str, ...] = ()

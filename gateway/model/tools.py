@@ -1,0 +1,160 @@
+"""What we offer: tools, how they are called, and the catalogs they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from gateway.model.listed import JsonObject, Quarantined, Schema, Structure
+
+
+class Naming(StrEnum):
+    """Which of a tool's two names is shown: MCP's, or one that LLM APIs take (:mod:`gateway.catalog.names`)."""
+
+    MCP = "mcp"
+    LLM = "llm"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How arguments become a backend call.
+
+    ``order`` names the parameters by position; ``spread`` is the one argument that holds all positional params of
+    a method whose parameters are unknown. ``defaults`` fill gaps between positions. ``declares_parameters`` is
+    whether ``params`` is sent at all when there are no arguments. The operator's: ``fills`` stand in for arguments that
+    a caller leaves out, ``fixed`` are hidden from callers and sent with every call.
+
+    All of these use the method's own names; ``renamed`` has them for arguments that are published under others.
+    ``certain`` is False where nobody says that the method takes this ``structure``. ``repeatable`` is the operator's
+    word that a second call does no harm. ``local`` is a tool of the gateway's own, for which no backend is called.
+    """
+
+    method: str
+    structure: Structure
+    order: tuple[str, ...] = ()
+    spread: str | None = None
+    defaults: JsonObject = field(default_factory=dict)
+    declares_parameters: bool = True
+    notification: bool = False
+    endpoint: str | None = None
+    timeout: float | None = None
+    fills: JsonObject = field(default_factory=dict)
+    fixed: JsonObject = field(default_factory=dict, repr=False)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    certain: bool = True
+    repeatable: bool = False
+    local: bool = False
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The parameters that a caller may give, by position and as they are published."""
+        return tuple(self.published(dict.fromkeys(name for name in self.order if name not in self.fixed)))
+
+    def published(self, params: JsonObject) -> dict[str, Any]:
+        """Params by the method's own names, as arguments; published names stay."""
+        shown = {own: name for name, own in self.renamed.items()}
+        return {shown.get(name, name): value for name, value in params.items()}
+
+    def complete(self, arguments: JsonObject) -> JsonObject:
+        """A caller's arguments by the method's own names, with the operator's; what is hidden is not the caller's to
+        choose."""
+        if self.renamed:
+            arguments = {self.renamed.get(name, name): value for name, value in arguments.items()}
+        return {**self.fills, **arguments, **self.fixed} if self.fills or self.fixed else arguments
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderParameter:
+    """An argument that clients mirror into an HTTP header: the header, the way to the value, its JSON type."""
+
+    header: str
+    path: tuple[str, ...]
+    kind: str
+
+
+Demand: TypeAlias = tuple[bool, frozenset[str]]
+"""What a tool takes of its caller: whether it is open to callers without a token, and scopes."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12.
+
+    ``name`` is the one of its ``names`` that is shown where a client does not choose.
+    ``requires`` are client capabilities without which the tool cannot be called. ``blocks`` says that its results are
+    MCP content already, ``rounds`` that it may ask the client for more input, ``confirm`` that a person has to agree
+    to each call.
+    """
+
+    name: str
+    method: str
+    description: str
+    input_schema: JsonObject
+    binding: Binding
+    title: str = ""
+    output_schema: Schema | None = None
+    annotations: JsonObject = field(default_factory=dict)
+    meta: JsonObject = field(default_factory=dict)
+    scopes: frozenset[str] = frozenset()
+    auth_level: str = ""
+    headers: tuple[HeaderParameter, ...] = ()
+    requires: JsonObject = field(default_factory=dict)
+    blocks: bool = False
+    rounds: bool = False
+    confirm: bool = False
+    digest: str = ""
+    names: Mapping[Naming, str] = field(default_factory=dict)
+
+    def named(self, naming: Naming | None) -> str:
+        """The name to show; without ``naming`` the one that is configured."""
+        return self.name if naming is None else self.names.get(naming, self.name)
+
+    @property
+    def demand(self) -> Demand:
+        """The backend's level counts before its scopes (jsonrpc_mcp); a level that it does not give opens nothing."""
+        is_open = self.auth_level in ("none", "optional")
+        return is_open, frozenset() if is_open else self.scopes
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The tools at a moment, sorted by name.
+
+    ``created`` is wall-clock seconds; ``digest`` is equal for catalogs that offer the same tools. ``drifted`` are
+    offered although they differ from what was pinned; ``hidden`` are the methods that the operator does not offer.
+    """
+
+    tools: tuple[Tool, ...]
+    digest: str
+    dialect: str
+    created: float
+    quarantined: tuple[Quarantined, ...] = ()
+    notes: tuple[str, ...] = ()
+    drifted: tuple[Quarantined, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(tool.name for tool in self.tools)
+
+    @cached_property
+    def demands(self) -> frozenset[Demand]:
+        """The different demands of its tools."""
+        return frozenset(tool.demand for tool in self.tools)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Tool]:
+        by_method: dict[str, list[Tool]] = {}
+        for tool in self.tools:
+            by_method.setdefault(tool.method, []).append(tool)
+        found = {method: tools[0] for method, tools in by_method.items() if len(tools) == 1}
+        found |= {name: tool for tool in self.tools for name in tool.names.values()}
+        return found | {tool.name: tool for tool in self.tools}
+
+    def find(self, name: str) -> Tool | None:
+        """The tool that has this name, be it MCP's or the one for LLM APIs, or the one tool of this backend method.
+        Names come first."""
+        return self._by_name.get(name)
