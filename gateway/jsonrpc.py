@@ -13,6 +13,7 @@ Rules that hold here:
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +28,12 @@ MAX_ID_BYTES: Final = 256
 _MAX_RESPONSE_DEPTH: Final = 256
 """What every client's parser is sure to read."""
 
+_PART: Final = 64 * 1024
+_PART_LEVELS: Final = 6
+
 _decode = msgspec.json.Decoder().decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SPACED_COLON = re.compile(rb'"\s+:')
@@ -94,7 +100,7 @@ def pretty(value: Any) -> str:
     return msgspec.json.format(encode(value), indent=2).decode()
 
 
-def decode(raw: bytes) -> Any:
+def decode(raw: bytes | memoryview) -> Any:
     """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
     try:
         return _decode(raw)
@@ -102,6 +108,30 @@ def decode(raw: bytes) -> Any:
         raise ValueError(str(error)) from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def decoding(raw: bytes | msgspec.Raw, level: int = 0) -> Generator[None, None, Any]:
+    """:func:`decode` in parts, so that a large document need not hold the loop: pauses after each some 64 KiB at most,
+    unless the document is one huge text or list of tiny values."""
+    view = memoryview(raw)
+    opening = bytes(view[:1])
+    if view.nbytes <= _PART or level == _PART_LEVELS or opening not in (b"{", b"["):
+        yield
+        return decode(view)
+    whole: Any = {} if opening == b"{" else []
+    try:
+        parts = _members(view).items() if opening == b"{" else enumerate(_elements(view))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    for key, part in parts:
+        value = yield from decoding(part, level + 1)
+        if opening == b"{":
+            whole[key] = value
+        else:
+            whole.append(value)
+    return whole
 
 
 def decode_strictly(raw: bytes) -> Any:
@@ -221,7 +251,14 @@ def response_of(raw: bytes, id: str) -> tuple[Any, Fault | None]:
     in place of its string; no ``jsonrpc`` member; a null ``error`` beside a result; an error without a code.
     Raises :class:`ValueError` with the violation for anything else.
     """
-    value = decode(raw)
+    result, fault = answer_in(decode(raw), id)
+    if raw.count(b"{") + raw.count(b"[") > _MAX_RESPONSE_DEPTH and deeper_than(result, _MAX_RESPONSE_DEPTH):
+        raise ValueError("nested too deeply")
+    return result, fault
+
+
+def answer_in(value: Any, id: str) -> tuple[Any, Fault | None]:
+    """:func:`response_of` for JSON that is decoded already, however deep. Raises :class:`ValueError`."""
     if type(value) is not dict:
         raise ValueError("a batch" if isinstance(value, list) else "not a JSON-RPC object")
     answered = value.get("id")
@@ -234,8 +271,6 @@ def response_of(raw: bytes, id: str) -> tuple[Any, Fault | None]:
         return None, _fault_of(error)
     if "result" not in value:
         raise ValueError("neither a result nor an error")
-    if raw.count(b"{") + raw.count(b"[") > _MAX_RESPONSE_DEPTH and deeper_than(value["result"], _MAX_RESPONSE_DEPTH):
-        raise ValueError("nested too deeply")
     return value["result"], None
 
 

@@ -23,6 +23,11 @@ def quickly(limit: float = 0.05) -> Iterator[None]:
     assert took < limit * slowness, f"took {took:.3f} s, at most {limit} s are allowed, {slowness:.1f} times stretched"
 
 
+def slowness() -> float:
+    """How many times slower than nominal this machine is at the moment; at least 1."""
+    return max(1.0, _pace())
+
+
 def _pace() -> float:
     """How many times slower than nominal this machine is at the moment."""
     started = time.process_time()

@@ -7,6 +7,11 @@ computed here, with references multiplied out and results kept, so that the ladd
 * ``breadth``: how many subschemas apply to one and the same value;
 * whether that number *grows* while the validator descends into a value, as with a schema that applies twice to the
   same child of each value.
+
+Two keywords cost more than others, as measured with jsonschema_rs 0.60. ``unevaluatedProperties`` and
+``unevaluatedItems`` have the engine ask again which of the combined schemas hold: up to 2.7 times the work for each
+that applies to the same value, and twice for each on the way down, where references do not lead back. And ``enum``
+compares objects and lists one by one, while plain values are looked up.
 """
 
 from __future__ import annotations
@@ -21,12 +26,17 @@ from gateway.jsonrpc import MAX_DEPTH
 MAX_APPLICATORS: Final = 2000
 MAX_CHAIN: Final = 200
 """Longest chain of references and combinations that leads from one subschema to another for the same value."""
+MAX_ASKED_AGAIN: Final = 10
+"""Most levels of a value on which it is asked again what has been evaluated."""
 
 _IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
 _IN_PLACE: Final = ("not", "if", "then", "else")
 _ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties", "propertyNames")
 _ANY_ITEM: Final = ("items", "contains", "unevaluatedItems", "additionalItems")
 _ANY: Final = "*"
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
+_ASKED_AGAIN: Final = 3
+_CHOICES: Final = frozenset(("anyOf", "oneOf", "not", "if", "contains", "dependentSchemas"))
 
 
 class TooCostly(Exception):
@@ -36,24 +46,35 @@ class TooCostly(Exception):
 @dataclass(slots=True)
 class _Node:
     """One subschema with what applies to the same value, summed up: ``children`` counts, for each child of the
-    value, how often each subschema applies to it."""
+    value, how often each subschema applies to it; ``asks``, how often it is asked again what has been evaluated."""
 
     breadth: int = 1
+    asks: int = 0
     children: dict[tuple[str, str], Counter[int]] = field(default_factory=dict)
 
 
-def breadth(schema: Mapping[str, Any]) -> int:
-    """How many subschemas can apply to one value. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """``breadth`` is the most subschemas that apply to any one value; ``chooses``, whether any of them may fail while
+    the whole holds, so that one fault can stand for many."""
+
+    breadth: int
+    chooses: bool
+
+
+def measured(schema: Mapping[str, Any]) -> Cost:
+    """What checking against a schema costs. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
 
     ``schema`` is self-contained: its references are JSON pointers into itself.
     """
     measure = _Measure(schema)
-    root = measure.node(schema)
+    measure.node(schema)
     widest = max(node.breadth for node in measure.nodes.values())
     if widest > MAX_APPLICATORS:
         raise TooCostly(f"its combined alternatives come to {_rounded(widest)}, more than {MAX_APPLICATORS}")
-    measure.check_growth(id(schema))
-    return root.breadth
+    if measure.asked_again(id(schema)) > MAX_ASKED_AGAIN:
+        raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_ASKED_AGAIN} levels")
+    return Cost(max(widest, measure.grown(id(schema))), measure.chooses)
 
 
 class _Measure:
@@ -62,6 +83,7 @@ class _Measure:
         self.nodes: dict[int, _Node] = {}
         self._schemas: dict[int, Mapping[str, Any]] = {}
         self._open: set[int] = set()
+        self.chooses = False
 
     def node(self, schema: Any) -> _Node:
         """The node of a subschema and of everything below it."""
@@ -83,7 +105,9 @@ class _Measure:
         if len(self._open) >= MAX_CHAIN:
             raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
         self._open.add(key)
-        node = _Node()
+        node = _Node(1 + _composites(schema.get("enum")))
+        self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
+        again = _ASKED_AGAIN ** sum(keyword in schema for keyword in _UNEVALUATED)
         for place, child in _descents(schema):
             if isinstance(child, Mapping):
                 self._schemas[id(child)] = child
@@ -92,7 +116,8 @@ class _Measure:
             if not isinstance(child, Mapping):
                 continue
             inner = self._in_place(child)
-            node.breadth += inner.breadth
+            node.breadth += inner.breadth * again
+            node.asks = max(node.asks, inner.asks + (again > 1))
             for place, counter in inner.children.items():
                 mine = node.children.setdefault(place, Counter())
                 for target, times in counter.items():
@@ -116,22 +141,55 @@ class _Measure:
         if isinstance(reference, str):
             yield resolve(self.root, reference)
 
-    def check_growth(self, start: int) -> None:
-        """Follow the worst path into a value as deep as a request can nest."""
+    def asked_again(self, start: int) -> int:
+        """The most nodes on one way into the value that ask again; a way that leads back ends there."""
+        if not any(node.asks for node in self.nodes.values()):
+            return 0
+        levels: dict[int, int] = {}
+        entered: set[int] = set()
+        pending = [(start, False)]
+        while pending:
+            key, left = pending.pop()
+            targets = {target for counter in self.nodes[key].children.values() for target in counter}
+            if left:
+                levels[key] = self.nodes[key].asks + max((levels.get(target, 0) for target in targets), default=0)
+            elif key not in entered:
+                entered.add(key)
+                pending.append((key, True))
+                pending += [(target, False) for target in targets - entered]
+        return levels[start]
+
+    def grown(self, start: int) -> int:
+        """The most subschemas that apply to one value on the worst path into it, as deep as a request can nest."""
         groups = {key: _groups(node) for key, node in self.nodes.items() if node.children}
         if all(sum(group.values()) <= 1 for of_node in groups.values() for group in of_node):
-            return  # no child of any value is looked at twice, so nothing multiplies
+            return 0  # no child of any value is looked at twice, so nothing multiplies
         work = {key: node.breadth for key, node in self.nodes.items()}
+        most = 0
         for _ in range(MAX_DEPTH):
             following = {key: _worst(of_node, work) for key, of_node in groups.items()}
-            if following.get(start, 0) > MAX_APPLICATORS:
+            most = max(most, following.get(start, 0))
+            if most > MAX_APPLICATORS:
                 raise TooCostly("its alternatives multiply with each level of the value")
             # What ends above a level is not there on any level below.
             following = {key: amount for key, amount in following.items() if amount}
             if following == work or not following:
-                return
+                break
             work = following
             groups = {key: groups[key] for key in work}
+        return most
+
+
+def _composites(enum: Any) -> int:
+    """How many values there are within the objects and lists of an enum."""
+    pending = [value for value in enum if isinstance(value, Mapping | list)] if isinstance(enum, list) else []
+    count = 0
+    while pending and count <= MAX_APPLICATORS:
+        value = pending.pop()
+        children = list(value.values()) if isinstance(value, Mapping) else value
+        count += 1 + len(children)
+        pending += [child for child in children if isinstance(child, Mapping | list)]
+    return count
 
 
 def _groups(node: _Node) -> list[Counter[int]]:

@@ -1,33 +1,46 @@
 """Schemas of a listing become self-contained JSON Schema 2020-12 of bounded size.
 
-What a ``$ref`` points to within the listing is copied into ``$defs``, as much of it as is needed; a reference out of
-the document is never fetched (2026-07-28, basic/index "$ref resolution"). What PHP writes as an empty list where
-a map belongs is mended on the way.
+What a ``$ref`` leads to within the listing is copied into ``$defs``, as much of it as is needed, and recursion stays a
+reference; one out of the document is never fetched (2026-07-28, basic/index "$ref resolution"). Older drafts and what
+PHP makes of empty maps are mended on the way, at every level (:mod:`gateway.catalog.drafts`).
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
 from gateway import jsonrpc
-from gateway.catalog.cost import resolve
+from gateway.catalog.drafts import upgraded
+from gateway.catalog.references import References, Scope
 from gateway.model import Schema
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
+MAX_SUBSCHEMAS: Final = 2000
+MAX_ENUM: Final = 1000
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _ONE: Final = frozenset(
-    ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "additionalItems",
-     "unevaluatedProperties", "unevaluatedItems", "contentSchema", "items")
+    ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedProperties",
+     "unevaluatedItems", "contentSchema", "items")
 )  # fmt: skip
 _LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas"))
+_REFERENCES: Final = frozenset(("$ref", "$dynamicRef"))
+_WALKED: Final = _ONE | _LISTS | _MAPS | _REFERENCES | {"enum"}
 _DEFINITIONS: Final = frozenset(("$defs", "definitions"))
+_IDENTIFIERS: Final = frozenset(("$schema", "$id", "id", "$anchor"))
+_WRITTEN_AS: Final = {
+    "prefixItems": "items", "dependentSchemas": "dependencies", "allOf": "extends", "not": "disallow", "anyOf": "type",
+    "$ref": "$recursiveRef", "enum": "enums",
+}  # fmt: skip
 _ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
+_PREFIX: Final = "#/$defs/"
 
 
 class Unsound(Exception):
@@ -41,38 +54,61 @@ class Unsound(Exception):
 
 
 class Bundler:
-    """Collects the schemas of one method into one document."""
+    """Collects the schemas of one method into one document. ``root`` is the listing that they may refer to."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
-        self._names: dict[tuple[int, str], str] = {}
-        self._pending: list[tuple[str, Any, Mapping[str, Any]]] = []
+        self._references = References(root)
+        self._names: dict[tuple[int, bool], str] = {}
+        self._added: list[Schema] = []
+        self._pending: list[tuple[str, Schema, Scope, bool]] = []
+        self._repeated: Counter[str] = Counter()
+        self._left = MAX_SUBSCHEMAS
         self.definitions: dict[str, Any] = {}
 
     def add(self, schema: Schema, pointer: str = "") -> dict[str, Any]:
         """The schema as part of the document. Raises :class:`Unsound`."""
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
-        converted = self._convert(schema, schema, pointer, 1)
+        self._added.append(schema)  # kept, so that nothing else gets its id
+        converted = self._convert(schema, Scope.of(schema if isinstance(schema, Mapping) else {}), pointer, 1)
         while self._pending:
-            name, target, local = self._pending.pop()
+            name, target, scope, opened = self._pending.pop()
             # A definition is a root of its own: a long chain of them is not deep nesting.
-            self.definitions[name] = self._convert(target, local, f"/$defs/{escape(name)}", 1)
+            self.definitions[name] = self._convert(target, scope, f"/$defs/{escape(name)}", 1, opened)
         return converted if isinstance(converted, dict) else self.add(converted)
+
+    def inlined(self, converted: dict[str, Any]) -> dict[str, Any]:
+        """What the root of the document refers to, where it does nothing but refer to one definition with a type.
+
+        MCP up to 2025-11-25 looks for ``type: object`` at the root, and clients look there for ``properties``.
+        """
+        name = str(converted.get("$ref", "")).removeprefix(_PREFIX)
+        definition = self.definitions.get(name)
+        if converted.keys() != {"$ref"} or not isinstance(definition, dict) or "type" not in definition:
+            return converted
+        del self.definitions[name]
+        if jsonrpc.encode(_PREFIX + name) in jsonrpc.encode([definition, self.definitions]):
+            self.definitions[name] = definition
+        return definition
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The document around ``schema``, its root. Raises :class:`Unsound` beyond the bounds."""
         if self.definitions:
             schema = {**schema, "$defs": self.definitions}
-        try:
-            size = len(jsonrpc.encode(schema))
-        except ValueError:
-            raise Unsound("the schema cannot be written as JSON") from None
+        size = _size(schema)
+        if size == math.inf:
+            raise Unsound("the schema cannot be written as JSON", _largest_part(schema))
         if size > MAX_BYTES:
-            raise Unsound(f"the schema has {size // 1024} KiB, more than {MAX_BYTES // 1024} KiB")
+            raise Unsound(
+                f"the schema has {size // 1024} KiB, more than {MAX_BYTES // 1024} KiB", _largest_part(schema)
+            )
         return schema
 
-    def _convert(self, value: Any, local: Mapping[str, Any], pointer: str, depth: int) -> Any:
+    def _convert(self, value: Any, scope: Scope, pointer: str, depth: int, opened: bool = False) -> Any:
+        """A subschema; ``opened``: as one that others extend, so that it cannot be closed to their properties."""
+        self._left -= 1
+        if self._left < 0:
+            raise Unsound(f"the schema has more than {MAX_SUBSCHEMAS} subschemas", pointer)
         if depth > MAX_DEPTH:
             raise Unsound(f"the schema is nested deeper than {MAX_DEPTH} levels", pointer)
         if isinstance(value, bool):
@@ -81,87 +117,82 @@ class Bundler:
             if value in ([], None):
                 return {}
             raise Unsound("a subschema is neither an object nor a boolean", pointer)
-        converted = {}
-        for keyword, content in value.items():
-            if keyword in _DEFINITIONS or (keyword in ("$schema", "$id", "id", "$anchor") and isinstance(content, str)):
-                continue  # what is referred to has been copied, and identifiers would move the base of references
-            converted[keyword] = self._keyword(keyword, content, local, f"{pointer}/{escape(keyword)}", depth)
-        if isinstance(converted.get("items"), list):
-            converted["prefixItems"] = converted.pop("items")
-            if "additionalItems" in converted:
-                converted["items"] = converted.pop("additionalItems")
-        if converted.get("default") == [] and converted.get("type") == "object":
-            converted["default"] = {}
-        return _without_dependencies(converted)
+        scope = scope.within(value)
+        keywords = upgraded(value, scope.draft)
+        extended = _bases(keywords, scope)
+        bases = [self._convert(base, scope, f"{pointer}/extends", depth + 1, opened=True) for base in extended]
+        converted: dict[str, Any] = {}
+        for keyword, content in keywords.items():
+            if keyword in _WALKED:
+                place = f"{pointer}/{escape(keyword if keyword in value else _WRITTEN_AS.get(keyword, keyword))}"
+                if keyword in _REFERENCES:
+                    converted[keyword] = self._reference(keyword, content, scope, place, opened)
+                else:
+                    converted[keyword] = self._walk(keyword, content, scope, place, depth)
+            elif keyword not in _DEFINITIONS and not (keyword in _IDENTIFIERS and isinstance(content, str)):
+                # What is referred to is copied, and identifiers would move the base of references.
+                converted[keyword] = content
+        if bases:
+            converted["allOf"] = [*bases, *converted.get("allOf", ())]
+        if opened:
+            _open(converted)
+        return _with_one_reference(converted)
 
-    def _keyword(self, keyword: str, content: Any, local: Mapping[str, Any], pointer: str, depth: int) -> Any:
-        if keyword == "$ref":
-            return self._reference(content, local, pointer, depth)
-        if keyword in ("$dynamicRef", "$recursiveRef"):
-            raise Unsound(f"{keyword} is not supported", pointer)
-        if keyword in _MAPS or keyword == "dependencies":
+    def _walk(self, keyword: str, content: Any, scope: Scope, pointer: str, depth: int) -> Any:
+        if keyword in _MAPS:
             if not isinstance(content, Mapping):
-                if content in ([], None):
+                if content == []:
                     return {}
                 raise Unsound(f"{keyword} is not an object", pointer)
-            return {
-                name: child
-                if keyword == "dependencies" and isinstance(child, list)
-                else _as_object(self._convert(child, local, f"{pointer}/{escape(name)}", depth + 1))
+            return {  # a file in YAML may have names that are numbers
+                str(name): _as_object(self._convert(child, scope, f"{pointer}/{escape(str(name))}", depth + 1))
                 for name, child in content.items()
             }
-        if keyword in _LISTS or (keyword == "items" and isinstance(content, list) and content):
-            if not isinstance(content, list):
-                raise Unsound(f"{keyword} is not a list", pointer)
-            return [self._convert(child, local, f"{pointer}/{index}", depth + 1) for index, child in enumerate(content)]
         if keyword in _ONE:
-            return self._convert(content, local, pointer, depth + 1)
-        return content
+            return self._convert(content, scope, pointer, depth + 1)
+        if not isinstance(content, list):
+            raise Unsound(f"{keyword} is not a list", pointer)
+        if keyword == "enum":
+            if len(content) > MAX_ENUM:
+                raise Unsound(f"enum has {len(content)} values, more than {MAX_ENUM}", pointer)
+            return content
+        return [self._convert(child, scope, f"{pointer}/{index}", depth + 1) for index, child in enumerate(content)]
 
-    def _reference(self, reference: Any, local: Mapping[str, Any], pointer: str, depth: int) -> str:
+    def _reference(self, keyword: str, reference: Any, scope: Scope, pointer: str, opened: bool) -> str:
         if not isinstance(reference, str):
-            raise Unsound("$ref is not a string", pointer)
-        if not reference.startswith("#"):
-            raise Unsound(f"$ref {reference[:100]} leads out of the listing, and nothing is fetched", pointer)
-        target, home = resolve(self._root, unquote(reference)), self._root
-        if not isinstance(target, Mapping | bool) or reference == "#":  # the listing as a whole is no schema
-            target, home = resolve(local, unquote(reference)), local
-        if not isinstance(target, Mapping | bool):
-            raise Unsound(f"$ref {reference[:100]} points to nothing", pointer)
-        key = (id(home), reference)
+            raise Unsound(f"{keyword} is not a string", pointer)
+        dynamic = keyword != "$ref" or pointer.endswith("/$recursiveRef")
+        if dynamic and self._references.rivals(scope) > 1:
+            raise Unsound(f"what {keyword} leads to depends on the way there, which is not supported", pointer)
+        found = self._references.find(reference, scope)
+        if found is None:
+            inner = reference.startswith("#")
+            where = "points to nothing" if inner else "leads out of the listing, and nothing is fetched"
+            raise Unsound(f"{keyword} {reference[:100]} {where}", pointer)
+        target, home = found
+        key = (id(target), opened)
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = self._free_name(reference)
             self.definitions[name] = {}  # taken, so that a schema may refer to itself
-            self._pending.append((name, target, local))
-        return f"#/$defs/{escape(name)}"
+            self._pending.append((name, target, home, opened))
+        return _PREFIX + escape(name)
 
     def _free_name(self, reference: str) -> str:
-        base = re.sub(r"[^A-Za-z0-9_.-]+", "_", unquote(reference).rpartition("/")[2]) or "schema"
-        name, number = base, 2
+        base = re.sub(r"[^A-Za-z0-9_.-]+", "_", re.split("[/#]", unquote(reference))[-1]) or "schema"
+        name = base
         while name in self.definitions:
-            name, number = f"{base}_{number}", number + 1
+            self._repeated[base] += 1
+            name = f"{base}_{self._repeated[base] + 1}"
         return name
 
 
 def bundle(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
-    """One schema as a document of its own. Raises :class:`Unsound`.
-
-    A root that only refers to a definition becomes that definition, so that its type can be seen: MCP up to
-    2025-11-25 looks for ``type: object`` there.
-    """
+    """One schema as a document of its own. Raises :class:`Unsound`."""
     bundler = Bundler(root)
     converted = bundler.add(schema)
-    prefix = "#/$defs/"
-    document = bundler.finish(converted)
-    name = str(converted.get("$ref", "")).removeprefix(prefix)
-    definition = bundler.definitions.get(name)
-    if set(converted) != {"$ref"} or not isinstance(definition, dict) or "type" not in definition:
-        return document
-    del bundler.definitions[name]
-    if jsonrpc.encode(prefix + escape(name)) in jsonrpc.encode([definition, bundler.definitions]):
-        bundler.definitions[name] = definition
-    return bundler.finish(definition)
+    bundler.finish(converted)
+    return bundler.finish(bundler.inlined(converted))
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,12 +201,49 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     One of 2020-12 that needs no mending stays word for word, anchors included.
     """
     bundler = Bundler(schema)
-    mended = bundler.add(schema)
-    if mended.get("type", "object") != "object":
+    mended = bundler.inlined(bundler.add(schema))
+    kind = mended.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise Unsound("the arguments are not an object", "/type")
     dialect = {"$schema": DIALECT} if schema.get("$schema") == DIALECT else {}
-    whole = bundler.finish({**dialect, "type": "object", **mended})
+    whole = bundler.finish({**dialect, "type": "object", **mended} | {"type": "object"})
     return Bundler(schema).finish(dict(schema)) if _is_less_anchors(whole, schema) else whole
+
+
+def _bases(keywords: dict[str, Any], scope: Scope) -> list[Any]:
+    return keywords.pop("extends", []) if scope.draft in (None, 3) else []
+
+
+def _open(schema: dict[str, Any]) -> None:
+    for keyword in ("additionalProperties", "unevaluatedProperties"):
+        if schema.get(keyword) is False:
+            del schema[keyword]
+
+
+def _with_one_reference(schema: dict[str, Any]) -> dict[str, Any]:
+    """In a document of one resource a dynamic reference is a plain one."""
+    if "$dynamicRef" in schema:
+        reference = schema.pop("$dynamicRef")
+        if "$ref" in schema:
+            schema["allOf"] = [*schema.get("allOf", ()), {"$ref": reference}]
+        else:
+            schema["$ref"] = reference
+    return schema
+
+
+def _size(schema: Any) -> float:
+    try:
+        return len(jsonrpc.encode(schema))
+    except ValueError:
+        return math.inf
+
+
+def _largest_part(schema: Mapping[str, Any]) -> str:
+    """The pointer to the property, if any, that takes most of the bytes."""
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or not properties:
+        return ""
+    return f"/properties/{escape(max(properties, key=lambda name: _size(properties[name])))}"
 
 
 def _is_less_anchors(whole: Any, came: Any) -> bool:
@@ -192,16 +260,6 @@ def _is_less_anchors(whole: Any, came: Any) -> bool:
         and len(came) == len(whole) + len(lost)
         and all(_is_less_anchors(child, came[key]) for key, child in whole.items())
     )
-
-
-def _without_dependencies(schema: dict[str, Any]) -> dict[str, Any]:
-    """Draft 7's ``dependencies`` are two keywords since, by what they hold."""
-    dependencies = schema.pop("dependencies", {})
-    for keyword, kind in (("dependentRequired", list), ("dependentSchemas", dict)):
-        chosen = {name: value for name, value in dependencies.items() if isinstance(value, kind)}
-        if chosen:
-            schema[keyword] = {**chosen, **schema.get(keyword, {})}
-    return schema
 
 
 def _as_object(schema: Any) -> Any:

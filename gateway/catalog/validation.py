@@ -1,14 +1,17 @@
 """Compiled checks of arguments and results against the schemas that backends declare.
 
 The engine is jsonschema_rs: offline, so that no reference is ever fetched, with regular expressions of linear time.
-Deciding is cheap; collecting the errors of combined alternatives is not, so details are only given for schemas of
-small breadth. A pattern that the linear engine refuses (look-around, back-reference) is left out of the check alone:
-the tool is published as declared.
+It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends:
+
+* a schema's cost is bounded before it is compiled (:mod:`gateway.catalog.cost`, :mod:`gateway.catalog.patterns`);
+* a value that is large is weighed against its schema's cost first;
+* collecting errors takes the engine some hundred times as long as deciding, and it collects all of them before it
+  hands out the first, so details are only given for what is small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -16,39 +19,101 @@ import jsonschema_rs
 from cachetools import LRUCache
 
 from gateway import jsonrpc
-from gateway.catalog.cost import TooCostly, breadth
-from gateway.catalog.schemas import Unsound, escape
+from gateway.catalog.cost import Cost, TooCostly, measured
+from gateway.catalog.patterns import SIZES, admitted, without
+from gateway.catalog.schemas import DIALECT, Unsound, escape
 from gateway.text import cap, printable
 
 MAX_FAULTS: Final = 20
-_EXPLAINED_BREADTH: Final = 256
+MAX_WORK: Final = 2_000_000
+"""Most subschemas that are applied in one check: values times breadth. About 30 ns each."""
+MAX_EXPLAINED: Final = 4_000
+"""The same where errors are collected. About 13 µs each."""
+MAX_EXPLAINED_CHOICES: Final = 600
+"""The same where errors hold the errors of alternatives. Up to 80 µs each."""
+MAX_STEPS: Final = 350_000_000
+"""Characters times bytes of compiled expressions in one check. About 0.15 ns each."""
+_NARROW: Final = 4
+"""Breadth up to which a value is not weighed: the check then costs about as much as reading the value did."""
+_MAX_QUOTED: Final = 16 * 1024
 _FAULT_BYTES: Final = 300
-_PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=256 * 1024)
-_DEFAULT_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+MISMATCH: Final = "the value does not match the schema"
+TOO_LARGE: Final = "the value is too large to be checked against this schema"
 
 
 class Validator:
-    """A compiled schema. ``is_valid`` decides; ``faults`` says what is wrong, up to :data:`MAX_FAULTS` places."""
+    """A compiled schema.
 
-    __slots__ = ("_engine", "_explains", "is_valid")
+    ``is_valid`` decides; ``faults`` says what is wrong, up to :data:`MAX_FAULTS` places. Texts so long that regular
+    expressions could take long on them are checked without those.
+    """
+
+    __slots__ = ("_cost", "_engine", "_schema", "_textual", "_weight", "is_valid")
 
     is_valid: Callable[[Any], bool]
 
-    def __init__(self, engine: Any, explains: bool) -> None:
-        self.is_valid = engine.is_valid
+    def __init__(self, engine: Any, cost: Cost, schema: Mapping[str, Any], weight: int) -> None:
         self._engine = engine
-        self._explains = explains
+        self._cost = cost
+        self._schema = schema
+        self._weight = weight
+        self._textual: Any = None
+        # Most schemas are narrow and without heavy expressions: for them the engine's own method is the whole check.
+        plain = cost.breadth <= _NARROW and not weight
+        self.is_valid = engine.is_valid if plain else self._is_valid
 
     def faults(self, value: Any) -> list[str]:
-        if not self._explains:
-            return ["the value does not match the schema"]
-        found = {_fault(error): None for error in islice(self._engine.iter_errors(value), MAX_FAULTS)}
-        return list(found)
+        values, characters = _size(value)
+        work = values * self._cost.breadth
+        if work > MAX_WORK and self._cost.breadth > _NARROW:
+            return [TOO_LARGE]
+        engine = self._engine_for(characters)
+        if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and characters <= _MAX_QUOTED:
+            return list({_fault(error): None for error in islice(engine.iter_errors(value), MAX_FAULTS)})
+        if self._cost.chooses:
+            return [] if engine.is_valid(value) else [MISMATCH]
+        try:
+            engine.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [_fault(error)]
+        return []
+
+    def _is_valid(self, value: Any) -> bool:
+        values, characters = _size(value)
+        if values * self._cost.breadth > MAX_WORK and self._cost.breadth > _NARROW:
+            return False
+        return bool(self._engine_for(characters).is_valid(value))
+
+    def _engine_for(self, characters: int) -> Any:
+        """The engine, or where a text is long the one without regular expressions."""
+        if characters * self._weight <= MAX_STEPS:
+            return self._engine
+        if self._textual is None:
+            self._textual = _engine(without(self._schema, lambda _: True))
+        return self._textual
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """How many values there are in one, and how many characters in their texts and names."""
+    values = characters = 0
+    pending = [value]
+    while pending:
+        top = pending.pop()
+        values += 1
+        if type(top) is str:
+            characters += len(top)
+        elif type(top) is dict:
+            characters += sum(map(len, top))
+            pending += top.values()
+        elif type(top) is list:
+            pending += top
+    return values, characters
 
 
 def _fault(error: Any) -> str:
     path = "/".join(str(part) for part in error.instance_path)
-    text = cap(printable(error.message), _FAULT_BYTES)
+    text = cap(printable(error.message[: 4 * _FAULT_BYTES]), _FAULT_BYTES)
     return f"{path}: {text}" if path else text
 
 
@@ -58,13 +123,14 @@ class Validators:
     def __init__(self, most: int = 10_000) -> None:
         self._compiled: LRUCache[bytes, Validator] = LRUCache(most)
         self._by_digest: LRUCache[str, Validator] = LRUCache(2 * most)
+        self._sizes: LRUCache[str, int | None] = LRUCache(most)
 
     def compile(self, schema: Mapping[str, Any]) -> Validator:
         """Raises :class:`Unsound` for what is no schema, or one whose check could be made to take long."""
         key = jsonrpc.canonical(schema)
         known = self._compiled.get(key)
         if known is None:
-            known = self._compiled[key] = _compile(schema)
+            known = self._compiled[key] = self._compile(schema, b'"pattern' in key)
         return known
 
     def compile_tool(self, digest: str, schema: Mapping[str, Any]) -> Validator:
@@ -74,28 +140,52 @@ class Validators:
             known = self._by_digest[digest] = self.compile(schema)
         return known
 
-
-def _compile(schema: Mapping[str, Any]) -> Validator:
-    try:
-        applicators = breadth(schema)
-    except TooCostly as error:
-        raise Unsound(str(error)) from None
-    try:
-        engine = _engine(schema)
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        without = _without_refused_patterns(schema)
-        if without == schema:
-            raise Unsound(_reason(error), _pointer(error)) from None
+    def _compile(self, schema: Mapping[str, Any], has_patterns: bool) -> Validator:
         try:
-            engine = _engine(without)
-        except (ValueError, jsonschema_rs.ReferencingError) as again:
-            raise Unsound(_reason(again), _pointer(again)) from None
-    return Validator(engine, applicators <= _EXPLAINED_BREADTH)
+            cost = measured(schema)
+        except TooCostly as error:
+            raise Unsound(str(error), _costly_part(schema)) from None
+        held, weight = admitted(schema, self._weigh) if has_patterns else (frozenset(), 0)
+        try:
+            engine = _engine(without(schema, lambda pattern: pattern not in held) if has_patterns else schema)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise Unsound(_reason(error), _pointer(error)) from None
+        return Validator(engine, cost, schema, weight)
+
+    def _weigh(self, pattern: str) -> int | None:
+        """The least of :data:`SIZES` that the compiled expression fits into."""
+        if pattern not in self._sizes:
+            self._sizes[pattern] = next((size for size in SIZES if _fits(pattern, size)), None)
+        return self._sizes[pattern]
 
 
-def _engine(schema: Mapping[str, Any]) -> Any:
-    whole = {"$schema": _DEFAULT_DIALECT, **schema}
-    return jsonschema_rs.validator_for(whole, offline=True, pattern_options=_PATTERNS)
+def _costly_part(schema: Mapping[str, Any]) -> str:
+    """The pointer to the property that is too costly by itself, if there is one."""
+    for name, child in _properties(schema):
+        try:
+            measured({**schema, "properties": {name: child}})
+        except TooCostly:
+            return f"/properties/{escape(name)}"
+    return ""
+
+
+def _properties(schema: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    properties = schema.get("properties")
+    return properties.items() if isinstance(properties, Mapping) else ()
+
+
+def _engine(schema: Mapping[str, Any], size: int = SIZES[-1]) -> Any:
+    whole = {"$schema": DIALECT, **schema}
+    options = jsonschema_rs.RegexOptions(size_limit=size)
+    return jsonschema_rs.validator_for(whole, offline=True, pattern_options=options)
+
+
+def _fits(pattern: str, size: int) -> bool:
+    try:
+        _engine({"pattern": pattern}, size)
+    except ValueError:
+        return False
+    return True
 
 
 def _reason(error: Exception) -> str:
@@ -104,26 +194,3 @@ def _reason(error: Exception) -> str:
 
 def _pointer(error: Exception) -> str:
     return "".join(f"/{escape(str(part))}" for part in getattr(error, "instance_path", ()))
-
-
-def _without_refused_patterns(value: Any, within_map: bool = False) -> Any:
-    if isinstance(value, list):
-        return [_without_refused_patterns(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    kept = {}
-    for key, child in value.items():
-        if key == "pattern" and isinstance(child, str) and not within_map and not _is_accepted(child):
-            continue
-        if key == "patternProperties" and isinstance(child, Mapping) and not within_map:
-            child = {pattern: schema for pattern, schema in child.items() if _is_accepted(pattern)}
-        kept[key] = _without_refused_patterns(child, not within_map and key in ("properties", "$defs"))
-    return kept
-
-
-def _is_accepted(pattern: str) -> bool:
-    try:
-        _engine({"pattern": pattern})
-    except ValueError:
-        return False
-    return True

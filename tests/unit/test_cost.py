@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.cost import MAX_APPLICATORS, MAX_CHAIN, TooCostly, breadth, resolve
+from gateway.catalog.cost import MAX_APPLICATORS, MAX_ASKED_AGAIN, MAX_CHAIN, TooCostly, measured, resolve
 from tests.pace import quickly
 
 Json = dict[str, Any]
@@ -16,6 +16,13 @@ def definitions(names: int, make: Any) -> Json:
     """``$defs`` S0 … Sn, each made from a reference to the next one, and a root that refers to the first."""
     made = {f"S{i}": make({"$ref": f"#/$defs/S{i + 1}"}) for i in range(names)}
     return {"$ref": "#/$defs/S0", "$defs": {**made, f"S{names}": {"type": "string"}}}
+
+
+def asking_again(levels: int, make: Any) -> Json:
+    schema: Json = {"type": "object"}
+    for _ in range(levels):
+        schema = {**make(schema), "unevaluatedProperties": False}
+    return schema
 
 
 COSTLY = {
@@ -54,6 +61,11 @@ COSTLY = {
     },
     "a chain of references longer than any stack": definitions(1500, lambda ref: ref),
     "a chain of nested combinations": definitions(1500, lambda ref: {"allOf": [ref]}),
+    "nested alternatives that are asked again what they evaluated": asking_again(7, lambda inner: {"anyOf": [inner]}),
+    "what is asked again on each level of the value": asking_again(
+        MAX_ASKED_AGAIN + 1, lambda inner: {"anyOf": [{"properties": {"a": inner}}]}
+    ),
+    "an enum of many objects": {"items": {"enum": [{"a": n} for n in range(MAX_APPLICATORS // 2)]}},
     "more alternatives than the bound": {"anyOf": [{"const": n} for n in range(MAX_APPLICATORS + 1)]},
 }
 
@@ -61,7 +73,7 @@ COSTLY = {
 @pytest.mark.parametrize("schema", COSTLY.values(), ids=COSTLY.keys())
 def test_what_could_take_long_is_refused_at_once(schema: Json) -> None:
     with quickly(), pytest.raises(TooCostly, match=r"."):
-        breadth(schema)
+        measured(schema)
 
 
 def _tree(depth: int) -> Json:
@@ -79,11 +91,11 @@ FINE = {
     "an empty schema": ({}, 1),
     "a binary tree by reference": (
         {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "value": {"type": "number"}}},
-        1,
+        2,
     ),
     "a binary tree written out": (_tree(9), 1),
-    "any JSON, by a recursive anyOf": (JSON_LIKE, 4),
-    "a list that ends": ({"properties": {"next": {"anyOf": [{"type": "null"}, {"$ref": "#"}]}}}, 1),
+    "any JSON, by a recursive anyOf": (JSON_LIKE, 5),
+    "a list that ends": ({"properties": {"next": {"anyOf": [{"type": "null"}, {"$ref": "#"}]}}}, 4),
     "alternatives up to the bound": ({"anyOf": [{}] * (MAX_APPLICATORS - 1)}, MAX_APPLICATORS),
     "a long chain through properties": (definitions(800, lambda ref: {"properties": {"a": ref}}), 2),
     "a long chain through items": (definitions(800, lambda ref: {"items": ref}), 2),
@@ -95,6 +107,21 @@ FINE = {
     ),
     "names that are keywords": ({"properties": {"allOf": {}, "$ref": {}, "items": {"type": "string"}}}, 1),
     "subschemas that are booleans": ({"allOf": [True, False], "not": True, "items": False}, 1),
+    "a tree that is closed to what none of its parts declare": (
+        {
+            "$ref": "#/$defs/T",
+            "$defs": {
+                "T": {"allOf": [{"properties": {"next": {"$ref": "#/$defs/T"}}}], "unevaluatedProperties": False}
+            },
+        },
+        5,
+    ),
+    "what is asked again up to the bound": (
+        asking_again(MAX_ASKED_AGAIN, lambda inner: {"anyOf": [{"properties": {"a": inner}}]}),
+        4,
+    ),
+    "an enum of many plain values": ({"enum": list(range(5000))}, 1),
+    "an enum of an object and a list": ({"enum": [{"a": 1}, [1, 2], "x"]}, 6),
     "a reference to nothing": ({"$ref": "#/$defs/absent"}, 1),
     "keywords of the wrong kind": (
         {"allOf": 5, "properties": [], "dependentSchemas": None, "$ref": 7, "prefixItems": {}},
@@ -106,13 +133,13 @@ FINE = {
 @pytest.mark.parametrize(("schema", "count"), FINE.values(), ids=FINE.keys())
 def test_what_is_ordinary_passes_with_its_breadth(schema: Json, count: int) -> None:
     with quickly(0.25 if len(str(schema)) > 20_000 else 0.05):
-        assert breadth(schema) == count
+        assert measured(schema).breadth == count
 
 
 def test_a_thousand_doublings_without_recursion_are_still_refused_only_for_what_applies_at_once() -> None:
     each_level_twice = definitions(20, lambda ref: {"allOf": [{"properties": {"a": ref}}, {"properties": {"a": ref}}]})
     with quickly(), pytest.raises(TooCostly, match="multiply"):
-        breadth(each_level_twice)
+        measured(each_level_twice)
 
 
 @pytest.mark.parametrize(

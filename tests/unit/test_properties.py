@@ -23,7 +23,7 @@ from gateway.listing.drupal import Drupal
 from gateway.listing.introspection import Introspection
 from gateway.listing.jsonrpc_mcp import JsonrpcMcp
 from gateway.listing.openrpc import OpenRpc
-from gateway.model import Method, Parameter, Seen
+from gateway.model import Method, Naming, Parameter, Seen
 from gateway.settings import CatalogSettings, Params, ToolOverride
 from tests.pace import quickly
 
@@ -35,13 +35,16 @@ PLAIN = (
 )
 KEYWORDS = st.sampled_from(
     ["type", "properties", "required", "items", "prefixItems", "anyOf", "allOf", "oneOf", "not", "$ref", "$defs",
-     "enum", "const", "default", "pattern", "patternProperties", "additionalProperties", "dependencies",
+     "enum", "const", "default", "pattern", "patternProperties", "additionalProperties", "dependencies", "extends",
+     "disallow", "divisibleBy", "enums", "additionalItems", "exclusiveMinimum", "nullable", "$recursiveRef",
+     "$dynamicRef", "$dynamicAnchor", "$recursiveAnchor", "unevaluatedProperties", "contains", "examples", "0",
      "dependentSchemas", "if", "then", "$schema", "$id", "$anchor", "id", "description", "minimum", "format",
      "a", "b", "a/b~c"]
 )  # fmt: skip
 WORDS = st.sampled_from(
     ["object", "array", "string", "#", "#/", "#/$defs/a", "#/properties/a", "#/components/schemas/X",
-     "http://e.example/x", "^a+$", "(?=a)", "http://json-schema.org/draft-07/schema#", "(", "😀"]
+     "http://e.example/x", "^a+$", "(?=a)", "http://json-schema.org/draft-07/schema#", "(", "😀",
+     "http://json-schema.org/draft-03/schema#", "any", "#x", "x", "X", "int"]
 )  # fmt: skip
 SCHEMAS = st.recursive(
     PLAIN | WORDS,
@@ -186,9 +189,9 @@ def references(schema: Any, within_map: bool = False) -> Any:
 def test_any_parameter_schema_makes_a_tool_or_is_unsound(schema: Any, root: Any) -> None:
     method = Method("m", "openrpc", parameters=(Parameter("a/b", schema, True), Parameter("c")), root=root)
     with quickly(0.5), suppress(Unsound):
-        tool = tool_of(method, "m", ToolOverride(), Policy(Params()), VALIDATORS)
+        tool = tool_of(method, {Naming.MCP: "m", Naming.LLM: "m"}, ToolOverride(), Policy(Params()), VALIDATORS)
         check_published(tool.input_schema)
-        assert list(tool.input_schema["properties"]) == ["a/b", "c"]
+        assert [tool.binding.renamed.get(name, name) for name in tool.input_schema["properties"]] == ["a/b", "c"]
 
 
 @settings(STABLE, max_examples=200)
@@ -198,7 +201,7 @@ def test_any_whole_input_schema_makes_a_tool_or_is_unsound(schema: Any) -> None:
         "m", "jsonrpc_mcp", input_schema=schema if isinstance(schema, dict) else {"properties": schema}, result=schema
     )
     try:
-        tool = tool_of(method, "m", ToolOverride(), Policy(Params()), VALIDATORS)
+        tool = tool_of(method, {Naming.MCP: "m", Naming.LLM: "m"}, ToolOverride(), Policy(Params()), VALIDATORS)
     except Unsound:
         return
     check_published(tool.input_schema)
@@ -213,7 +216,7 @@ def test_what_is_published_decides_as_the_reference_implementation_does_where_th
 ) -> None:
     method = Method("m", "openrpc", parameters=(Parameter("a", schema), Parameter("b")))
     try:
-        tool = tool_of(method, "m", ToolOverride(), Policy(Params()), VALIDATORS)
+        tool = tool_of(method, {Naming.MCP: "m", Naming.LLM: "m"}, ToolOverride(), Policy(Params()), VALIDATORS)
     except Unsound:
         return
     if b'"pattern' in jsonrpc.encode(tool.input_schema):

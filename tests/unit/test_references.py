@@ -1,0 +1,111 @@
+"""Where references lead: within the schema, within the listing, and never anywhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+import referencing
+
+from gateway.catalog.schemas import Unsound, bundle, object_schema
+from gateway.catalog.validation import Validators
+from tests.pace import quickly
+
+Json = dict[str, Any]
+TEXT = {"type": "string"}
+LISTING: Json = {
+    "id": "http://service.example/listing.json",
+    "types": {"Name": {"id": "Name", **TEXT}, "Odd": {"id": "other id", "type": "null"}, "Late": {"id": "#late"}},
+    "components": {"schemas": {"Pet": {"properties": {"name": {"$ref": "Name"}}}, "A": True}},
+    "definitions": {"D": {"items": {"$ref": "#/components/schemas/Pet"}}},
+}
+
+FOUND = {
+    "a bare name of the map of types": ("Name", TEXT),
+    "the identifier of a member": ("other%20id", {"type": "null"}),
+    "a bare name among the components": ("A", True),
+    "a part of a member": ("Pet#/properties/name", {"$ref": "#/$defs/Name"}),
+    "the listing by its own identifier": ("http://service.example/listing.json#/types/Name", TEXT),
+    "an anchor that is an identifier": ("#late", {}),
+    "the schema of schemas": ("http://json-schema.org/draft-07/schema#", {"type": ["object", "boolean"]}),
+}
+
+
+@pytest.mark.parametrize(("reference", "target"), FOUND.values(), ids=FOUND.keys())
+def test_what_the_listing_holds_is_found_by_any_name_it_has(reference: str, target: Any) -> None:
+    published = bundle({"items": {"$ref": reference}}, LISTING)
+    name = published["items"]["$ref"].removeprefix("#/$defs/")
+    found = published["$defs"][name]
+    assert found is target or found.items() >= target.items()
+
+
+@pytest.mark.parametrize(
+    "reference", ["Absent", "Name/x", "Name#/absent", "#absent", "http://service.example/other.json"]
+)
+def test_what_the_listing_does_not_hold_is_not_found(reference: str) -> None:
+    with pytest.raises(Unsound, match=r"leads out of the listing|points to nothing"):
+        bundle({"items": {"$ref": reference}}, LISTING)
+
+
+def test_two_names_of_one_type_are_one_definition() -> None:
+    published = bundle({"anyOf": [{"$ref": "Name"}, {"$ref": "#/types/Name"}]}, LISTING)
+    assert published["$defs"] == {"Name": TEXT}
+
+
+EMBEDDED = {
+    "an anchor": {"items": {"$ref": "#text"}, "$defs": {"a": {"$anchor": "text", **TEXT}}},
+    "an anchor of draft 7": {"items": {"$ref": "#text"}, "definitions": {"a": {"$id": "#text", **TEXT}}},
+    "an identifier": {"items": {"$ref": "text"}, "$defs": {"a": {"$id": "text", **TEXT}}},
+    "an identifier of draft 4": {"items": {"$ref": "text"}, "definitions": {"a": {"id": "text", **TEXT}}},
+    "an identifier and a pointer": {
+        "items": {"$ref": "http://x.example/a#/$defs/b"},
+        "$defs": {"a": {"$id": "http://x.example/a", "$defs": {"b": TEXT}}},
+    },
+    "one identifier relative to another": {
+        "$id": "http://x.example/root/",
+        "items": {"$ref": "http://x.example/root/text"},
+        "$defs": {"a": {"$id": "text", **TEXT}},
+    },
+    "a relative identifier from within": {
+        "$id": "http://x.example/root/",
+        "items": {"$ref": "sub/"},
+        "$defs": {"a": {"$id": "sub/", "$ref": "text"}, "b": {"$id": "sub/text", **TEXT}},
+    },
+    "a pointer within a resource of its own": {
+        "items": {"$ref": "inner"},
+        "$defs": {"a": {"$id": "inner", "$ref": "#/$defs/b", "$defs": {"b": TEXT}}, "b": {"type": "null"}},
+    },
+    "the whole resource": {
+        "items": {"$id": "inner", "anyOf": [TEXT, {"type": "array", "items": {"$ref": "#"}}]},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", EMBEDDED.values(), ids=EMBEDDED.keys())
+def test_what_a_schema_holds_is_found_as_its_specification_says(schema: Json) -> None:
+    published = bundle(schema, {"openrpc": "1.3.2", "$defs": {"b": {"type": "null"}}})
+    assert "$id" not in str(published)
+    check = Validators().compile(published)
+    draft = jsonschema.Draft7Validator if "$id': '#" in str(schema) else jsonschema.Draft202012Validator
+    if "'id'" in str(schema):
+        draft = jsonschema.Draft4Validator
+    oracle = draft(schema, registry=referencing.Registry())
+    for value in (["x"], [5], [None], [["x"]], [[5]], []):
+        assert check.is_valid(value) == oracle.is_valid(value)
+
+
+def test_arguments_that_are_one_reference_are_what_it_leads_to() -> None:
+    """As zod-to-json-schema writes them."""
+    arguments = {"type": "object", "properties": {"a": {"$ref": "#/definitions/Args/properties/b"}, "b": TEXT}}
+    assert object_schema({"$ref": "#/definitions/Args", "definitions": {"Args": arguments}}) == {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/b"}, "b": TEXT},
+        "$defs": {"b": TEXT},
+    }
+
+
+def test_names_that_are_searched_for_in_a_large_schema_are_found_or_not_at_once() -> None:
+    deep = {"allOf": [{"$defs": {f"d{n}": {"properties": {"a": {}}} for n in range(20_000)}}] * 4}
+    with quickly(0.1), pytest.raises(Unsound):
+        bundle({**deep, "items": {"$ref": "absent"}}, {})
