@@ -1,56 +1,74 @@
-"""Tool names: MCP's ``[A-Za-z0-9_.-]{1,128}`` (2026-07-28, tools "Tool Names"), made once and kept in a table.
+"""Tool names, made once per catalog and kept in a table: nothing is derived back from a name by string surgery.
 
-Nothing is ever derived back from a name by string surgery: a tool carries the name of its method.
+Every tool has two: MCP's (2026-07-28, tools "Tool Names") and one that the function-calling APIs of the large model
+providers take as it is. Within one catalog no text names two tools, whichever of the two it is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-MAX_LENGTH: Final = 128
-_VALID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_INVALID_RUN = re.compile(r"[^A-Za-z0-9_.-]+")
-_LLM_API = re.compile(r"[A-Za-z0-9_-]{1,64}")
+from gateway.model import Naming
+
+_SUFFIX_DIGITS: Final = 8
 
 
-def is_valid(name: str) -> bool:
-    return _VALID.fullmatch(name) is not None
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which names a client takes: ``characters`` as in a regular expression's class, ``longest`` in characters."""
+
+    characters: str
+    longest: int
+
+    def suits(self, name: str) -> bool:
+        return re.fullmatch(f"[{self.characters}]{{1,{self.longest}}}", name) is not None
+
+    def made_of(self, text: str, method: str) -> str:
+        """The nearest name to ``text`` that suits."""
+        name = re.sub(f"[^{self.characters}]+", "_", text).strip("_")
+        if not name:
+            return self.suffixed("method", method)
+        return name if len(name) <= self.longest else self.suffixed(name, method)
+
+    def suffixed(self, name: str, salt: str) -> str:
+        suffix = "_" + hashlib.sha256(salt.encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX_DIGITS]
+        return name[: self.longest - len(suffix)] + suffix
 
 
-def suits_llm_apis(name: str) -> bool:
-    """Whether the function-calling APIs of the large model providers take the name as it is."""
-    return _LLM_API.fullmatch(name) is not None
+RULES: Final[Mapping[Naming, Rule]] = {
+    Naming.MCP: Rule(r"A-Za-z0-9_.\-", 128),
+    Naming.LLM: Rule(r"A-Za-z0-9_\-", 64),
+}
 
 
-def assign(methods: Iterable[str], chosen: dict[str, str]) -> dict[str, str]:
-    """A unique tool name for each method, equal for equal sets of methods whatever their order.
+def assign(methods: Iterable[str], chosen: Mapping[str, str]) -> dict[str, dict[Naming, str]]:
+    """Both names of each method, equal for equal sets of methods whatever their order.
 
     ``chosen`` are the operator's names by method. Next come the methods whose names are valid as they are, then the
-    others in the order of their raw names; who finds a name taken gets a suffix made from its own raw name.
+    others in the order of their raw names; who finds a name taken gets a suffix made from its own raw name. A name
+    that suits LLM APIs is both of its tool's names, and goes before those that are made to suit.
     """
+    mcp, llm = RULES[Naming.MCP], RULES[Naming.LLM]
+    wanted = {method: chosen.get(method, method) for method in methods}
+    ordered = sorted(wanted, key=lambda method: (method not in chosen, not mcp.suits(method), method))
+    first = _unique(ordered, wanted, mcp)
+    ordered = sorted(wanted, key=lambda method: (not llm.suits(first[method]), method not in chosen, method))
+    second = _unique(ordered, first, llm)
+    return {method: {Naming.MCP: first[method], Naming.LLM: second[method]} for method in wanted}
+
+
+def _unique(ordered: Iterable[str], wanted: Mapping[str, str], rule: Rule) -> dict[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
-    ordered = sorted(set(methods), key=lambda method: (method not in chosen, not is_valid(method), method))
     for method in ordered:
-        name = chosen.get(method) or (method if is_valid(method) else _sanitized(method))
-        salt = method
+        text, salt = wanted[method], method
+        name = text if rule.suits(text) else rule.made_of(text, method)
         while name in taken:
-            name, salt = _suffixed(name, salt), f"{salt}+"
+            name, salt = rule.suffixed(name, salt), f"{salt}+"
         names[method] = name
         taken.add(name)
     return names
-
-
-def _sanitized(method: str) -> str:
-    name = _INVALID_RUN.sub("_", method).strip("_")
-    if not name:
-        return _suffixed("method", method)
-    return name if len(name) <= MAX_LENGTH else _suffixed(name, method)
-
-
-def _suffixed(name: str, method: str) -> str:
-    suffix = "_" + hashlib.sha256(method.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return name[: MAX_LENGTH - len(suffix)] + suffix

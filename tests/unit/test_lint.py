@@ -22,7 +22,7 @@ def method(name: str, **members: Any) -> Method:
 
 
 async def test_a_catalog_in_good_order_has_no_remarks() -> None:
-    assert list(lint(await catalog(method("add"), method("sub_tract-2")))) == []
+    assert list(lint(await catalog(method("add"), method("sub_tract-2")), CatalogSettings())) == []
 
 
 REMARKS = [
@@ -37,17 +37,17 @@ REMARKS = [
 
 @pytest.mark.parametrize(("bad", "remark"), REMARKS)
 async def test_a_remark_names_the_tool_and_what_could_be_done(bad: Method, remark: str) -> None:
-    (said,) = lint(await catalog(bad, method("good")))
+    (said,) = lint(await catalog(bad, method("good")), CatalogSettings())
     assert remark in said
 
 
 async def test_of_many_tools_three_are_named_and_the_others_counted() -> None:
-    (remark,) = lint(await catalog(*(method(f"a.{n}") for n in range(7))))
+    (remark,) = lint(await catalog(*(method(f"a.{n}") for n in range(7))), CatalogSettings())
     assert remark.startswith("a.0, a.1, a.2 and 4 more: ")
 
 
 async def test_what_the_listing_noted_comes_last() -> None:
-    assert list(lint(await catalog(method("a.b"), notes=("noted",))))[-1] == "noted"
+    assert list(lint(await catalog(method("a.b"), notes=("noted",)), CatalogSettings()))[-1] == "noted"
 
 
 async def test_a_description_says_nothing_where_it_is_the_name_over_again() -> None:

@@ -9,11 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.catalog.names import MAX_LENGTH, assign, is_valid, suits_llm_apis
+from gateway.catalog import names
+from gateway.catalog.names import RULES
+from gateway.model import Naming
+
+MCP, LLM = RULES[Naming.MCP], RULES[Naming.LLM]
+MAX_LENGTH = 128
 
 
 def digest(method: str) -> str:
     return hashlib.sha256(method.encode()).hexdigest()[:8]
+
+
+def assign(methods: list[str], chosen: dict[str, str]) -> dict[str, str]:
+    """MCP's name of each."""
+    return {method: both[Naming.MCP] for method, both in names.assign(methods, chosen).items()}
+
+
+def assign_llm(methods: list[str], chosen: dict[str, str]) -> dict[str, str]:
+    """The name of each for LLM APIs."""
+    return {method: both[Naming.LLM] for method, both in names.assign(methods, chosen).items()}
 
 
 @pytest.mark.parametrize("method", ["a", "node.list", "eth_call", "A-b_C.9", "x" * 128, "."])
@@ -44,10 +59,10 @@ def test_a_name_without_any_valid_character_gets_one_of_its_own(method: str) -> 
 
 def test_a_long_name_is_cut_and_stays_unique() -> None:
     long = ["x" * 200, "x" * 201, "x" * 128 + "/y"]
-    names = assign(long, {})
-    assert len(set(names.values())) == 3
-    assert all(len(name) == MAX_LENGTH and is_valid(name) for name in names.values())
-    assert names[long[0]].endswith("_" + digest(long[0]))
+    given = assign(long, {})
+    assert len(set(given.values())) == 3
+    assert all(len(name) == MAX_LENGTH and MCP.suits(name) for name in given.values())
+    assert given[long[0]].endswith("_" + digest(long[0]))
 
 
 def test_in_a_collision_the_valid_name_wins_and_the_other_gets_a_suffix() -> None:
@@ -67,33 +82,88 @@ def test_the_operators_names_come_first() -> None:
 
 
 def test_two_methods_given_one_name_both_get_one() -> None:
-    names = assign(["x", "y"], {"x": "same", "y": "same"})
-    assert names == {"x": "same", "y": f"same_{digest('y')}"}
+    given = assign(["x", "y"], {"x": "same", "y": "same"})
+    assert given == {"x": "same", "y": f"same_{digest('y')}"}
 
 
 def test_a_name_that_looks_like_a_suffixed_one_is_not_given_twice() -> None:
     squatter = f"a_b_{digest('a/b')}"
-    names = assign(["a_b", "a/b", squatter], {})
-    assert names[squatter] == squatter
-    assert len(set(names.values())) == 3
+    given = assign(["a_b", "a/b", squatter], {})
+    assert given[squatter] == squatter
+    assert len(set(given.values())) == 3
+
+
+def test_a_chosen_name_with_a_foreign_character_is_made_valid() -> None:
+    assert assign(["x"], {"x": "shop_a/b"}) == {"x": "shop_a_b"}
+
+
+# --- names for LLM APIs ---------------------------------------------------------------------------------------
+
+LONG = "very.long." * 8
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("node_list-2", "node_list-2"),
+        ("node.list", "node_list"),
+        ("textDocument/hover", "textDocument_hover"),
+        ("...", f"method_{digest('...')}"),
+        ("日本", f"method_{digest('日本')}"),
+        ("x" * 64, "x" * 64),
+        ("x" * 65, "x" * 55 + "_" + digest("x" * 65)),
+        (LONG, LONG.replace(".", "_")[:55] + "_" + digest(LONG)),
+    ],
+)
+def test_an_llm_name_is_the_nearest_one_that_suits(method: str, name: str) -> None:
+    assert assign_llm([method], {}) == {method: name}
+    assert len(name) <= 64
+
+
+def test_an_llm_name_that_was_always_one_goes_before_one_that_is_made() -> None:
+    assert assign_llm(["a.b", "a_b", "a/b"], {}) == {
+        "a_b": "a_b",
+        "a/b": f"a_b_{digest('a/b')}",
+        "a.b": f"a_b_{digest('a.b')}",
+    }
+
+
+def test_an_operators_name_is_made_to_suit_llm_apis_too() -> None:
+    assert assign_llm(["x", "y"], {"x": "my.shop"}) == {"x": "my_shop", "y": "y"}
+
+
+def test_long_names_that_part_late_stay_apart_within_the_bound() -> None:
+    long = ["a." * 40 + "x", "a." * 40 + "y", "a_" * 40]
+    given = assign_llm(long, {})
+    assert len(set(given.values())) == 3
+    assert all(LLM.suits(name) for name in given.values())
 
 
 METHODS = st.lists(
-    st.text("ab/_. é😀", max_size=140) | st.sampled_from(["a/b", "a_b", "a.b", "a b", "x" * 130]), max_size=12
+    st.text("ab/_. é😀", max_size=140)
+    | st.sampled_from(["a/b", "a_b", "a.b", "a b", "x" * 130, "x" * 70, "x" * 64, f"a_b_{digest('a.b')}"]),
+    max_size=12,
 )
+CHOSEN = st.dictionaries(st.sampled_from(["a/b", "a_b", "a.b", "x" * 70]), st.sampled_from(["a_b", "a.b", "s"]))
 
 
-@given(METHODS, st.randoms(use_true_random=False))
-def test_names_are_valid_unique_and_equal_under_any_order(methods: list[str], chance: random.Random) -> None:
-    names = assign(methods, {})
-    assert set(names) == set(methods)
-    assert len(set(names.values())) == len(names)
-    assert all(is_valid(name) for name in names.values())
+@given(METHODS, CHOSEN, st.randoms(use_true_random=False))
+def test_names_are_valid_unique_and_equal_under_any_order(
+    methods: list[str], chosen: dict[str, str], chance: random.Random
+) -> None:
+    both = names.assign(methods, chosen)
+    assert set(both) == set(methods)
+    for naming, rule in RULES.items():
+        of_one = [pair[naming] for pair in both.values()]
+        assert len(set(of_one)) == len(of_one)
+        assert all(rule.suits(name) for name in of_one)
     chance.shuffle(methods)
-    assert assign(methods, {}) == names
+    assert names.assign(methods, chosen) == both
 
 
-def test_the_stricter_rule_of_llm_apis_is_told() -> None:
-    assert suits_llm_apis("node_list-2")
-    assert not suits_llm_apis("node.list")
-    assert not suits_llm_apis("x" * 65)
+@given(METHODS, CHOSEN)
+def test_no_text_names_two_tools_whichever_of_the_names_it_is(methods: list[str], chosen: dict[str, str]) -> None:
+    owner: dict[str, str] = {}
+    for method, pair in names.assign(methods, chosen).items():
+        for name in pair.values():
+            assert owner.setdefault(name, method) == method

@@ -24,6 +24,13 @@ HIDDEN = {
     "tag characters": ("Add.\U000e0049\U000e0067\U000e006e\U000e007f", "Add."),
     "a lone surrogate": ("a\ud800b", "ab"),
     "interlinear marks": ("\ufff9a\ufffbb", "ab"),
+    "joiners between plain letters": ("ig\u200cno\u200dre", "ignore"),
+    "joiners at the edges": ("\u200da\u200c", "a"),
+    "joiners in a row, as a code": ("\u0646\u200c\u200d\u200c\u200c\u0646", "\u0646\u0646"),
+    "a grapheme joiner and a Mongolian selector": ("a\u034fb\u180ec\u180b", "abc"),
+    "deprecated format characters": ("a\u206ab\u206f", "ab"),
+    "marks of music and shorthand": ("a\U0001d173b\U0001bca0", "ab"),
+    "what plane 14 still has in store": ("a\U000e0080b\U000e0fff", "ab"),
     "a carriage return that hides a line": ("rm -rf\rls", "rm -rfls"),
 }
 

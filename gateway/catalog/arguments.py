@@ -1,0 +1,102 @@
+"""What the operator knows better about arguments: schemas, descriptions, defaults, and what callers do not see."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gateway.catalog.schemas import Unsound, escape, object_schema
+from gateway.catalog.validation import Validators
+from gateway.model import JsonObject, Method, Parameter, Schema
+from gateway.settings import Argument
+
+_OF_EACH: Final = ("$schema", "type", "properties", "$defs", "definitions")
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """``fills`` stand in for what a caller leaves out, ``fixed`` are hidden and sent with every call."""
+
+    fills: JsonObject = field(default_factory=dict)
+    fixed: JsonObject = field(default_factory=dict, repr=False)
+
+
+def with_arguments(method: Method, arguments: Mapping[str, Argument]) -> dict[str, Any]:
+    """The members of a method that overrides of its arguments change."""
+    if method.input_schema is not None and method.parameters in (None, ()):
+        whole = _in_place(method.input_schema, arguments)
+        if whole is not None:
+            return {"input_schema": whole}
+        known = _from_schema(method.input_schema)
+    else:
+        known = {parameter.name: parameter for parameter in method.parameters or ()}
+    for name, argument in arguments.items():
+        known[name] = _overridden(known.get(name, Parameter(name)), argument)
+    root = method.root or method.input_schema or {}
+    return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
+
+
+def _in_place(whole: JsonObject, arguments: Mapping[str, Argument]) -> dict[str, Any] | None:
+    """A whole schema with overrides that replace no part of it, so that what it says besides stays. None where one
+    does, or where the schema is unsound: the arguments are then all that is taken of it."""
+    if any(argument.schema_ is not None or argument.hidden for argument in arguments.values()):
+        return None
+    try:
+        mended = object_schema(whole)
+    except Unsound:
+        return None
+    known = _from_schema(mended)
+    if not arguments.keys() <= known.keys():
+        return None
+    known |= {name: _overridden(known[name], argument) for name, argument in arguments.items()}
+    required = [name for name, parameter in known.items() if parameter.required]
+    return {**mended, "properties": {name: known[name].schema for name in known}, "required": required}
+
+
+def _from_schema(whole: JsonObject) -> dict[str, Parameter]:
+    properties, required = whole.get("properties"), whole.get("required")
+    return {
+        name: Parameter(name, schema, isinstance(required, list) and name in required)
+        for name, schema in (properties if isinstance(properties, Mapping) else {}).items()
+    }
+
+
+def _overridden(before: Parameter, argument: Argument) -> Parameter:
+    schema: Schema = before.schema if argument.schema_ is None else argument.schema_
+    if isinstance(schema, Mapping) or schema is True:
+        added: dict[str, Any] = {}
+        if argument.description is not None:
+            added["description"] = argument.description
+        if argument.has_default and not argument.hidden:
+            added["default"] = _default(argument)
+        schema = {**(schema if isinstance(schema, Mapping) else {}), **added} if added else schema
+    required = before.required and not argument.has_default if argument.required is None else argument.required
+    return Parameter(before.name, schema, required, before.description)
+
+
+def without(method: Method, hidden: Collection[str]) -> Method:
+    """The method as callers are to see it."""
+    return replace(method, parameters=tuple(p for p in method.parameters or () if p.name not in hidden))
+
+
+def defaults_of(arguments: Mapping[str, Argument], schema: JsonObject, validators: Validators) -> Defaults:
+    """The operator's defaults. Raises :class:`Unsound` for one that the method's whole ``schema`` refuses; the reason
+    does not show the value, which may be a secret."""
+    given = {name: _default(argument) for name, argument in arguments.items() if argument.has_default}
+    if not given:
+        return Defaults()
+    # What a schema says of several arguments at once is left out: each default is judged by itself.
+    validator = validators.compile({keyword: schema[keyword] for keyword in _OF_EACH if keyword in schema})
+    for name, value in given.items():
+        if not validator.is_valid({name: value}):
+            raise Unsound("the default in catalog.tools breaks the schema", f"/properties/{escape(name)}", name)
+    hidden = {name for name in given if arguments[name].hidden}
+    return Defaults(
+        {name: value for name, value in given.items() if name not in hidden},
+        {name: value for name, value in given.items() if name in hidden},
+    )
+
+
+def _default(argument: Argument) -> Any:
+    return None if argument.default is None else argument.default.get_secret_value()

@@ -1,0 +1,108 @@
+"""What the operator's patterns say about methods: which are offered, and what is known better than by the listing.
+
+Patterns are shell globs; case counts. A method's own name matches it, whatever it means as a glob.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import translate
+from typing import Any, Final
+
+from gateway.settings import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
+
+_SHOWN: Final = 3
+
+
+class Curation:
+    def __init__(self, settings: CatalogSettings) -> None:
+        self._settings = settings
+        self._include = _matcher(settings.include)
+        self._exclude = _matcher(settings.exclude)
+        self._overrides = [(pattern, _matcher([pattern]), override) for pattern, override in settings.tools.items()]
+
+    def offers(self, method: str) -> bool:
+        return bool(self._include(method)) and not self._exclude(method)
+
+    def override(self, method: str) -> ToolOverride:
+        """All overrides that match, later ones over earlier ones, knob by knob."""
+        merged: dict[str, Any] = {}
+        for pattern, matches, override in self._overrides:
+            if matches(method):
+                for name in override.model_fields_set:
+                    value, before = getattr(override, name), merged.get(name)
+                    if name == "arguments":
+                        value = _merged(before or {}, value)
+                    elif name == "name" and value is not None:
+                        value = _expanded(value, pattern, method)
+                    elif isinstance(before, Annotations):
+                        value = before.model_copy(update=value.model_dump(exclude_unset=True))
+                    merged[name] = value
+        return ToolOverride.model_construct(**(ToolOverride().__dict__ | merged))
+
+    def remarks(self, methods: Iterable[str]) -> Iterator[str]:
+        """What of the configuration does not meet the listing; often a name that is misspelled."""
+        listed = list(methods)
+        if not listed:
+            return
+        own = [pattern for pattern in self._settings.exclude if pattern not in EXCLUDED]
+        for knob, patterns in (("include", self._settings.include), ("exclude", own)):
+            for pattern in patterns:
+                if not any(map(_matcher([pattern]), listed)):
+                    yield f'catalog.{knob}: "{pattern}" matches no method of the listing'
+        exposed = [name for name in listed if self.offers(name) and _BY_DEFAULT(name) and not self._names(name)]
+        if exposed:
+            yield (
+                f"{some(exposed)}: hidden by default, and offered because catalog.exclude has a list of its own; "
+                "name them there, or in catalog.include if they are wanted"
+            )
+        for pattern, matches, override in self._overrides:
+            matched = [method for method in listed if matches(method)]
+            offered = [method for method in matched if self.offers(method)]
+            if not matched:
+                yield f'catalog.tools: "{pattern}" matches no method of the listing'
+            elif not offered:
+                yield f'catalog.tools: "{pattern}" matches only methods that catalog.include and exclude leave out'
+            elif override.name is not None and "*" not in override.name and len(offered) > 1:
+                yield (
+                    f'catalog.tools: "{pattern}" gives {len(offered)} methods one name; all but one get a suffix. '
+                    "Put a * into the name for what the * of the pattern stands for"
+                )
+
+    def _names(self, method: str) -> bool:
+        """Whether the operator speaks of just this method."""
+        return method in self._settings.include or method in self._settings.tools
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few of many names, and how many more there are."""
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Arguments, later ones over earlier ones, knob by knob."""
+    merged = dict(before)
+    for name, argument in after.items():
+        if name in merged:
+            argument = merged[name].model_copy(
+                update={knob: getattr(argument, knob) for knob in argument.model_fields_set}
+            )
+        merged[name] = argument
+    return merged
+
+
+def _expanded(name: str, pattern: str, method: str) -> str:
+    if "*" not in name or not has_one_star(pattern):
+        return name
+    head, _, tail = pattern.partition("*")
+    return name.replace("*", method[len(head) : len(method) - len(tail)])
+
+
+def _matcher(patterns: Iterable[str]) -> Callable[[str], Any]:
+    together = "|".join(rf"{translate(pattern)}|{re.escape(pattern)}\Z" for pattern in patterns)
+    return re.compile(together or r"(?!)").match
+
+
+_BY_DEFAULT: Final = _matcher(EXCLUDED)

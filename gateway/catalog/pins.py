@@ -1,0 +1,156 @@
+"""Pins: what was reviewed of each tool, so that a backend which changes one afterwards is found out (security S14).
+
+A pin has what a model goes by (name, texts, schemas) and what protects a call (scopes); texts in full, so that a
+review can read them, schemas as digests. Pins go by the backend's method, which no renaming of ours changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from gateway import jsonrpc
+from gateway.model import Naming, Quarantined, Schema, Structure, Tool
+
+MAX_BYTES: Final = 64 * 1024**2
+_REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
+
+
+class PinError(Exception):
+    """The pin file cannot be used; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """``arguments`` are in order where the order means something: for a method called by position."""
+
+    name: str
+    title: str
+    description: str
+    arguments: list[str]
+    input_schema: str
+    output_schema: str | None
+    annotations: Mapping[str, Any]
+    scopes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """All pins, by method. ``holds`` says what becomes of a tool that differs: held back, or offered and reported."""
+
+    by_method: Mapping[str, Pin]
+    holds: bool = True
+
+    def lets_in(self, method: str) -> bool:
+        return method in self.by_method or not self.holds
+
+    def unreviewed(self, method: str) -> Quarantined:
+        return Quarantined(method, "new since the tools were pinned", _REMEDY, held=self.holds)
+
+    def drift(self, tool: Tool) -> Quarantined | None:
+        """How a tool differs from its pin, if it does."""
+        pinned = self.by_method.get(tool.method)
+        if pinned is None:
+            return self.unreviewed(tool.method)
+        now = pin_of(tool)
+        changed = [
+            field.name.replace("_", " ")
+            for field in fields(Pin)
+            if getattr(pinned, field.name) != getattr(now, field.name)
+        ]
+        if not changed:
+            return None
+        return Quarantined(tool.method, f"changed since it was pinned: {', '.join(changed)}", _REMEDY, held=self.holds)
+
+
+def pin_of(tool: Tool) -> Pin:
+    arguments = list(tool.input_schema.get("properties", {}))
+    return Pin(
+        name=tool.named(Naming.MCP),
+        title=tool.title,
+        description=tool.description,
+        arguments=arguments if tool.binding.structure is Structure.BY_POSITION else sorted(arguments),
+        input_schema=digest(tool.input_schema),
+        output_schema=None if tool.output_schema is None else digest(tool.output_schema),
+        annotations=dict(sorted(tool.annotations.items())),
+        scopes=sorted(tool.scopes),
+    )
+
+
+def digest(schema: Schema) -> str:
+    """Equal for equal schemas, whatever the order of their members and of what they require."""
+    return "sha256:" + hashlib.sha256(jsonrpc.canonical(_ordered(schema))).hexdigest()
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_ordered(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: sorted(child, key=str) if key == "required" and isinstance(child, list) else _ordered(child)
+        for key, child in value.items()
+    }
+
+
+def read(file: Path) -> dict[str, Pin]:
+    """The pins of a file. Raises :class:`PinError`."""
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise PinError(f"{file}: larger than 64 MiB")
+        content = jsonrpc.decode(file.read_bytes())
+    except FileNotFoundError:
+        raise PinError(f"{file}: no such file; `tools --pin` writes it") from None
+    except OSError as error:
+        raise PinError(f"{file}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise PinError(f"{file}: not JSON: {error}; `tools --pin` writes it anew") from None
+    return pins_in(content, str(file))
+
+
+def pins_in(content: Any, origin: str) -> dict[str, Pin]:
+    """The pins in a file's content. Raises :class:`PinError` that names ``origin`` and the entry."""
+    entries = content.get("tools") if isinstance(content, dict) else None
+    if not isinstance(entries, dict):
+        raise PinError(f"{origin}: not a pin file, which has tools by method; `tools --pin` writes it anew")
+    pins = {}
+    for method, entry in entries.items():
+        try:
+            pins[method] = _pin(entry)
+        except (TypeError, ValueError):
+            raise PinError(f'{origin}: the entry "{method}" is no pin; `tools --pin` writes it anew') from None
+    return pins
+
+
+def _pin(entry: Any) -> Pin:
+    pin = Pin(**entry)
+    texts = (pin.name, pin.title, pin.description, pin.input_schema, pin.output_schema or "")
+    if not all(isinstance(text, str) for text in (*texts, *pin.arguments, *pin.scopes)):
+        raise ValueError
+    if not isinstance(pin.annotations, dict):
+        raise TypeError
+    return pin
+
+
+def write(file: Path, tools: Iterable[Tool]) -> None:
+    """Replace the file in one step, so that no reader sees half of it. Raises :class:`OSError`."""
+    pins = {tool.method: asdict(pin_of(tool)) for tool in sorted(tools, key=lambda tool: tool.method)}
+    text = jsonrpc.pretty({"tools": pins}) + "\n"
+    target = file.resolve()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    scratch = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        scratch.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o644)
+        scratch.replace(target)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,58 @@
+"""The texts that a listing brings, made fit to show wherever they stand in a schema.
+
+A model reads the whole of a schema, so what hides from people is taken out of all of it (security S13), but for what a
+value has to equal: labels of an enum, constants, defaults, examples, patterns and names stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.text import cap, printable
+
+MAX_DESCRIPTION: Final = 4096
+MAX_TITLE: Final = 256
+_LIMITS: Final = {"title": MAX_TITLE, "description": MAX_DESCRIPTION, "$comment": MAX_DESCRIPTION}
+_LITERAL: Final = frozenset(
+    ("enum", "const", "default", "examples", "example", "pattern", "required", "dependentRequired", "type", "format",
+     "$ref", "$id", "$anchor", "$schema", "$dynamicRef", "$dynamicAnchor")
+)  # fmt: skip
+_BY_NAME: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+
+
+def title(text: str) -> str:
+    return cap(printable(text).strip(), MAX_TITLE)
+
+
+def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with its texts fit to show. Keywords and their order stay."""
+    return {keyword: _shown(keyword, value) for keyword, value in schema.items()}
+
+
+def shown_value(value: Any) -> Any:
+    """Free-form data for ``_meta`` with its texts fit to show, names of members included."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [shown_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {printable(name) if isinstance(name, str) else name: shown_value(child) for name, child in value.items()}
+    return value
+
+
+def _shown(keyword: str, value: Any) -> Any:
+    if isinstance(value, str):
+        if keyword in _LITERAL or (value.isascii() and value.isprintable() and len(value) <= MAX_TITLE):
+            return value
+        text = printable(value)
+        return cap(text, _LIMITS[keyword]) if keyword in _LIMITS else text
+    if keyword in _LITERAL:
+        return value
+    if isinstance(value, Mapping):
+        if keyword in _BY_NAME:
+            return {name: shown_schema(child) if isinstance(child, Mapping) else child for name, child in value.items()}
+        return shown_schema(value)
+    if isinstance(value, list):
+        return [_shown("", item) for item in value]
+    return value

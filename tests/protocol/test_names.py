@@ -1,0 +1,169 @@
+"""Both names of a tool, on MCP in both eras and on REST: catalog.names, ``?names=``, and calls by any of them.
+
+2026-07-28 server/tools "Tool Names"; SEP-2243: Mcp-Name is the body's name, whichever of the names that is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from tests.fault.methods import Rpc
+from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Start, settings
+from tests.protocol.talk import LEGACY, MODERN, Answer, Client, legacy_headers, modern_headers, modern_request, request
+
+ERAS = (MODERN, *LEGACY)
+SURFACES = (*ERAS, "rest")
+LONG = "reports.of.the.year." * 4
+COLLIDING = f"a_b_{hashlib.sha256(b'a/b').hexdigest()[:8]}"
+MCP_NAMES = sorted(["node.list", "a_b", COLLIDING, LONG.removesuffix("_")])
+CUT = f"{LONG.replace('.', '_')[:55]}_{hashlib.sha256(LONG.encode()).hexdigest()[:8]}"
+BY_MCP_NAME = {"node.list": "node_list", "a_b": "a_b", COLLIDING: COLLIDING, LONG: CUT}
+LLM_NAMES = [BY_MCP_NAME[name] for name in MCP_NAMES]
+
+Connect = Callable[..., Awaitable[Client]]
+
+
+@pytest.fixture
+def methods() -> Sequence[Rpc]:
+    return [
+        Rpc(name, run=lambda name=name: f"this is {name}")  # type: ignore[misc]
+        for name in ("node.list", "a_b", "a/b", LONG)
+    ]
+
+
+async def ask(client: Client, surface: str, query: str, method: str, params: dict[str, Any]) -> Answer:
+    """A request of MCP to the endpoint with a query."""
+    if surface == MODERN:
+        headers = modern_headers(method, params.get("name"))
+        return await client.post(f"/mcp{query}", modern_request(method, params), headers)
+    return await client.post(f"/mcp{query}", request(method, params), legacy_headers(surface))
+
+
+async def page(client: Client, surface: str, query: str = "", cursor: str | None = None) -> Any:
+    if surface == "rest":
+        following = "" if cursor is None else f"{'&' if query else '?'}cursor={cursor}"
+        answer = await client.get(f"/mcp/tools/list{query}{following}")
+        assert answer.status == 200
+        return answer.json
+    return (await ask(client, surface, query, "tools/list", {} if cursor is None else {"cursor": cursor})).result
+
+
+async def names_of(client: Client, surface: str, query: str = "") -> list[str]:
+    """All pages of them."""
+    names: list[str] = []
+    cursor: str | None = None
+    while True:
+        content = await page(client, surface, query, cursor)
+        names += [tool["name"] for tool in content["tools"]]
+        cursor = content.get("nextCursor")
+        if cursor is None:
+            return names
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_client_chooses_the_names_it_is_shown(connect: Connect, surface: str) -> None:
+    client = await connect()
+    assert await names_of(client, surface) == MCP_NAMES
+    assert await names_of(client, surface, "?names=llm") == LLM_NAMES
+    assert await names_of(client, surface, "?names=mcp") == MCP_NAMES
+    assert await names_of(client, surface) == MCP_NAMES, "one client's choice is not the next one's"
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_operator_chooses_for_clients_that_do_not(connect: Connect, surface: str) -> None:
+    client = await connect("catalog.names=llm")
+    assert await names_of(client, surface) == sorted(LLM_NAMES)
+    assert set(await names_of(client, surface, "?names=mcp")) == set(MCP_NAMES)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_no_tool_is_lost_between_pages_under_chosen_names(connect: Connect, surface: str) -> None:
+    client = await connect("catalog.page_size=1", "catalog.rest_page_size=1")
+    assert await names_of(client, surface, "?names=llm") == LLM_NAMES
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_cursor_goes_on_under_the_other_names(connect: Connect, surface: str) -> None:
+    client = await connect("catalog.page_size=2", "catalog.rest_page_size=2")
+    first = await page(client, surface)
+    second = await page(client, surface, "?names=llm", first["nextCursor"])
+    assert [tool["name"] for tool in second["tools"]] == LLM_NAMES[2:]
+
+
+CALLS = [
+    ("node.list", "node.list"),
+    ("node_list", "node.list"),
+    ("a_b", "a_b"),
+    ("a/b", "a/b"),
+    (COLLIDING, "a/b"),
+    (CUT, LONG),
+    (LONG, LONG),
+]
+
+
+@pytest.mark.parametrize("configured", ["mcp", "llm"])
+@pytest.mark.parametrize(("name", "method"), CALLS)
+@pytest.mark.parametrize("query", ["", "?names=llm", "?names=mcp"])
+@pytest.mark.parametrize("surface", [MODERN, LEGACY[0], "rest"])
+async def test_a_call_may_use_any_name_whatever_is_shown(
+    connect: Connect, surface: str, query: str, name: str, method: str, configured: str
+) -> None:
+    client = await connect(f"catalog.names={configured}")
+    said = f"this is {method}"
+    if surface == "rest":
+        answer = await client.post(f"/mcp/tools/invoke{query}", {"name": name})
+        assert (answer.status, answer.json) == (200, {"result": said})
+        return
+    result = (await ask(client, surface, query, "tools/call", {"name": name, "arguments": {}})).result
+    assert (result["isError"], result["content"][0]["text"]) == (False, said)
+
+
+async def test_the_name_in_the_header_must_be_the_one_in_the_body(client: Client) -> None:
+    """Another name of the same tool is another name: an intermediary routed by what it read."""
+    body = modern_request("tools/call", {"name": "node_list", "arguments": {}})
+    for name, fault in (("node.list", (400, -32020)), ("node_list", None)):
+        answer = await client.post("/mcp?names=llm", body, modern_headers("tools/call", name))
+        assert (answer.fault if fault else None) == fault
+
+
+@pytest.mark.parametrize("query", ["?names=openai", "?names=", "?names=LLM", "?names=llm&names=mcp", "?names=llm%00"])
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_other_names_are_refused_clearly(client: Client, surface: str, query: str) -> None:
+    said = 'The parameter "names" must be mcp or llm, and be there once'
+    if surface == "rest":
+        for path in (f"/mcp/tools/list{query}", f"/mcp/tools/describe{query}&name=a_b"):
+            answer = await client.get(path)
+            assert (answer.status, answer.error) == (400, {"code": "invalid_params", "message": said})
+        return
+    answer = await ask(client, surface, query, "tools/list", {})
+    assert (answer.status, answer.error) == (400, {"code": -32602, "message": said})
+
+
+async def test_rest_describes_a_tool_under_the_chosen_name_with_a_path_that_works(client: Client) -> None:
+    for query, name in (("", "node.list"), ("&names=llm", "node_list"), ("&names=mcp", "node.list")):
+        for asked in ("node.list", "node_list"):
+            tool = (await client.get(f"/mcp/tools/describe?name={asked}{query}")).json["tool"]
+            assert (tool["name"], tool["title"], tool["method"]) == (name, f"{name}", "node.list")
+            assert tool["endpoint"] == f"/mcp/tools/{name}"
+            for spoken in ("node.list", "node_list"):
+                answer = await client.post(tool["endpoint"], request(spoken))
+                assert answer.result == "this is node.list"
+
+
+async def test_a_change_of_the_names_reaches_clients_at_once(
+    start: Start, session: ClientSession, backend: ScriptedBackend
+) -> None:
+    gateway = await start()
+    client = Client(session, gateway.port)
+    assert await names_of(client, MODERN) == MCP_NAMES
+    async with client.listen({"toolsListChanged": True}) as stream:
+        assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+        await gateway.apply(settings(backend.url, "catalog.names=llm"))
+        assert (await stream.message())["method"] == "notifications/tools/list_changed"
+    assert await names_of(client, MODERN) == sorted(LLM_NAMES)

@@ -1,0 +1,164 @@
+"""What became of the tools between two moments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.catalog.build import Builder
+from gateway.catalog.diff import Changed, diff, looks_of, saved
+from gateway.catalog.pins import PinError, write
+from gateway.catalog.validation import Validators
+from gateway.mcp.modern import PROJECTOR
+from gateway.model import Listing, Method, Parameter, Structure, Tool
+from gateway.settings import CatalogSettings, Params
+from gateway.web.rest import REST
+
+STRING, NUMBER = {"type": "string"}, {"type": "number", "maximum": 50}
+TWO = (Parameter("query", STRING, True), Parameter("limit", NUMBER))
+
+
+def method(name: str = "m", **members: Any) -> Method:
+    return Method(name, "openrpc", **{"description": "Does it.", "parameters": TWO} | members)
+
+
+async def tools(*methods: Method, **knobs: Any) -> tuple[Tool, ...]:
+    listing = Listing("openrpc", methods)
+    return (await Builder(Params(), Validators()).build(listing, CatalogSettings.model_validate(knobs))).tools
+
+
+async def changes(before: Method, after: Method, **knobs: Any) -> tuple[str, ...]:
+    found = diff(looks_of(await tools(before)), looks_of(await tools(after, **knobs)))
+    assert not found.added
+    assert not found.removed
+    return tuple(line for change in found.changed for line in change.how)
+
+
+CHANGES = {
+    "nothing": ({}, ()),
+    "the title": ({"title": "T"}, ('title: "" → "T"',)),
+    "the description": ({"description": "Does that."}, ('description: "Does it." → "Does that."',)),
+    "a new argument": (
+        {"parameters": (*TWO, Parameter("lang", STRING))},
+        ("argument lang: new",),
+    ),
+    "an argument that is gone": ({"parameters": TWO[:1]}, ("argument limit: gone",)),
+    "an argument that must be given now": (
+        {"parameters": (TWO[0], Parameter("limit", NUMBER, True))},
+        ("argument limit: required now",),
+    ),
+    "an argument that may be left out now": (
+        {"parameters": (Parameter("query", STRING), TWO[1])},
+        ("argument query: optional now",),
+    ),
+    "a keyword": (
+        {"parameters": (TWO[0], Parameter("limit", {"type": "integer", "maximum": 20, "minimum": 1}))},
+        (
+            'argument limit: type "number" → "integer"',
+            "argument limit: maximum 50 → 20",
+            "argument limit: minimum absent → 1",
+        ),
+    ),
+    "something deep": (
+        {"parameters": (TWO[0], Parameter("limit", {**NUMBER, "not": {"enum": [1, 2]}}))},
+        ('argument limit: not absent → {"enum":[1,2]}',),
+    ),
+    "the output": ({"result": STRING}, ("output schema: new",)),
+    "scopes": ({"scopes": frozenset({"w"})}, ('scopes: [] → ["w"]',)),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), CHANGES.values(), ids=CHANGES.keys())
+async def test_a_change_is_told_in_words(change: Any, told: tuple[str, ...]) -> None:
+    assert await changes(method(), method(**change)) == told
+
+
+async def test_schemas_of_results_are_compared_member_by_member() -> None:
+    one = {"type": "object", "properties": {"sum": {"type": "number"}}}
+    two = {"type": "object", "properties": {"sum": {"type": "string"}}}
+    told = await changes(method(result=one), method(result=two))
+    assert told == ('output schema: properties/sum/type "number" → "string"',)
+    assert await changes(method(result=one), method()) == ("output schema: gone",)
+
+
+async def test_definitions_are_told_as_part_of_the_input_schema() -> None:
+    def listed(kind: str) -> Method:
+        return method(parameters=(Parameter("a", {"$ref": "#/A"}),), root={"A": {"type": kind}})
+
+    assert await changes(listed("string"), listed("null")) == ('input schema: $defs/A/type "string" → "null"',)
+
+
+async def test_of_many_differences_in_one_schema_some_are_told_and_the_others_counted() -> None:
+    one, two = ({f"k{n}": value for n in range(12)} for value in (1, 2))
+    told = await changes(method(parameters=(Parameter("a", one),)), method(parameters=(Parameter("a", two),)))
+    assert told[0] == "argument a: k0 1 → 2"
+    assert told[-1] == "argument a: 4 more"
+    assert len(told) == 9
+
+
+async def test_long_texts_are_told_from_where_they_part() -> None:
+    long = "word " * 100
+    (told,) = await changes(method(description=long + "old"), method(description=long + "new"))
+    assert told == 'description: "…word word word word old" → "…word word word word new"'
+
+
+async def test_the_order_of_positions_is_told() -> None:
+    one = method(structure=Structure.BY_POSITION)
+    two = method(structure=Structure.BY_POSITION, parameters=TWO[::-1])
+    assert await changes(one, two) == ("order of arguments: query, limit → limit, query",)
+
+
+async def test_tools_come_and_go_and_a_renamed_one_is_the_same() -> None:
+    before = looks_of(await tools(method("a"), method("b"), method("c")))
+    after = looks_of(await tools(method("b"), method("c"), method("d"), tools={"c": {"name": "see"}}))
+    found = diff(before, after)
+    assert [look.name for look in found.added] == ["d"]
+    assert [look.name for look in found.removed] == ["a"]
+    assert found.changed == (Changed("c", ('name: "c" → "see"',)),)
+    assert found
+    assert not diff(before, before)
+
+
+async def test_a_name_for_llm_apis_is_another_name() -> None:
+    assert await changes(method("a.b"), method("a.b"), names="llm") == ('name: "a.b" → "a_b"',)
+
+
+# --- files ----------------------------------------------------------------------------------------------------
+
+BEFORE = (method("a.b", title="T", result={"type": "object", "title": "R"}), method("c", description=""))
+
+
+@pytest.mark.parametrize("projector", [PROJECTOR, REST], ids=["tools --json", "GET /mcp/tools/list"])
+async def test_a_saved_listing_equals_the_tools_it_was_made_of(projector: Any) -> None:
+    listed = await tools(*BEFORE)
+    raw = json.dumps({"tools": [projector.project(tool) for tool in listed]}).encode()
+    looks = saved(raw, "file")
+    assert looks is not None
+    assert not diff(looks, looks_of(listed))
+    changed = diff(looks, looks_of(await tools(BEFORE[0], method("c", description="", parameters=TWO[:1]))))
+    assert changed.changed == (Changed("c", ("argument limit: gone",)),)
+
+
+async def test_a_pin_file_equals_the_tools_it_was_made_of_under_either_names(tmp_path: Any) -> None:
+    listed = await tools(*BEFORE)
+    write(tmp_path / "pins.json", listed)
+    looks = saved((tmp_path / "pins.json").read_bytes(), "file")
+    assert looks is not None
+    for names in ("mcp", "llm"):
+        assert not diff(looks, looks_of(await tools(*BEFORE, names=names)))
+    other = method("c", description="", parameters=(TWO[0], Parameter("limit", STRING)))
+    changed = diff(looks, looks_of(await tools(BEFORE[0], other)))
+    assert changed.changed == (Changed("c", ("input schema",)),), "a digest has no details"
+
+
+@pytest.mark.parametrize("raw", [b"backend: {url: x}", b"{}", b"[]", b'{"tools": 5}', b"\xff"])
+def test_what_is_neither_is_left_to_others(raw: bytes) -> None:
+    assert saved(raw, "file") is None
+
+
+@pytest.mark.parametrize("raw", [b'{"tools": [5]}', b'{"tools": [{"name": "a"}]}', b'{"tools": {"m": 5}}'])
+def test_a_broken_one_is_named(raw: bytes) -> None:
+    with pytest.raises(PinError, match=r"^file: "):
+        saved(raw, "file")
