@@ -27,6 +27,7 @@ from gateway.errors import (
     BackendUnauthorized,
     BackendUnavailable,
     BadBackendAnswer,
+    ParamsRefused,
     ToolFault,
 )
 from gateway.model import NOTHING
@@ -48,6 +49,8 @@ HEADERS: Final = {
 """What a transport sends along with every exchange with the backend."""
 NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
+_REFUSALS: Final = (-32602, -32600, -32700)
+"""Codes for params of the wrong shape: most services' own, fastapi-jsonrpc's, and that of Ethereum clients."""
 
 # What aiohttp's failures mean to a caller. None of it names the backend's host.
 _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
@@ -157,7 +160,7 @@ class BackendClient:
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
         if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
             return BackendDenied(text)
-        return BackendError(text)
+        return ParamsRefused(text) if fault.code in _REFUSALS else BackendError(text)
 
     def _not_a_response(self, answer: Answer, method: str, violation: str) -> ToolFault:
         log.warning(

@@ -46,9 +46,13 @@ class Cleaner:
     """Cleans what one backend says; ``secrets`` are strings that must never come back, its host among them."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets = tuple(
-            sorted({secret for secret in secrets if len(secret) >= _MIN_SECRET}, key=len, reverse=True)
-        )
+        self._secrets: tuple[str, ...] = ()
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Further ones; those that were replaced may still be underway."""
+        found = {*self._secrets, *(secret for secret in secrets if len(secret) >= _MIN_SECRET)}
+        self._secrets = tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
 
     def describe(self, fault: Fault, shown: str = "") -> str:
         """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is the credential of this one

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway.errors import InvalidArguments
 from gateway.model import Binding, Structure
 
+Params: TypeAlias = dict[str, Any] | list[Any] | None
+
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """What holds for every call of a backend, see ``backend.params``."""
+    """What holds for every call of a backend, see ``backend.params``. ``null_gaps`` fills with null what an argument
+    left out between two others has no other value for."""
 
     prefix: tuple[Any, ...] = ()
     always: bool = False
+    null_gaps: bool = False
 
 
 def to_params(
-    binding: Binding, arguments: Mapping[str, Any], conventions: Conventions
-) -> dict[str, Any] | list[Any] | None:
-    """``params``, or None where the member is to be absent.
+    binding: Binding, arguments: Mapping[str, Any], conventions: Conventions, structure: Structure | None = None
+) -> Params:
+    """``params``, or None where the member is to be absent. ``structure`` stands in for the binding's.
 
     A method that declares parameters always gets ``params``, empty or not, since services crash without it; one that
     declares none gets no such member, since others refuse an empty one. Raises :class:`InvalidArguments`.
     """
-    if binding.structure is Structure.BY_POSITION:
-        values = list(conventions.prefix) + _positions(binding, arguments)
+    arguments = binding.complete(arguments)
+    if (structure or binding.structure) is Structure.BY_POSITION:
+        values = list(conventions.prefix) + _positions(binding, arguments, conventions)
         return values if values or binding.declares_parameters or conventions.always else None
     if conventions.prefix:
         return [*conventions.prefix, dict(arguments)] if arguments else list(conventions.prefix)
@@ -36,9 +41,12 @@ def to_params(
     return None
 
 
-def _positions(binding: Binding, arguments: Mapping[str, Any]) -> list[Any]:
+def _positions(binding: Binding, arguments: Mapping[str, Any], conventions: Conventions) -> list[Any]:
     if binding.spread is not None:
         return list(arguments.get(binding.spread, ()))
+    placeless = [name for name in arguments if name not in binding.order]
+    if placeless:
+        raise InvalidArguments(f"'{placeless[0]}' has no place among the method's positional parameters; leave it out")
     given = [index for index, name in enumerate(binding.order) if name in arguments]
     values = []
     for name in binding.order[: given[-1] + 1 if given else 0]:
@@ -46,7 +54,10 @@ def _positions(binding: Binding, arguments: Mapping[str, Any]) -> list[Any]:
             values.append(arguments[name])
         elif name in binding.defaults:
             values.append(binding.defaults[name])
+        elif conventions.null_gaps:
+            values.append(None)
         else:
             later = binding.order[given[-1]]
-            raise InvalidArguments(f"'{name}' must be given because '{later}' comes after it")
+            gap, last = binding.published({name: 0, later: 0})
+            raise InvalidArguments(f"'{gap}' must be given because '{last}' comes after it")
     return values

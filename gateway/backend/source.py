@@ -13,17 +13,21 @@ from gateway import jsonrpc
 from gateway.backend.transport import Transport
 from gateway.model import Seen
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, OutboundError
+from gateway.settings import CustomListing
 
 _ID: Final = "listing"
 _EXCERPT: Final = 80
+_SPACE: Final = b" \t\r\n"
+_SLICE: Final = 0.005
+"""Seconds of work between two turns of the loop."""
 
 
 class BackendSource:
     """Questions about one listing, asked with one caller's headers, within one deadline.
 
     ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
-    ``place`` is where the operator says the listing is, ``file`` the file it is in. ``patience`` bounds each question
-    in seconds.
+    ``place`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has.
+    ``patience`` bounds each question in seconds.
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class BackendSource:
         *,
         place: str | None = None,
         file: str | None = None,
+        custom: CustomListing | None = None,
         timeout: float,
         max_bytes: int,
         patience: float | None = None,
@@ -44,11 +49,13 @@ class BackendSource:
         self.origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
         self.place = place
         self.file = file
+        self.custom = custom or CustomListing()
         self.patience = patience
         self._transport = transport
         self._headers = headers
         values = (value for name, value in headers.items() if name != "Accept-Language")
-        self._shown = tuple(word for value in values if len(word := value.rpartition(" ")[2]) >= 4)
+        shown = (*(value.rpartition(" ")[2] for value in values), *self.custom.secrets())
+        self._shown = tuple(word for word in shown if len(word) >= 4)
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
 
@@ -83,12 +90,26 @@ class BackendSource:
             return Seen(f"no answer within {timeout:.0f} s")
         except OutboundError as error:
             return Seen(str(error))
-        return _result_in(answer, self._shown) if verb == "POST" else _document_in(answer)
+        return await _result_in(answer, self._shown) if verb == "POST" else await _document_in(answer)
 
 
-def _result_in(answer: Answer, shown: Iterable[str]) -> Seen:
+async def _decoded(raw: bytes) -> Any:
+    """A listing may have megabytes: reading it takes turns with the other work of the loop."""
+    parts = jsonrpc.decoding(raw.strip(_SPACE))
+    turn = time.monotonic()
+    while True:
+        try:
+            next(parts)
+        except StopIteration as done:
+            return done.value
+        if time.monotonic() - turn > _SLICE:
+            await asyncio.sleep(0)
+            turn = time.monotonic()
+
+
+async def _result_in(answer: Answer, shown: Iterable[str]) -> Seen:
     try:
-        result, fault = jsonrpc.response_of(answer.body, _ID)
+        result, fault = jsonrpc.answer_in(await _decoded(answer.body), _ID)
     except ValueError:
         return _other(answer)
     if fault is None:
@@ -98,10 +119,10 @@ def _result_in(answer: Answer, shown: Iterable[str]) -> Seen:
     return Seen(text, denied=denied, unauthorized=answer.status == 401)
 
 
-def _document_in(answer: Answer) -> Seen:
+async def _document_in(answer: Answer) -> Seen:
     if answer.status == 200:
         try:
-            return Seen("a document", jsonrpc.decode(answer.body), found=True)
+            return Seen("a document", await _decoded(answer.body), found=True)
         except ValueError:
             pass
     return _other(answer)

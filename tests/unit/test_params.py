@@ -16,6 +16,9 @@ BY_NAME = Binding("m", Structure.BY_NAME, ("a", "b"))
 BY_POSITION = Binding("m", Structure.BY_POSITION, ("a", "b", "c"), defaults={"b": 7})
 NOTHING_DECLARED = Binding("m", Structure.BY_NAME, declares_parameters=False)
 NONE_BY_POSITION = Binding("m", Structure.BY_POSITION, declares_parameters=False)
+HEADINGS = Binding("m", Structure.BY_POSITION, ("Block hash", "b"), renamed={"Block_hash": "Block hash"})
+DOLLAR = Binding("m", Structure.BY_NAME, ("$top", "b"), renamed={"top": "$top"}, fixed={"key": 1}, fills={"b": 2})
+NULLS = Conventions(null_gaps=True)
 SPREAD = Binding("m", Structure.BY_POSITION, spread="params")
 
 CALLS = {
@@ -36,6 +39,14 @@ CALLS = {
     "a prefix alone": (NONE_BY_POSITION, {}, SECRET, ["token:s3cret"]),
     "a prefix before unknown parameters": (SPREAD, {"params": [1]}, SECRET, ["token:s3cret", 1]),
     "a prefix before an object": (BY_NAME, {"a": 1}, SECRET, ["token:s3cret", {"a": 1}]),
+    "a gap is null where the operator says so": (BY_POSITION, {"c": 3}, NULLS, [None, 7, 3]),
+    "what is published under another name goes out under the method's": (
+        DOLLAR,
+        {"top": 5},
+        PLAIN,
+        {"$top": 5, "b": 2, "key": 1},
+    ),
+    "and keeps its place": (HEADINGS, {"b": 2, "Block_hash": "0x"}, PLAIN, ["0x", 2]),
     "a prefix before no object": (BY_NAME, {}, SECRET, ["token:s3cret"]),
 }
 
@@ -55,6 +66,27 @@ def test_a_gap_without_a_default_takes_null_where_the_schema_does() -> None:
 def test_a_gap_that_nothing_may_fill_is_refused_rather_than_shifted() -> None:
     with pytest.raises(InvalidArguments, match="'a' must be given because 'c' comes after it"):
         to_params(BY_POSITION, {"c": 3}, PLAIN)
+
+
+def test_a_gap_is_refused_in_the_names_that_the_caller_knows() -> None:
+    with pytest.raises(InvalidArguments, match="'Block_hash' must be given because 'b' comes after it"):
+        to_params(HEADINGS, {"b": 2}, PLAIN)
+
+
+def test_an_argument_without_a_place_is_refused_rather_than_lost() -> None:
+    with pytest.raises(InvalidArguments, match="'d' has no place"):
+        to_params(BY_POSITION, {"a": 1, "d": 4}, PLAIN)
+
+
+def test_another_shape_can_be_asked_for() -> None:
+    assert to_params(BY_NAME, {"b": 2, "a": 1}, PLAIN, Structure.BY_POSITION) == [1, 2]
+    assert to_params(BY_POSITION, {"c": 2}, PLAIN, Structure.BY_NAME) == {"c": 2}
+
+
+def test_published_names_and_the_methods_own_translate_both_ways() -> None:
+    assert HEADINGS.open == ("Block_hash", "b")
+    assert HEADINGS.published({"Block hash": 1, "b": 2}) == {"Block_hash": 1, "b": 2}
+    assert HEADINGS.published({"Block_hash": 1}) == {"Block_hash": 1}
 
 
 def test_params_are_a_copy_that_leaves_the_arguments_alone() -> None:

@@ -1,0 +1,124 @@
+"""How arguments reach a service whose listing leaves the shape of params open, through every surface."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.fault.behaviours import Behaviour, Body, Cut, Hang, InTurn, error, result
+from tests.fault.methods import Rpc, RpcFailure
+from tests.fault.scripted import ScriptedBackend
+from tests.front import SURFACES, Surface, front
+from tests.protocol.talk import Client, request
+
+Connect = Callable[..., Awaitable[Client]]
+
+NUMBER = {"type": "number"}
+READ_ONLY = 'catalog.tools={"*": {"annotations": {"readOnlyHint": true}}}'
+
+
+class Positional(Rpc):
+    """Takes params by position alone."""
+
+    def __call__(self, params: object) -> object:
+        if not isinstance(params, list):
+            raise RpcFailure(-32602, "Invalid params")
+        return super().__call__(params)
+
+
+SUBTRACT = Positional("subtract", {"a": NUMBER, "b": NUMBER}, run=lambda a, b: a - b)
+LOOKUP = Rpc("lookup", {"$key": {}, "in": {}}, run=lambda **params: params)
+
+
+def sent(backend: ScriptedBackend, method: str) -> list[Any]:
+    return [request.params for request in backend.requests if request.method == method]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_wrong_guess_is_mended_for_a_read_only_tool_and_not_made_again(surface: Surface) -> None:
+    async with ScriptedBackend((SUBTRACT,)) as backend, front(backend.url, READ_ONLY) as gateway:
+        assert (await gateway.call(surface, "subtract", {"a": 5, "b": 3})).value == 2
+        assert (await gateway.call(surface, "subtract", {"a": 3, "b": 5})).value == -2
+        assert sent(backend, "subtract") == [{"a": 5, "b": 3}, [5, 3], [3, 5]]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_wrong_guess_for_any_other_tool_is_one_call_and_an_error_that_helps(surface: Surface) -> None:
+    async with ScriptedBackend((SUBTRACT,)) as backend, front(backend.url) as gateway:
+        called = await gateway.call(surface, "subtract", {"a": 5, "b": 3})
+        assert "Invalid params" in called.message
+        assert "backend.params.structure" in called.message
+        assert backend.calls("subtract") == 1
+
+
+async def test_the_named_knob_mends_it() -> None:
+    async with (
+        ScriptedBackend((SUBTRACT,)) as backend,
+        front(backend.url, "backend.params.structure=by-position") as gateway,
+    ):
+        assert (await gateway.call("modern", "subtract", {"a": 5, "b": 3})).value == 2
+        assert sent(backend, "subtract") == [[5, 3]]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_an_argument_that_llm_apis_refuse_is_published_and_sent_under_two_names(surface: Surface) -> None:
+    async with (
+        ScriptedBackend((LOOKUP,)) as backend,
+        front(backend.url, "backend.params.structure=by-name") as gateway,
+    ):
+        tool = (await gateway.tools(surface))["lookup"]
+        assert list(tool["inputSchema"]["properties"]) == ["key", "in"]
+        assert tool["inputSchema"]["required"] == ["key", "in"]
+        assert (await gateway.call(surface, "lookup", {"key": 1, "in": 2})).value == {"$key": 1, "in": 2}
+        wrong = await gateway.call(surface, "lookup", {"in": 2})
+        assert "key" in wrong.message
+        assert sent(backend, "lookup") == [{"$key": 1, "in": 2}]
+
+
+async def test_the_tools_own_route_takes_the_methods_own_names_as_well(connect: Connect) -> None:
+    async with ScriptedBackend((LOOKUP,)) as backend:
+        client = await connect("backend.params.structure=by-name", url=backend.url)
+        for params in ({"$key": 1, "in": 2}, {"key": 1, "in": 2}, [1, 2]):
+            answer = await client.post("/mcp/tools/lookup", request("lookup", params))
+            assert answer.json["result"] == {"$key": 1, "in": 2}
+
+
+@pytest.mark.parametrize("code", [-32602, -32600, -32700])
+async def test_what_services_answer_for_a_wrong_shape_leads_to_the_second_try(code: int) -> None:
+    async with ScriptedBackend((SUBTRACT,)) as backend, front(backend.url, READ_ONLY) as gateway:
+        backend.on("subtract", InTurn((error(code, "Incorrect number of arguments"), result(2))))
+        assert (await gateway.call("modern", "subtract", {"a": 5, "b": 3})).value == 2
+        assert sent(backend, "subtract") == [{"a": 5, "b": 3}, [5, 3]]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(-32603, "Internal error"),
+        error(-32601, "Method not found"),
+        error(-32000, "Out of stock"),
+        error(5, "missing"),
+        error(-32600, "Invalid Request", "Access Denied: a permission is required."),
+        Body(b"", 500, None),
+        Cut("half"),
+    ],
+)
+async def test_any_other_failure_is_the_answer_whatever_the_tool(answer: Behaviour) -> None:
+    async with ScriptedBackend((SUBTRACT,)) as backend, front(backend.url, READ_ONLY) as gateway:
+        backend.on("subtract", answer)
+        assert (await gateway.call("modern", "subtract", {"a": 5, "b": 3})).failed
+        assert backend.calls("subtract") == 1
+
+
+async def test_both_tries_share_one_deadline() -> None:
+    async with (
+        ScriptedBackend((SUBTRACT,)) as backend,
+        front(backend.url, READ_ONLY, "backend.timeout=300ms") as gateway,
+    ):
+        backend.on("subtract", InTurn((error(-32602, "Invalid params"), Hang("head"))))
+        async with asyncio.timeout(5):
+            assert "in time" in (await gateway.call("modern", "subtract", {"a": 5, "b": 3})).message
+        assert backend.calls("subtract") == 2
