@@ -4,76 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
-from gateway.catalog.build import Builder
-from gateway.catalog.discovery import EMPTY_CONFIRMED_AFTER, EMPTY_TTL, Discovery
-from gateway.catalog.validation import Validators
+from gateway.catalog.discovery import EMPTY_TTL
+from gateway.catalog.doubt import CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable
-from gateway.listing.dialect import NoListing, Step
-from gateway.model import Caller, Catalog, Listing, Method, Seen, View
-from gateway.settings import CatalogSettings, Params
-
-ANYBODY = Caller()
-TTL, MAX_STALE = 100.0, 1000.0
-
-
-class Backend:
-    """A scripted fetch: answers with ``methods`` or raises ``failure``; while ``gate`` is closed it hangs."""
-
-    def __init__(self) -> None:
-        self.methods: tuple[str, ...] = ("a", "b")
-        self.failure: BaseException | None = None
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.fetches: list[Caller] = []
-
-    async def fetch(self, caller: Caller) -> Listing:
-        self.fetches.append(caller)
-        await self.gate.wait()
-        if self.failure is not None:
-            raise self.failure
-        return Listing("static", tuple(Method(name, "static") for name in self.methods))
-
-
-class World:
-    """A discovery and all it depends on."""
-
-    def __init__(self) -> None:
-        self.now = 5000.0
-        self.backend = Backend()
-        self.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE)
-        self.builder: Any = Builder(Params(), Validators())
-        self.discovery = Discovery(self.backend.fetch, self, lambda: self.knobs, lambda: self.now)
-
-    async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
-        return await self.builder.build(listing, settings)
-
-    @property
-    def fetches(self) -> int:
-        return len(self.backend.fetches)
-
-    async def names(self, caller: Caller = ANYBODY) -> tuple[str, ...]:
-        return (await self.discovery.catalog(caller)).names
-
-    async def settled(self) -> None:
-        """Let what was started in the background come to its end."""
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(others)
+from gateway.model import Caller, Catalog, Listing, View
+from gateway.settings import CatalogSettings
+from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, no_listing, refreshed
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    world = World()
-    yield world
-    world.backend.gate.set()
-    await world.settled()
-
-
-def no_listing() -> NoListing:
-    return NoListing([Step("rpc.discover", Seen("connection refused", unreachable=True))])
+    async with a_world() as world:
+        yield world
 
 
 async def test_a_fresh_catalog_asks_the_backend_once(world: World) -> None:
@@ -247,20 +192,13 @@ async def test_an_attempt_counts_as_one_whether_it_went_well_or_not(world: World
 # --- empty listings -------------------------------------------------------------------------------------------
 
 
-async def refreshed(world: World, at: float) -> tuple[str, ...]:
-    world.now = at
-    await world.names()
-    await world.settled()
-    return await world.names()
-
-
 async def test_a_listing_that_shrinks_to_nothing_is_believed_only_after_a_minute(world: World) -> None:
     await world.names()
     world.backend.methods = ()
     started = world.now + TTL
-    for seconds in (0, 20, 40, EMPTY_CONFIRMED_AFTER - 1):
+    for seconds in (0, 20, 40, CONFIRMED_AFTER - 1):
         assert await refreshed(world, started + seconds) == ("a", "b")
-    assert await refreshed(world, started + EMPTY_CONFIRMED_AFTER + 15) == ()
+    assert await refreshed(world, started + CONFIRMED_AFTER + 15) == ()
 
 
 async def test_one_listing_with_tools_among_empty_ones_starts_the_minute_anew(world: World) -> None:

@@ -1,0 +1,52 @@
+"""Listings that are not taken at their word: those that shrink or grow all at once.
+
+That is more often a fault of the backend than its decision. One that is empty, or has lost more than half of its tools
+and ten at least, is believed once the backend has kept to it for :data:`CONFIRMED_AFTER`; until then the last good one
+serves. One beyond ``catalog.max_tools`` is never used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.catalog.curation import Curation
+from gateway.listing.dialect import NoListing, Step
+from gateway.model import Listing, Seen
+from gateway.settings import CatalogSettings
+
+CONFIRMED_AFTER: Final = 60.0
+"""Seconds."""
+ASK_AGAIN_AFTER: Final = CONFIRMED_AFTER / 4
+_MANY: Final = 10
+
+
+@dataclass(slots=True)
+class Doubt:
+    """What is held against the listings of one view; ``since`` is when it began, by the caller's clock."""
+
+    since: float | None = None
+
+    def believes(self, before: int, after: int, now: float) -> bool:
+        """Whether a listing with ``after`` tools may take the place of one with ``before``."""
+        shrinks = after == 0 < before or (2 * after < before and before - after >= _MANY)
+        if not shrinks:
+            self.since = None
+            return True
+        if self.since is None:
+            self.since = now
+        if now - self.since < CONFIRMED_AFTER:
+            return False
+        self.since = None
+        return True
+
+
+def check_size(listing: Listing, settings: CatalogSettings) -> None:
+    """Raises :class:`NoListing` for more methods than are ever offered, before anything is made of them."""
+    if len(listing.methods) <= settings.max_tools:
+        return
+    offers = Curation(settings).offers
+    offered = sum(offers(method.name) for method in listing.methods)
+    if offered > settings.max_tools:
+        what = f"{offered} methods to offer, more than catalog.max_tools ({settings.max_tools})"
+        raise NoListing([Step("the listing", Seen(f"{what}; narrow catalog.include, or raise the bound"))])

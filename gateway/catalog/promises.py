@@ -1,0 +1,63 @@
+"""Output schemas that a result was seen to break.
+
+Clients check results against what a tool declares, and refuse what breaks it. So a tool whose backend does not keep its
+word is listed without that word, until the listing gives another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from dataclasses import replace
+from typing import Any, Final
+
+from cachetools import LRUCache
+
+from gateway import jsonrpc
+from gateway.model import Catalog, Tool
+
+MAX_METHODS: Final = 10_000
+MAX_SCHEMAS: Final = 8
+"""Broken schemas of one method that are remembered: views may list it with different ones."""
+_NOTE: Final = "a result broke it"
+
+
+class Promises:
+    """Which output schemas are not believed any more."""
+
+    def __init__(self) -> None:
+        self._broken: LRUCache[str, deque[str]] = LRUCache(MAX_METHODS)
+        self._without: LRUCache[str, Tool] = LRUCache(MAX_METHODS)
+
+    def broke(self, tool: Tool) -> bool:
+        """Note that a result broke the tool's output schema. False where that was known."""
+        schemas = self._broken.setdefault(tool.method, deque(maxlen=MAX_SCHEMAS))
+        digest = _digest(tool.output_schema)
+        if digest in schemas:
+            return False
+        schemas.append(digest)
+        return True
+
+    def kept(self, catalog: Catalog) -> Catalog:
+        """The catalog without the schemas that were broken; itself where there are none."""
+        if not self._broken:
+            return catalog
+        tools = tuple(self._kept(tool) if tool.method in self._broken else tool for tool in catalog.tools)
+        if all(ours is theirs for ours, theirs in zip(tools, catalog.tools, strict=True)):
+            return catalog
+        digest = hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest()
+        return replace(catalog, tools=tools, digest=digest)
+
+    def _kept(self, tool: Tool) -> Tool:
+        if tool.output_schema is None or _digest(tool.output_schema) not in self._broken[tool.method]:
+            return tool
+        bare = self._without.get(tool.digest)
+        if bare is None:
+            digest = hashlib.sha256(f"{tool.digest} without its output schema".encode()).hexdigest()
+            bare = replace(tool, output_schema=None, meta={**tool.meta, "outputSchemaDropped": _NOTE}, digest=digest)
+            self._without[tool.digest] = bare
+        return bare
+
+
+def _digest(schema: Any) -> str:
+    return hashlib.sha256(jsonrpc.canonical(schema)).hexdigest()

@@ -1,0 +1,37 @@
+"""The operator's listing for when the backend's cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gateway.listing.static import Static
+from gateway.model import Listing, Seen
+from gateway.settings import CustomListing
+
+
+async def read_fallback(file: str) -> Listing:
+    """The listing in a file, as for ``dialect: static``. Raises :class:`~gateway.listing.dialect.NoListing`."""
+    listing = await Static().fetch(_File(file))
+    return replace(listing, notes=(*listing.notes, f"the backend gave no listing; this is catalog.fallback, {file}"))
+
+
+class _File:
+    """A source that has a file and nothing else."""
+
+    def __init__(self, file: str) -> None:
+        self.url = self.base = self.origin = ""
+        self.place: str | None = None
+        self.file: str | None = file
+        self.custom = CustomListing()
+
+    async def call(self, method: str, params: Any = None) -> Seen:
+        return Seen(f"{method} not asked")
+
+    async def get(self, url: str) -> Seen:
+        return Seen(f"{url} not asked")
+
+    async def read(self, file: str) -> bytes:
+        return await asyncio.to_thread(Path(file).read_bytes)

@@ -1,0 +1,93 @@
+"""A discovery with a clock and a backend of the test's own. Nothing here sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+from typing import Any
+
+from gateway.catalog.build import Builder
+from gateway.catalog.discovery import PATIENCE, Discovery
+from gateway.catalog.validation import Validators
+from gateway.listing.dialect import NoListing, Step
+from gateway.model import Caller, Catalog, Listing, Method, Seen
+from gateway.settings import CatalogSettings, Params
+
+ANYBODY = Caller()
+TTL, MAX_STALE = 100.0, 1000.0
+
+
+def listing_of(*methods: str, results: Mapping[str, Any] = MappingProxyType({})) -> Listing:
+    return Listing("static", tuple(Method(name, "static", result=results.get(name)) for name in methods))
+
+
+class Backend:
+    """A scripted fetch: answers with ``methods``, whose results have the schemas in ``results``, or raises
+    ``failure``; while ``gate`` is closed it hangs. ``most`` is how many hung at the same time."""
+
+    def __init__(self) -> None:
+        self.methods: tuple[str, ...] = ("a", "b")
+        self.failure: BaseException | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.fetches: list[Caller] = []
+        self.results: dict[str, dict[str, Any]] = {}
+        self.most = self._running = 0
+
+    async def fetch(self, caller: Caller) -> Listing:
+        self.fetches.append(caller)
+        self._running += 1
+        self.most = max(self.most, self._running)
+        await self.gate.wait()
+        self._running -= 1
+        if self.failure is not None:
+            raise self.failure
+        return listing_of(*self.methods, results=self.results)
+
+
+class World:
+    """A discovery and all it depends on."""
+
+    def __init__(self, fallback: Listing | None = None, patience: float = PATIENCE, **knobs: Any) -> None:
+        self.now = 5000.0
+        self.backend = Backend()
+        self.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE, **knobs)
+        self.builder: Any = Builder(Params(), Validators())
+        self.discovery = Discovery(self.backend.fetch, self, lambda: self.knobs, lambda: self.now, fallback, patience)
+
+    async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
+        return await self.builder.build(listing, settings)
+
+    @property
+    def fetches(self) -> int:
+        return len(self.backend.fetches)
+
+    async def names(self, caller: Caller = ANYBODY) -> tuple[str, ...]:
+        return (await self.discovery.catalog(caller)).names
+
+    async def settled(self) -> None:
+        """Let what was started in the background come to its end."""
+        async with asyncio.timeout(5):
+            while others := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(others)
+
+
+def no_listing() -> NoListing:
+    return NoListing([Step("rpc.discover", Seen("connection refused", unreachable=True))])
+
+
+async def refreshed(world: World, at: float) -> tuple[str, ...]:
+    world.now = at
+    await world.names()
+    await world.settled()
+    return await world.names()
+
+
+@asynccontextmanager
+async def a_world(*arguments: Any, **knobs: Any) -> AsyncIterator[World]:
+    world = World(*arguments, **knobs)
+    yield world
+    world.backend.gate.set()
+    await world.settled()

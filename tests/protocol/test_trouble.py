@@ -1,0 +1,123 @@
+"""Backends that do not keep what their listing promises, and listings that cannot be had, through every surface."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.config import ConfigError
+from tests.fault.behaviours import Body, Cut, result
+from tests.fault.methods import METHODS, Rpc, openrpc
+from tests.fault.scripted import ScriptedBackend
+from tests.front import SURFACES, Surface, front
+from tests.program import run
+from tests.protocol.talk import Client
+
+Connect = Callable[..., Awaitable[Client]]
+PATIENCE = 5.0
+BOUNDED = ("catalog.ttl=50ms", "catalog.max_tools=10", "backend.listing.max_size=16KiB")
+AGE = Rpc("age", {}, {"type": "integer"}, run=lambda: "old enough")
+PERSON = Rpc("person", {}, {"type": "object", "required": ["name"]}, run=dict)
+STRICT_LISTING = """
+methods:
+  add:
+    params:
+      a: {schema: {type: number}, required: true}
+      b: {schema: {type: number}, required: true}
+"""
+
+
+# --- a result that breaks its schema --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize(("tool", "value"), [("age", "old enough"), ("person", {})])
+async def test_a_broken_promise_is_said_once_and_then_not_made_again(
+    surface: Surface, tool: str, value: object
+) -> None:
+    async with ScriptedBackend((AGE, PERSON)) as backend, front(backend.url) as gateway:
+        other = "person" if tool == "age" else "age"
+        assert (await gateway.tools(surface))[tool]["outputSchema"]
+        called = await gateway.call(surface, tool, {})
+        assert "The call ran, but its result breaks the tool's output schema" in called.message
+        listed = await gateway.tools(surface)
+        assert not listed[tool].get("outputSchema")
+        assert listed[other]["outputSchema"]
+        assert (await gateway.call(surface, tool, {})).value == value
+        assert backend.calls(tool) == 2
+
+
+async def test_listeners_hear_that_the_promise_is_gone(connect: Connect) -> None:
+    async with ScriptedBackend((AGE,)) as backend:
+        client = await connect(url=backend.url)
+        async with client.listen({"toolsListChanged": True}) as stream:
+            await stream.message()
+            await client.post("/mcp/tools/invoke", {"name": "age", "arguments": {}})
+            assert (await stream.message())["method"] == "notifications/tools/list_changed"
+
+
+# --- a listing that cannot be had -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        Cut("half", answer=result(openrpc(METHODS))),
+        Body(b"<html>", 500, "text/html"),
+        Body(b"", 404, None),
+        result({"openrpc": "1.3.2", "info": {}, "methods": "none"}),
+        result({**openrpc(METHODS), "padding": "x" * 20_000}),
+        result(openrpc([Rpc(f"m{n}") for n in range(30)])),
+    ],
+    ids=["cut short", "500", "404", "no list", "beyond the size", "beyond the count"],
+)
+async def test_what_is_no_whole_listing_changes_nothing(spoilt: Body) -> None:
+    async with ScriptedBackend() as backend, front(backend.url, *BOUNDED) as gateway:
+        before = await gateway.tools()
+        backend.on("rpc.discover", spoilt)
+        asked = backend.calls("rpc.discover")
+        async with asyncio.timeout(PATIENCE):
+            await backend.called("rpc.discover", asked + 2)
+        assert await gateway.tools() == before
+        assert len(before) == 4
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_fallback_file_serves_a_backend_that_lists_nothing(surface: Surface, tmp_path: Path) -> None:
+    file = tmp_path / "methods.yaml"
+    file.write_text(STRICT_LISTING)
+    async with ScriptedBackend() as backend:
+        backend.on("rpc.discover", Body(b"", 404, None))
+        async with front(backend.url, f"catalog.fallback={file}") as gateway:
+            assert set(await gateway.tools(surface)) == {"add"}
+            assert (await gateway.call(surface, "add", {"a": 2, "b": 3})).value == {"sum": 5}
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"), [(None, "No such file"), ("methods: 3", "is not of type 'object'"), ("a: [", "while parsing")]
+)
+async def test_a_fallback_that_cannot_be_used_is_found_at_the_start(
+    tmp_path: Path, content: str | None, fault: str
+) -> None:
+    file = tmp_path / "methods.yaml"
+    if content is not None:
+        file.write_text(content)
+    async with ScriptedBackend() as backend:
+        with pytest.raises(ConfigError) as caught:
+            async with front(backend.url, f"catalog.fallback={file}"):
+                pass
+        assert caught.value.faults[0].startswith("catalog.fallback")
+        assert fault in caught.value.faults[0]
+
+
+async def test_check_says_that_what_it_shows_is_the_fallback(tmp_path: Path) -> None:
+    file = tmp_path / "methods.yaml"
+    file.write_text(STRICT_LISTING)
+    async with ScriptedBackend() as backend:
+        knobs = (f"backend.url={backend.refused_url}", f"catalog.fallback={file}", "auth.mode=off")
+        ran = await run("check", *(part for knob in knobs for part in ("--set", knob)))
+    assert ran.code == 0
+    assert f"this is catalog.fallback, {file}" in ran.out

@@ -1,0 +1,331 @@
+"""Listings that shrink, flap, grow absurd or cannot be had, and results that break what they promise (security S17 to
+S19). Nothing here sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gateway.catalog.doubt import ASK_AGAIN_AFTER, CONFIRMED_AFTER
+from gateway.errors import CatalogUnavailable, Forbidden
+from gateway.listing.dialect import NoListing, Step
+from gateway.model import Caller, Catalog, Seen, Tool, View
+from gateway.settings import CatalogSettings
+from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
+
+MANY = tuple(f"m{n:02}" for n in range(40))
+NUMBER = {"type": "number"}
+FALLBACK = listing_of("spare")
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with a_world() as world:
+        yield world
+
+
+@pytest.fixture
+async def spared() -> AsyncIterator[World]:
+    """A world with a fallback."""
+    async with a_world(FALLBACK) as world:
+        yield world
+
+
+def caller(name: str) -> Caller:
+    return Caller(view=View("https://issuer", name))
+
+
+# --- shrinking ------------------------------------------------------------------------------------------------
+
+
+async def test_a_listing_that_loses_most_of_its_tools_is_believed_only_after_a_minute(world: World) -> None:
+    world.backend.methods = MANY
+    await world.names()
+    world.backend.methods = MANY[:10]
+    started = world.now + TTL
+    for seconds in (0, 20, CONFIRMED_AFTER - 1):
+        assert await refreshed(world, started + seconds) == MANY
+    assert await refreshed(world, started + CONFIRMED_AFTER + ASK_AGAIN_AFTER) == MANY[:10]
+
+
+@pytest.mark.parametrize(("before", "after"), [(40, 20), (10, 1), (3, 1), (40, 39)])
+async def test_what_is_lost_in_the_course_of_things_is_gone_at_once(world: World, before: int, after: int) -> None:
+    world.backend.methods = MANY[:before]
+    await world.names()
+    world.backend.methods = MANY[:after]
+    assert await refreshed(world, world.now + TTL) == MANY[:after]
+
+
+async def test_a_failure_is_no_empty_listing(world: World) -> None:
+    await world.names()
+    world.backend.failure = NoListing([Step("GET /list", Seen("HTTP 404"))])
+    assert await refreshed(world, world.now + MAX_STALE) == ("a", "b")
+
+
+# --- flapping -------------------------------------------------------------------------------------------------
+
+
+async def found(world: World, name: str, who: Caller = ANYBODY) -> Tool | None:
+    return await world.discovery.find(who, name)
+
+
+async def test_a_tool_that_vanished_can_be_called_for_another_ttl(world: World) -> None:
+    await world.names()
+    world.backend.methods = ("a",)
+    assert await refreshed(world, world.now + TTL) == ("a",)
+    assert (await found(world, "b")) is not None
+    world.now += TTL - 0.1
+    assert (await found(world, "b")) is not None
+    world.now += 0.1
+    await world.settled()
+    assert await found(world, "b") is None
+
+
+async def test_while_a_listing_flaps_the_tools_of_either_side_can_be_called(world: World) -> None:
+    sides = (("a", "b"), ("a", "c"))
+    for turn in range(4):
+        world.backend.methods = sides[turn % 2]
+        assert await refreshed(world, world.now + TTL) == sides[turn % 2]
+        if turn:
+            assert [(await found(world, name)) is not None for name in "abcd"] == [True, True, True, False]
+
+
+async def test_what_the_operator_hides_is_gone_at_once(world: World) -> None:
+    await world.names()
+    world.backend.methods = ("a",)
+    await refreshed(world, world.now + TTL)
+    world.knobs = CatalogSettings(ttl=TTL, exclude=("b",))
+    await world.discovery.rebuild()
+    assert await found(world, "b") is None
+
+
+async def test_a_tool_that_vanished_from_one_view_is_not_found_in_another(world: World) -> None:
+    await world.names(caller("ada"))
+    world.backend.methods = ("a",)
+    await world.names(caller("eve"))
+    assert await found(world, "b", caller("eve")) is None
+
+
+# --- growing --------------------------------------------------------------------------------------------------
+
+
+async def test_a_listing_beyond_the_bound_is_refused_and_the_last_good_one_serves() -> None:
+    async with a_world(max_tools=3) as world:
+        await world.names()
+        world.backend.methods = MANY
+        assert await refreshed(world, world.now + TTL) == ("a", "b")
+
+
+async def test_a_first_listing_beyond_the_bound_says_so_and_what_to_do() -> None:
+    async with a_world(max_tools=3) as world:
+        world.backend.methods = MANY
+        with pytest.raises(CatalogUnavailable) as caught:
+            await world.names()
+        assert "40 methods to offer, more than catalog.max_tools (3)" in str(caught.value.__cause__)
+
+
+async def test_methods_that_are_hidden_do_not_count() -> None:
+    async with a_world(max_tools=3, include=("m0[012]",)) as world:
+        world.backend.methods = MANY
+        assert await world.names() == ("m00", "m01", "m02")
+
+
+async def test_a_bound_that_is_lowered_below_the_listing_keeps_what_there_is(world: World) -> None:
+    await world.names()
+    world.knobs = CatalogSettings(ttl=TTL, max_tools=1)
+    await world.discovery.rebuild()
+    assert await world.names() == ("a", "b")
+
+
+# --- the fallback ---------------------------------------------------------------------------------------------
+
+
+async def test_the_fallback_serves_where_there_never_was_a_listing(spared: World) -> None:
+    spared.backend.failure = no_listing()
+    assert await spared.names() == ("spare",)
+    assert spared.discovery.remaining(ANYBODY.view) == 0
+
+
+async def test_the_fallback_comes_after_the_last_good_listing(spared: World) -> None:
+    told: list[View] = []
+    spared.discovery.on_changed(told.append)
+    await spared.names()
+    spared.backend.failure = no_listing()
+    assert await refreshed(spared, 5000 + MAX_STALE) == ("a", "b")
+    assert told == []
+    assert await refreshed(spared, 5000 + MAX_STALE + 0.1) == ("spare",)
+    assert told == [ANYBODY.view]
+
+
+async def test_a_listing_that_can_be_had_again_takes_the_fallbacks_place_and_listeners_hear_of_it(
+    spared: World,
+) -> None:
+    told: list[View] = []
+    spared.discovery.on_changed(told.append)
+    spared.backend.failure = no_listing()
+    await spared.names()
+    spared.backend.failure = None
+    assert await refreshed(spared, spared.now + 1) == ("a", "b")
+    assert told == [ANYBODY.view]
+
+
+async def test_once_the_fallback_serves_nobody_waits_for_a_backend_that_hangs(spared: World) -> None:
+    spared.backend.failure = no_listing()
+    await spared.names()
+    spared.backend.gate.clear()
+    spared.now += 1
+    assert await spared.names() == ("spare",)
+    await asyncio.sleep(0)
+    assert spared.fetches == 2
+
+
+async def test_the_fallback_follows_the_knobs(spared: World) -> None:
+    spared.backend.failure = no_listing()
+    await spared.names()
+    spared.knobs = CatalogSettings(ttl=TTL, exclude=("spare",))
+    assert await spared.names() == ()
+
+
+async def test_listeners_hear_when_the_knobs_change_the_fallback_they_see(spared: World) -> None:
+    spared.backend.failure = no_listing()
+    await spared.names()
+    told: list[View] = []
+    spared.discovery.on_changed(told.append)
+    await spared.discovery.rebuild()
+    assert told == [ANYBODY.view]
+
+
+async def test_a_rush_of_callers_has_the_fallback_built_once(spared: World) -> None:
+    spared.backend.failure = no_listing()
+    made: list[Catalog] = []
+    spared.discovery.on_change(made.append)
+    catalogs = await asyncio.gather(*(spared.discovery.catalog(caller(str(n))) for n in range(50)))
+    assert all(catalog is catalogs[0] for catalog in catalogs)
+    assert {id(catalog) for catalog in made} == {id(catalogs[0])}
+
+
+async def test_a_fallback_beyond_the_bound_is_no_listing_either() -> None:
+    async with a_world(listing_of(*MANY), max_tools=3) as world:
+        world.backend.failure = no_listing()
+        with pytest.raises(CatalogUnavailable) as caught:
+            await world.names()
+        assert "catalog.max_tools" in str(caught.value.__cause__)
+
+
+async def test_a_promise_that_the_fallback_makes_is_broken_like_any_other() -> None:
+    async with a_world(listing_of("a", results={"a": NUMBER})) as world:
+        world.backend.failure = no_listing()
+        await world.names()
+        told: list[View] = []
+        world.discovery.on_changed(told.append)
+        await broken(world, "a")
+        assert await outputs(world) == {"a": None}
+        assert told == [ANYBODY.view]
+
+
+async def test_a_caller_to_whom_the_listing_is_denied_gets_no_fallback(spared: World) -> None:
+    spared.backend.failure = NoListing([Step("rpc.discover", Seen("HTTP 401", denied=True))])
+    with pytest.raises(Forbidden):
+        await spared.names(caller("eve"))
+    assert await spared.names() == ("spare",)
+
+
+# --- load -----------------------------------------------------------------------------------------------------
+
+
+async def test_views_are_listed_a_few_at_a_time_and_the_shared_one_waits_for_none() -> None:
+    async with a_world(views_at_once=2) as world:
+        world.backend.gate.clear()
+        waiting = [asyncio.create_task(world.names(caller(str(n)))) for n in range(10)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (world.backend.most, world.fetches) == (2, 2)
+        waiting.append(asyncio.create_task(world.names()))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (world.backend.most, world.fetches) == (3, 3)
+        world.backend.gate.set()
+        await asyncio.gather(*waiting)
+        assert (world.backend.most, world.fetches) == (3, 11)
+
+
+async def test_who_waits_too_long_is_told_to_come_back_and_the_listing_goes_on() -> None:
+    async with a_world(None, 0.01) as world:
+        world.backend.gate.clear()
+        with pytest.raises(CatalogUnavailable) as caught:
+            await world.names()
+        assert caught.value.retry_after == 1
+        world.backend.gate.set()
+        await world.settled()
+        assert await world.names() == ("a", "b")
+        assert world.fetches == 1
+
+
+# --- broken promises ------------------------------------------------------------------------------------------
+
+
+async def outputs(world: World, who: Caller = ANYBODY) -> dict[str, Any]:
+    return {tool.name: tool.output_schema for tool in (await world.discovery.catalog(who)).tools}
+
+
+async def broken(world: World, name: str) -> Tool:
+    tool = await found(world, name)
+    assert tool is not None
+    await world.discovery.distrust_output(tool)
+    return tool
+
+
+async def test_an_output_schema_that_a_result_broke_is_gone_from_every_view_and_listeners_hear_of_it(
+    world: World,
+) -> None:
+    world.backend.results = {"a": NUMBER, "b": NUMBER}
+    ada = caller("ada")
+    assert await outputs(world) == await outputs(world, ada) == {"a": NUMBER, "b": NUMBER}
+    told: list[View] = []
+    world.discovery.on_changed(told.append)
+    await broken(world, "a")
+    assert await outputs(world) == await outputs(world, ada) == {"a": None, "b": NUMBER}
+    assert sorted(told, key=str) == sorted([ANYBODY.view, ada.view], key=str)
+    (a, _) = (await world.discovery.catalog(ANYBODY)).tools
+    assert a.meta["outputSchemaDropped"] == "a result broke it"
+    assert world.fetches == 2
+
+
+async def test_it_stays_away_over_refreshes_and_reloads_until_it_changes(world: World) -> None:
+    world.backend.results = {"a": NUMBER}
+    await world.names()
+    await broken(world, "a")
+    told: list[View] = []
+    world.discovery.on_changed(told.append)
+    await refreshed(world, world.now + TTL)
+    await world.discovery.rebuild()
+    assert (await outputs(world))["a"] is None
+    assert told == []
+    world.backend.results = {"a": {"type": "string"}}
+    await refreshed(world, world.now + TTL)
+    assert (await outputs(world))["a"] == {"type": "string"}
+    assert told == [ANYBODY.view]
+
+
+async def test_a_second_break_of_the_same_schema_changes_nothing(world: World) -> None:
+    world.backend.results = {"a": NUMBER}
+    await world.names()
+    tool = await broken(world, "a")
+    told: list[View] = []
+    world.discovery.on_changed(told.append)
+    await world.discovery.distrust_output(tool)
+    assert told == []
+
+
+async def test_a_tool_that_vanished_comes_back_without_it(world: World) -> None:
+    world.backend.results = {"a": NUMBER}
+    await world.names()
+    await broken(world, "a")
+    world.backend.methods = ("b",)
+    await refreshed(world, world.now + TTL)
+    vanished = await found(world, "a")
+    assert vanished is not None
+    assert vanished.output_schema is None
