@@ -1,0 +1,134 @@
+"""Which tools fit a few words best: BM25 over names, titles, descriptions and names of arguments.
+
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), §3.3, with a weight for each
+field. The libraries for it bring NumPy along; what a catalog needs is this page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.model import Tool
+
+_K1: Final = 1.2
+_B: Final = 0.75
+_NAME, _TITLE, _ARGUMENT, _DESCRIPTION = 4.0, 2.0, 1.5, 1.0
+_PREFIX: Final = 0.4
+"""What a word counts that only begins like the one that was asked for."""
+_LEAST_PREFIX: Final = 3
+_MAX_PREFIXED: Final = 20
+_MAX_TERMS: Final = 32
+_SLICE: Final = 0.005
+"""Seconds of work between two turns of the loop."""
+# Scripts without spaces between words: a character is a word.
+_IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+Words = Mapping[str, float]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text or a name, in lower case: ``getBlockHash``, ``get_block-hash`` and ``Get block hashes``
+    have the same."""
+    return [_singular(word) for word in _WORD.findall(_HUMP.sub(" ", text).casefold())]
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("shes", "ches", "xes", "sses")):
+        return word[:-2]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+_FILLERS: Final = frozenset(
+    words_of("a an and are at by for from how i in is it my of on or that the this to what with")
+)
+"""Words of a question that say nothing about what is looked for."""
+
+
+def weighed(tool: Tool) -> Words:
+    """How much each word says about a tool."""
+    words: defaultdict[str, float] = defaultdict(float)
+    fields = ((tool.name, _NAME), (tool.title, _TITLE), (tool.description, _DESCRIPTION))
+    for text, weight in (*fields, *((name, _ARGUMENT) for name in tool.input_schema.get("properties", ()))):
+        for word in words_of(text):
+            words[word] += weight
+    return dict(words)
+
+
+@dataclass(frozen=True)
+class Match:
+    """A tool and how well it fits."""
+
+    tool: Tool
+    score: float
+
+
+class Index:
+    """The words of a catalog's tools. Made by :meth:`of`."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = tools
+        self._found: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        self._lengths: list[float] = []
+        self._average = 1.0
+        self._vocabulary: list[str] = []
+
+    @classmethod
+    async def of(cls, tools: Iterable[tuple[Tool, Words]]) -> Index:
+        """Takes turns of the loop."""
+        index = cls(collected := [])
+        turn = time.monotonic()
+        for number, (tool, words) in enumerate(tools):
+            collected.append(tool)
+            index._lengths.append(sum(words.values()))
+            for word, weight in words.items():
+                index._found[word].append((number, weight))
+            if time.monotonic() - turn > _SLICE:
+                await asyncio.sleep(0)
+                turn = time.monotonic()
+        index._vocabulary = sorted(index._found)
+        index._average = sum(index._lengths) / len(index._lengths) if index._lengths else 1.0
+        return index
+
+    def matches(self, query: str) -> list[Match]:
+        """All tools that have to do with the query, the best first; of equal ones, in the order of the catalog."""
+        scores: defaultdict[int, float] = defaultdict(float)
+        asked = list(dict.fromkeys(words_of(query)))
+        for word in ([word for word in asked if word not in _FILLERS] or asked)[:_MAX_TERMS]:
+            for tool, score in self._scored(word).items():
+                scores[tool] += score
+        ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+        return [Match(self._tools[tool], score) for tool, score in ranked]
+
+    def _scored(self, word: str) -> dict[int, float]:
+        """Of a word and those that begin with it, what counts most for each tool."""
+        best: dict[int, float] = {}
+        for other, share in self._alike(word):
+            holders = self._found[other]
+            rarity = math.log(1 + (len(self._tools) - len(holders) + 0.5) / (len(holders) + 0.5))
+            for tool, weight in holders:
+                length = 1 - _B + _B * self._lengths[tool] / self._average
+                score = share * rarity * weight * (_K1 + 1) / (weight + _K1 * length)
+                best[tool] = max(best.get(tool, 0.0), score)
+        return best
+
+    def _alike(self, word: str) -> Iterable[tuple[str, float]]:
+        if word in self._found:
+            yield word, 1.0
+        if len(word) < _LEAST_PREFIX:
+            return
+        start = bisect_left(self._vocabulary, word)
+        for other in self._vocabulary[start : start + _MAX_PREFIXED]:
+            if other.startswith(word) and other != word:
+                yield other, _PREFIX

@@ -1,0 +1,141 @@
+"""Two tools in place of thousands: one that finds tools by words, and one that calls what was found.
+
+A model's context has no room for a large catalog, so ``catalog.search`` lists these two alone. All others can be
+called by their names as ever; what ``call_tool`` calls is decided on as if it had been called directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any, Final
+
+from cachetools import LRUCache
+
+from gateway import jsonrpc
+from gateway.catalog.ranking import Index, Words, weighed
+from gateway.model import Binding, Catalog, JsonObject, Structure, Tool
+
+DEFAULT_LIMIT: Final = 5
+MAX_LIMIT: Final = 20
+MAX_BYTES: Final = 128 * 1024
+"""Of an answer's tools; the best one is there whatever its size."""
+_INDEXES: Final = 16
+_TOOLS: Final = 20_000
+
+
+def _tool(name: str, title: str, description: str, input_schema: JsonObject, **members: Any) -> Tool:
+    order = tuple(input_schema["properties"])
+    digest = hashlib.sha256(jsonrpc.canonical([name, description, input_schema])).hexdigest()
+    binding = Binding(name, Structure.BY_NAME, order, local=True)
+    return Tool(name, name, description, input_schema, binding, title, digest=digest, **members)
+
+
+SEARCH_TOOLS: Final = _tool(
+    "search_tools",
+    "Search tools",
+    "Find the tools of this service that fit a task. Says what each does and which arguments it takes. "
+    "Call one with call_tool.",
+    {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 500,
+                "description": "What the tool should do, in a few words.",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_LIMIT,
+                "default": DEFAULT_LIMIT,
+                "description": "Most tools to return.",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    output_schema={
+        "type": "object",
+        "properties": {
+            "tools": {
+                "type": "array",
+                "description": "The best matches, the best one first.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string"},
+                        "title": {"type": "string"},
+                        "description": {"type": "string"},
+                        "inputSchema": {"type": "object"},
+                        "annotations": {"type": "object"},
+                    },
+                    "required": ["name", "description", "inputSchema"],
+                },
+            },
+            "matches": {"type": "integer", "description": "How many tools have to do with the query in all."},
+        },
+        "required": ["tools", "matches"],
+    },
+    annotations={"readOnlyHint": True, "openWorldHint": False},
+)
+CALL_TOOL: Final = _tool(
+    "call_tool",
+    "Call a tool",
+    "Call a tool that search_tools found, with arguments as its inputSchema says.",
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "description": "The tool's name, as search_tools gave it."},
+            "arguments": {"type": "object", "default": {}, "description": "The tool's arguments."},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+)
+OWN: Final = {tool.name: tool for tool in (CALL_TOOL, SEARCH_TOOLS)}
+DOORS: Final = Catalog(tuple(OWN.values()), hashlib.sha256(b"search").hexdigest(), "search", 0.0)
+"""What is listed in place of a caller's catalog."""
+
+
+class Search:
+    """Indexes of catalogs, each made on its first search; tools that catalogs share are read once."""
+
+    def __init__(self) -> None:
+        self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
+        self._indexes: LRUCache[str, asyncio.Task[Index]] = LRUCache(_INDEXES)
+
+    async def answer(self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT) -> dict[str, Any]:
+        """The result of ``search_tools``."""
+        making = self._indexes.get(catalog.digest)
+        if making is None:
+            making = self._indexes[catalog.digest] = asyncio.create_task(
+                Index.of((tool, self._words_of(tool)) for tool in catalog.tools)
+            )
+        matches = (await asyncio.shield(making)).matches(query)
+        shown: list[dict[str, Any]] = []
+        size = 0
+        for match in matches[:limit]:
+            tool = _shown(match.tool)
+            size += len(jsonrpc.encode(tool))
+            if shown and size > MAX_BYTES:
+                break
+            shown.append(tool)
+        return {"tools": shown, "matches": len(matches)}
+
+    def _words_of(self, tool: Tool) -> Words:
+        words = self._words.get(tool.digest)
+        if words is None:
+            words = self._words[tool.digest] = weighed(tool)
+        return words
+
+
+def _shown(tool: Tool) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": tool.name}
+    if tool.title:
+        shown["title"] = tool.title
+    shown |= {"description": tool.description, "inputSchema": tool.input_schema}
+    if tool.annotations:
+        shown["annotations"] = tool.annotations
+    return shown

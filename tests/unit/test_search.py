@@ -1,0 +1,184 @@
+"""Finding tools by words."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import jsonschema
+import pytest
+
+from gateway.catalog.build import Builder
+from gateway.catalog.ranking import words_of
+from gateway.catalog.search import CALL_TOOL, DOORS, MAX_BYTES, OWN, SEARCH_TOOLS, Search
+from gateway.catalog.validation import Validators
+from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure, Tool
+from gateway.settings import CatalogSettings, Params
+from tests.pace import quickly
+
+METHODS = {
+    "node.create": ("Make a new page of content.", ("title", "body")),
+    "node.delete": ("Remove a page for good.", ("id",)),
+    "user.create": ("Register an account.", ("email", "password")),
+    "user.block": ("Keep an account from logging in.", ("user_id",)),
+    "cache.rebuild": ("Throw away what was computed, and compute it anew.", ()),
+    "getBlockHash": ("The hash of a block at a height.", ("height",)),
+    "sendMail": ("Send a message to an address.", ("to", "subject", "body")),
+    "查询用户": ("按名称查询用户。", ("名称",)),
+}
+
+
+async def catalog_of(methods: dict[str, tuple[str, tuple[str, ...]]]) -> Catalog:
+    listed = (
+        Method(name, "static", description=text, parameters=tuple(Parameter(key) for key in parameters))
+        for name, (text, parameters) in methods.items()
+    )
+    return await Builder(Params(), Validators()).build(Listing("static", tuple(listed)), CatalogSettings())
+
+
+@pytest.fixture
+async def catalog() -> Catalog:
+    return await catalog_of(METHODS)
+
+
+async def found(catalog: Catalog, query: str) -> list[str]:
+    answer = await Search().answer(catalog, query, 20)
+    return [tool["name"] for tool in answer["tools"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("getBlockHash", ["get", "block", "hash"]),
+        ("get_block-hash", ["get", "block", "hash"]),
+        ("Get block hashes", ["get", "block", "hash"]),
+        ("HTTPServer.parseURL2", ["http", "server", "parse", "url2"]),
+        ("Queries, classes & boxes", ["query", "class", "box"]),
+        ("Größe", ["grösse"]),
+        ("查询 user", ["查", "询", "user"]),
+        ("!? --", []),
+    ],
+)
+def test_a_name_and_a_sentence_have_the_same_words(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("create a node", "node.create"),
+        ("delete page", "node.delete"),
+        ("new user account", "user.create"),
+        ("block user", "user.block"),
+        ("block hash", "getBlockHash"),
+        ("GETBLOCKHASH height", "getBlockHash"),
+        ("send an e-mail", "sendMail"),
+        ("subject", "sendMail"),
+        ("rebuild caches", "cache.rebuild"),
+        ("mess", "sendMail"),
+        ("what is the hash of a block", "getBlockHash"),
+        ("用户", None),
+    ],
+)
+async def test_the_tool_that_fits_comes_first(catalog: Catalog, query: str, best: str | None) -> None:
+    names = await found(catalog, query)
+    if best is None:
+        (tool,) = [tool for tool in catalog.tools if tool.method == "查询用户"]
+        best = tool.name
+    assert names[0] == best
+
+
+@pytest.mark.parametrize("query", ["zebra", "?!", " "])
+async def test_what_nothing_has_to_do_with_finds_nothing(catalog: Catalog, query: str) -> None:
+    assert await Search().answer(catalog, query) == {"tools": [], "matches": 0}
+
+
+async def test_small_words_of_a_question_match_nothing_by_themselves(catalog: Catalog) -> None:
+    assert (await Search().answer(catalog, "what is the height of a block"))["matches"] == 2
+    assert (await Search().answer(catalog, "of a"))["matches"] > 2
+
+
+async def test_an_empty_catalog_finds_nothing() -> None:
+    assert await found(await catalog_of({}), "anything") == []
+
+
+async def test_the_answer_is_what_the_tool_declares_and_says_how_many_more_there_are(catalog: Catalog) -> None:
+    answer = await Search().answer(catalog, "create user account page block", 2)
+    assert isinstance(SEARCH_TOOLS.output_schema, dict)
+    jsonschema.Draft202012Validator(SEARCH_TOOLS.output_schema).validate(answer)
+    assert len(answer["tools"]) == 2
+    assert answer["matches"] == 5
+    (first, *_) = answer["tools"]
+    tool = catalog.find(first["name"])
+    assert tool is not None
+    assert (first["description"], first["inputSchema"]) == (tool.description, tool.input_schema)
+
+
+async def test_equal_tools_come_in_the_order_of_the_catalog() -> None:
+    catalog = await catalog_of({f"copy.n{n}": ("Copy.", ()) for n in (3, 1, 2)})
+    assert await found(catalog, "copy") == ["copy.n1", "copy.n2", "copy.n3"]
+
+
+async def test_large_schemas_do_not_make_a_large_answer() -> None:
+    labels = {"type": "string", "enum": ["x" * 50 + str(n) for n in range(900)]}
+    tools = tuple(
+        Tool(f"t{n:02}", "m", "Copy.", {"properties": {"a": labels}}, Binding("m", Structure.BY_NAME), digest=str(n))
+        for n in range(10)
+    )
+    answer = await Search().answer(Catalog(tools, "d", "static", 0.0), "copy", 10)
+    assert 1 <= len(answer["tools"]) < 10
+    assert len(str(answer)) <= MAX_BYTES * 1.1
+    assert answer["matches"] == 10
+
+
+async def test_searches_at_the_same_time_share_one_index_and_one_that_is_cancelled_ends_none(catalog: Catalog) -> None:
+    search = Search()
+    first, *others = [asyncio.create_task(search.answer(catalog, "user")) for _ in range(5)]
+    await asyncio.sleep(0)
+    first.cancel()
+    answers = await asyncio.gather(*others)
+    assert all(answer == answers[0] for answer in answers)
+    assert answers[0]["matches"] == 2
+
+
+async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_holding_up_the_loop() -> None:
+    tools = tuple(
+        Tool(
+            f"area{n % 50}.thing{n}.update",
+            "m",
+            f"Update thing {n} of area {n % 50} with what is given, and tell whoever listens to it.",
+            {"properties": {f"field{n % 7}": {}, "dry_run": {}}},
+            Binding("m", Structure.BY_NAME),
+            digest=str(n),
+        )
+        for n in range(5000)
+    )
+    catalog, search = Catalog(tools, "d", "static", 0.0), Search()
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    await search.answer(catalog, "first")
+    counting.cancel()
+    await asyncio.wait([counting])
+    assert turns >= 5
+    with quickly(0.1):
+        answer = await search.answer(catalog, "update the thing 4242 of area 42")
+    assert answer["tools"][0]["name"] == "area42.thing4242.update"
+    with quickly(0.3):
+        assert (await search.answer(catalog, "a area thing update field dry run what given tell listen " * 8))["tools"]
+
+
+def test_the_two_doors_are_sound_tools() -> None:
+    validators = Validators()
+    for tool in OWN.values():
+        validators.compile(tool.input_schema)
+    assert DOORS.names == ("call_tool", "search_tools")
+    assert DOORS.find("call_tool") is CALL_TOOL
+    arguments: dict[str, Any] = {"query": "x", "limit": 3}
+    assert validators.compile(SEARCH_TOOLS.input_schema).is_valid(arguments)
