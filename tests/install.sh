@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests run against and pip does not bring: aria2c (Debian) and the npm packages of
-# tests/services/node and tests/authorization/node. Does nothing, quietly, when all of it is there.
+# Installs what the tests run against and the project's environment does not hold: aria2c (Debian), the npm packages of
+# tests/services/node and tests/authorization/node, and what of PyPI wants an environment of its own,
+# tests/services/flask2. Does nothing, quietly, when all of it is there.
 #
 # Usage: tests/install.sh PYTHON      (the python of the project's virtual environment)
 set -euo pipefail
@@ -45,7 +46,22 @@ install_npm_packages() {
   printf '%s\n' "$wanted" >"$stamp"
 }
 
+install_python_packages() {
+  local python=$1 project environment stamp wanted
+  project=$(cd "$(dirname "${BASH_SOURCE[0]}")/$2" && pwd)
+  environment=$project/.venv
+  # A stamp inside goes with the environment that it stands for.
+  stamp=$environment/.installed
+  wanted=$("$python" --version; sha256sum <"$project/requirements.txt")
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
+  say "installing the Python packages of tests/$2 ..."
+  quietly bash "$(dirname "${BASH_SOURCE[0]}")/venv.sh" "$python" "$environment"
+  quietly "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -r "$project/requirements.txt"
+  printf '%s\n' "$wanted" >"$stamp"
+}
+
 [ $# = 1 ] || die "usage: tests/install.sh PYTHON"
 install_aria2
 install_npm_packages "$1" services/node
 install_npm_packages "$1" authorization/node
+install_python_packages "$1" services/flask2

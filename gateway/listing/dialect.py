@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from gateway.model import Listing, Quarantined, Schema, Seen
+from gateway.model import Listing, Method, Parameter, Quarantined, Schema, Seen, Structure
+from gateway.settings import CustomListing
 
 MAX_NAME: Final = 512
 """Longest method name, in characters, that any dialect takes; real ones have some tens."""
+_MEND: Final = "mend the entry in the backend's listing"
 
 
 class Source(Protocol):
     """Where a listing comes from. Questions do not raise: what came instead is in :class:`~gateway.model.Seen`.
 
     ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root; ``place`` is where the operator
-    says the listing is, ``file`` the file it is in.
+    says the listing is, ``file`` the file it is in, ``custom`` the form it has for ``dialect: custom``.
     """
 
     url: str
@@ -25,6 +27,7 @@ class Source(Protocol):
     origin: str
     place: str | None
     file: str | None
+    custom: CustomListing
 
     async def call(self, method: str, params: Any = None) -> Seen: ...
 
@@ -65,14 +68,68 @@ class NoListing(Exception):
         return any(step.saw.unreachable for step in self.steps)
 
 
+Part: TypeAlias = Literal["title", "description", "parameters", "types", "required", "result", "scopes"]
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+"""What a listing can tell of a method besides its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an operator wants to know of a dialect; ``docs/dialects.md`` is made from it.
+
+    ``probed`` is whether ``dialect: auto`` asks for it: not where that takes params, or an operator's file.
+    """
+
+    of: str
+    asked: str
+    recognized: str
+    carries: tuple[Part, ...]
+    passed: str
+    lost: str
+    probed: bool = True
+
+
 class Dialect(Protocol):
     """A form of listing. ``name`` is what ``backend.listing.dialect`` calls it."""
 
     name: str
+    about: About
 
     async def fetch(self, source: Source) -> Listing:
         """Ask for the listing. Raises :class:`NoListing`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something to ask a source, and what it is called in a :class:`Step`."""
+
+    text: str
+    ask: Callable[[], Awaitable[Seen]]
+
+
+def get(source: Source, url: str) -> Question:
+    return Question(f"GET {path_of(url)}", lambda: source.get(url))
+
+
+def call(source: Source, method: str, params: Any = None) -> Question:
+    return Question(method, lambda: source.call(method, params))
+
+
+async def first_answer(questions: Iterable[Question], recognizes: Callable[[Any], bool], wanted: str) -> Any:
+    """The first JSON that ``recognizes`` takes, asking one question after the other.
+
+    ``wanted`` ends the sentence "JSON, but …". Raises :class:`NoListing` with all that was asked.
+    """
+    steps: list[Step] = []
+    for question in questions:
+        seen = await question.ask()
+        if seen.found and recognizes(seen.value):
+            return seen.value
+        not_a_listing(steps, question.text, seen, wanted)
+        if seen.unreachable:
+            break
+    raise NoListing(steps)
 
 
 def not_a_listing(steps: list[Step], question: str, seen: Seen, wanted: str) -> None:
@@ -106,6 +163,13 @@ def texts_of(value: Any) -> frozenset[str]:
     return frozenset(item for item in value if isinstance(item, str)) if isinstance(value, list) else frozenset()
 
 
+def entry_of(value: Any) -> dict[str, Any]:
+    """The entry of a method. Raises :class:`Unusable` for what is no object."""
+    if isinstance(value, dict):
+        return value
+    raise Unusable("the entry is no object", _MEND)
+
+
 def schema_of(value: Any) -> Schema:
     """A schema; anything that is none (null, ``[]``) says nothing about the value."""
     return value if isinstance(value, dict | bool) else True
@@ -116,4 +180,48 @@ def name_fault(name: Any, index: int) -> Quarantined | None:
     if isinstance(name, str) and 0 < len(name) <= MAX_NAME:
         return None
     shown = f"entry {index}" if not isinstance(name, str) or not name else name[:40] + "…"
-    return Quarantined(shown, "the entry has no usable method name", "mend the entry in the backend's listing")
+    return Quarantined(shown, "the entry has no usable method name", _MEND)
+
+
+def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], read: Callable[[str, Any], Method]) -> Listing:
+    """A listing of (name, entry) pairs; an entry without a usable name, or that ``read`` cannot take, is quarantined.
+
+    ``read`` makes a method of a name and its entry, and raises :class:`Unusable`.
+    """
+    methods: list[Method] = []
+    quarantined: list[Quarantined] = []
+    for index, (name, entry) in enumerate(entries):
+        fault = name_fault(name, index)
+        if fault is None:
+            try:
+                methods.append(read(name, entry))
+            except Unusable as error:
+                fault = Quarantined(name, error.reason, error.remedy)
+            except RecursionError:
+                fault = Quarantined(name, "the entry is nested too deeply", _MEND)
+        if fault is not None:
+            quarantined.append(fault)
+    return Listing(dialect, tuple(methods), tuple(quarantined))
+
+
+class Unusable(Exception):
+    """A method that is listed and cannot be called through a gateway."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+def placed(parameters: Iterable[Parameter], structure: Structure) -> tuple[tuple[Parameter, ...], Structure]:
+    """Parameters with a name for each, and the structure to pass them in: by position where a name is missing or
+    stands twice, since only its place tells such a parameter."""
+    named: dict[str, Parameter] = {}
+    for position, parameter in enumerate(parameters):
+        name = parameter.name or f"arg{position}"
+        while name in named:
+            name = f"{name}_{position}"
+        if name != parameter.name:
+            structure = Structure.BY_POSITION
+        named[name] = replace(parameter, name=name)
+    return tuple(named.values()), structure

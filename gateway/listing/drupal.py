@@ -12,13 +12,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from gateway.listing.dialect import (
-    NoListing,
+    About,
     Source,
-    Step,
+    first_answer,
+    get,
     name_fault,
-    not_a_listing,
     object_of,
-    path_of,
     schema_of,
     text_of,
 )
@@ -31,15 +30,20 @@ _MOST_DETAILS: Final = 500
 
 class Drupal:
     name = "drupal"
+    about = About(
+        of="Drupal's jsonrpc module with jsonrpc_discovery, 8.x-1.x to 3.x",
+        asked="`GET {base}/jsonrpc/methods`",
+        recognized="`data[]` of `JsonRpcMethod…`, or with `attributes.usage`",
+        carries=("description", "parameters", "types", "required"),
+        passed="by name",
+        lost="Titles, result schemas and permissions are not in this listing. Links are not followed: they are what "
+        "the site thinks its host is.",
+    )
 
     async def fetch(self, source: Source) -> Listing:
-        place = source.place or source.base + PATH
-        seen = await source.get(place)
-        if seen.found and recognizes(seen.value):
-            return parse(await _complete(source, seen.value))
-        steps: list[Step] = []
-        not_a_listing(steps, f"GET {path_of(place)}", seen, "without data[] of JsonRpcMethod entries")
-        raise NoListing(steps)
+        question = get(source, source.place or source.base + PATH)
+        document = await first_answer([question], recognizes, "without data[] of JsonRpcMethod entries")
+        return parse(await _complete(source, document))
 
 
 async def _complete(source: Source, document: dict[str, Any]) -> dict[str, Any]:

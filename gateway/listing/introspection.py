@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from gateway.listing.dialect import NoListing, Source, Step, name_fault, not_a_listing
+from gateway.listing.dialect import About, Source, call, first_answer, name_fault
+from gateway.listing.typewords import any_of, schema_of_word, told
 from gateway.model import Listing, Method, Parameter, Quarantined, Schema, Structure
 
 LIST: Final = "system.listMethods"
@@ -19,42 +20,25 @@ SIGNATURE: Final = "system.methodSignature"
 HELP: Final = "system.methodHelp"
 _CONCURRENCY: Final = 4
 
-# XML-RPC's type names (https://xmlrpc.com/spec.md), and what services add to them. Others say nothing.
-_TYPES: Final[dict[str, Schema]] = {
-    "int": {"type": "integer"},
-    "i4": {"type": "integer"},
-    "i8": {"type": "integer"},
-    "integer": {"type": "integer"},
-    "double": {"type": "number"},
-    "float": {"type": "number"},
-    "number": {"type": "number"},
-    "boolean": {"type": "boolean"},
-    "bool": {"type": "boolean"},
-    "string": {"type": "string"},
-    "str": {"type": "string"},
-    "base64": {"type": "string", "contentEncoding": "base64"},
-    "dateTime.iso8601": {"type": "string", "format": "date-time"},
-    "array": {"type": "array"},
-    "list": {"type": "array"},
-    "struct": {"type": "object"},
-    "object": {"type": "object"},
-    "dict": {"type": "object"},
-}
-
 
 class Introspection:
     name = "introspection"
+    about = About(
+        of="XML-RPC's heritage: aria2, Deluge, Pelix, django-modern-rpc, Tryton",
+        asked="`system.listMethods`; then `system.methodSignature` and `system.methodHelp` of each, where listed",
+        recognized="a list of names",
+        carries=("description", "types", "required", "result"),
+        passed="by position",
+        lost="Names of parameters: they are arg0, arg1, …, and one array, `params`, where there is no signature. Name "
+        "them under `catalog.tools.*.arguments`, as [config/examples/aria2.yaml](../config/examples/aria2.yaml) does.",
+    )
 
     async def fetch(self, source: Source) -> Listing:
-        seen = await source.call(LIST)
-        if not (seen.found and recognizes(seen.value)):
-            steps: list[Step] = []
-            not_a_listing(steps, LIST, seen, "no list of method names")
-            raise NoListing(steps)
-        names = [name for name in seen.value if isinstance(name, str)]
+        listed = await first_answer([call(source, LIST)], recognizes, "no list of method names")
+        names = [name for name in listed if isinstance(name, str)]
         signatures = await _ask_each(source, SIGNATURE, names)
         helps = await _ask_each(source, HELP, names)
-        return parse(seen.value, signatures, helps)
+        return parse(listed, signatures, helps)
 
 
 def recognizes(value: Any) -> bool:
@@ -119,7 +103,4 @@ def _typed(signature: Any) -> tuple[tuple[Parameter, ...] | None, Schema | None]
 
 
 def _union(kinds: list[str]) -> Schema:
-    schemas = [_TYPES.get(kind, True) for kind in dict.fromkeys(kinds)]
-    if True in schemas:
-        return True
-    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return any_of(told(schema_of_word(kind)) for kind in kinds)

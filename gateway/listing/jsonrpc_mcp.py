@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from gateway.listing import drupal
 from gateway.listing.dialect import (
+    About,
     NoListing,
     Source,
     Step,
@@ -30,6 +31,14 @@ MAX_PAGES: Final = 200
 
 class JsonrpcMcp:
     name = "jsonrpc_mcp"
+    about = About(
+        of="Drupal's jsonrpc_mcp module, 1.x",
+        asked="`GET {base}/mcp/tools/list`, all pages; `GET {base}/jsonrpc/methods` for what an entry lacks",
+        recognized="`tools[]` with `inputSchema`",
+        carries=("title", "description", "parameters", "types", "required", "result", "scopes"),
+        passed="by name",
+        lost="Nothing. `annotations` go to `_meta`; `catalog.trust_annotations` publishes `readOnlyHint` and its like.",
+    )
 
     async def fetch(self, source: Source) -> Listing:
         place = source.place or source.base + PATH

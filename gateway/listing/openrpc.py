@@ -8,18 +8,19 @@ and are ignored, but for a method's own relative path, which is the true endpoin
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, Final
 
 from gateway.listing.dialect import (
-    NoListing,
+    About,
     Source,
-    Step,
+    call,
+    first_answer,
+    get,
     list_of,
     name_fault,
-    not_a_listing,
     object_of,
-    path_of,
     schema_of,
     text_of,
     texts_of,
@@ -28,24 +29,26 @@ from gateway.model import Listing, Method, Parameter, Quarantined, Structure
 
 FILE: Final = "openrpc.json"
 _TITLE_LENGTH: Final = 64
-_WANTED: Final = "no OpenRPC document"
 
 
 class OpenRpc:
     name = "openrpc"
+    about = About(
+        of="OpenRPC 1.x",
+        asked="`rpc.discover`; then `GET` of `openrpc.json` under the endpoint, beside it, at the root and in "
+        "`/.well-known/`, and of the endpoint itself",
+        recognized="`openrpc`, a string, and `methods[]`",
+        carries=("title", "description", "parameters", "types", "required", "result", "scopes"),
+        passed="as `paramStructure` says; else by name, or by position where names are no identifiers",
+        lost="Examples, errors, links, and `servers` but for a method's own relative one, which is its endpoint with "
+        "fastapi-jsonrpc.",
+    )
 
     async def fetch(self, source: Source) -> Listing:
-        steps: list[Step] = []
-        seen = await source.call("rpc.discover")
-        if seen.found and recognizes(seen.value):
-            return parse(seen.value)
-        not_a_listing(steps, "rpc.discover", seen, _WANTED)
-        for place in _places(source) if not seen.unreachable else ():
-            seen = await source.get(place)
-            if seen.found and recognizes(seen.value):
-                return parse(seen.value)
-            not_a_listing(steps, f"GET {path_of(place)}", seen, _WANTED)
-        raise NoListing(steps)
+        questions = [call(source, "rpc.discover"), *(get(source, place) for place in _places(source))]
+        document = await first_answer(questions, recognizes, "no OpenRPC document")
+        # Documents have up to megabytes; a thread gives way to the loop every 5 ms.
+        return await asyncio.to_thread(parse, document)
 
 
 def _places(source: Source) -> tuple[str, ...]:
@@ -56,6 +59,7 @@ def _places(source: Source) -> tuple[str, ...]:
         f"{source.base}/{FILE}",
         f"{source.origin}/{FILE}",
         f"{source.origin}/.well-known/{FILE}",
+        source.url,
     )
     return tuple(dict.fromkeys(candidates))
 

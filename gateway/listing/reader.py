@@ -75,6 +75,7 @@ class ListingReader:
             headers,
             place=listing.url,
             file=listing.file,
+            custom=listing.custom,
             timeout=listing.timeout,
             max_bytes=listing.max_size,
             patience=patience,

@@ -15,11 +15,13 @@ from pydantic import Field, field_validator, model_validator
 
 from gateway.settings.auth import Auth, ClientSecret, Issuer, Scopes, secure_url
 from gateway.settings.backend import Backend, Credentials, ListingSettings, Params, Tls
-from gateway.settings.catalog import Annotations, Argument, CatalogSettings, ToolOverride
+from gateway.settings.catalog import EXCLUDED, Annotations, Argument, CatalogSettings, ToolOverride, has_one_star
+from gateway.settings.custom import CustomListing, CustomParameter
 from gateway.settings.knobs import Section, http_url, is_loopback, knob
 from gateway.units import Duration, Rate, Size
 
 __all__ = [
+    "EXCLUDED",
     "Annotations",
     "Argument",
     "Auth",
@@ -27,6 +29,8 @@ __all__ = [
     "CatalogSettings",
     "ClientSecret",
     "Credentials",
+    "CustomListing",
+    "CustomParameter",
     "Issuer",
     "ListingSettings",
     "Params",
@@ -34,6 +38,7 @@ __all__ = [
     "Settings",
     "Tls",
     "ToolOverride",
+    "has_one_star",
     "is_loopback",
 ]
 

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, JsonValue, Secret, SecretStr, field_validator, model_validator
 
 from gateway.settings.auth import ClientSecret, secure_url
+from gateway.settings.custom import CustomListing
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Size
 
@@ -31,7 +32,14 @@ class Params(Section):
 
     structure: Literal["auto", "by-name", "by-position"] = knob(
         "auto",
-        "Shape of params. auto: as the listing says of each method, by name where it does not say.",
+        "Shape of params. auto: as the listing says of each method. Where it does not say, by name, or by position "
+        "where names are no identifiers; a tool marked read-only or idempotent under catalog.tools is then tried in "
+        "the other shape too.",
+    )
+    gaps: Literal["declared", "null"] = knob(
+        "declared",
+        "What fills an optional positional argument that is left out before a later one. declared: its default, else "
+        "null where its schema takes null, else the call is refused. null: the same, but null in place of a refusal.",
     )
     prefix: tuple[Secret[JsonValue], ...] = knob(
         (), 'Values put before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
@@ -107,11 +115,14 @@ class Credentials(ClientSecret):
 class ListingSettings(Section):
     """Where and how the backend's methods are listed."""
 
-    dialect: Literal["auto", "jsonrpc_mcp", "drupal", "openrpc", "introspection", "static"] = knob(
-        "auto", "Form of the listing; auto finds it by asking for each, cheapest first."
-    )
+    dialect: Literal[
+        "auto", "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
+        "truenas", "ubus", "static", "custom",
+    ] = knob("auto", "Form of the listing; auto finds it by asking for each in turn, cheapest first.")  # fmt: skip
     url: str | None = knob(None, "Where the listing is, if not where its dialect has it.")
-    file: str | None = knob(None, "File with the listing for dialect: static (OpenRPC, or our short YAML).")
+    file: str | None = knob(
+        None, "File with the listing for dialect: static: our short YAML, or an answer that was saved in any dialect."
+    )
     language: str | None = knob(
         None, "Accept-Language for the shared listing, for services that translate descriptions."
     )
@@ -121,6 +132,7 @@ class ListingSettings(Section):
         "shared: those of the listing's credential, shown to everybody. "
         "auto: caller with same_resource and token_exchange, else shared.",
     )
+    custom: CustomListing = knob(CustomListing, "For dialect: custom, the form of the listing.")
     timeout: Duration = knob(10.0, "Time for one listing, probing included.", gt=0, le=300)
     max_size: Size = knob(16 * 1024**2, "Largest listing document.", ge=1024, le=256 * 1024**2)
     credentials: Credentials = knob(Credentials, "What the listing is asked with.")
@@ -134,6 +146,14 @@ class ListingSettings(Section):
     def _check_file(self) -> ListingSettings:
         if (self.dialect == "static") != (self.file is not None):
             raise ValueError("dialect: static and file come together")
+        return self
+
+    @model_validator(mode="after")
+    def _check_custom(self) -> ListingSettings:
+        if self.dialect != "custom" and self.custom != CustomListing():
+            raise ValueError(f"custom is read with dialect: custom alone, and dialect is {self.dialect}")
+        if self.dialect == "custom" and self.custom.methods is None:
+            raise ValueError("dialect: custom needs custom.methods, a JSONPath to the entries such as $.functions[*]")
         return self
 
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Final, Literal
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, JsonValue, Secret, field_validator, model_validator
 
 from gateway.settings.auth import scope_tokens
-from gateway.settings.knobs import Section, knob
+from gateway.settings.knobs import Section, knob, texts_in
 from gateway.units import Duration
+
+EXCLUDED: Final = (
+    # What services say about themselves.
+    "rpc.*", "system.*", "JSONRPC.*",
+    # A session of its own that the service would have with the gateway.
+    "login", "*.login", "*.login_*", "logout", "*.logout", "authenticate", "*.authenticate", "*.change_password",
+    # The service's end (aria2, Bitcoin Core, Electrum, monerod, Kodi).
+    "stop", "stop_daemon", "shutdown", "*.shutdown", "*.forceShutdown",
+    "System.Shutdown", "System.Reboot", "System.Suspend", "System.Hibernate", "Application.Quit",
+    # Keys of wallets (Bitcoin Core, Electrum, Ethereum).
+    "dumpprivkey", "dumpwallet", "walletpassphrase", "getprivatekeys", "getseed", "personal_*",
+)  # fmt: skip
+"""Methods that are no business of a model's, unless the operator says otherwise."""
 
 
 class Annotations(Section):
@@ -28,7 +42,27 @@ class Argument(Section):
         None, alias="schema", description="JSON Schema.", json_schema_extra={"reload": "live"}
     )
     description: str | None = knob(None, "Description.", live=True)
-    required: bool | None = knob(None, "Whether it must be given.", live=True)
+    required: bool | None = knob(
+        None, "Whether it must be given; absent: as the listing says, or no where there is a default here.", live=True
+    )
+    default: Secret[JsonValue] | None = knob(
+        None, "Sent where the caller leaves the argument out, and published in its schema.", live=True
+    )
+    hidden: bool = knob(
+        False, "Not shown to callers, refused from them, and always sent with its default, which may be a secret.",
+        live=True,
+    )  # fmt: skip
+
+    @property
+    def has_default(self) -> bool:
+        """Whether there is one; null is one too."""
+        return "default" in self.model_fields_set
+
+    @model_validator(mode="after")
+    def _check_hidden(self) -> Argument:
+        if self.hidden and not self.has_default:
+            raise ValueError("a hidden argument needs a default, which is what is sent")
+        return self
 
 
 class ToolOverride(Section):
@@ -36,9 +70,9 @@ class ToolOverride(Section):
 
     name: str | None = knob(
         None,
-        "Name of the tool, in place of one made from the method's.",
+        "Name of the tool, in place of one made from the method's; * is what the pattern's one * stands for.",
         live=True,
-        pattern=r"^[A-Za-z0-9_.-]{1,128}$",
+        pattern=r"^[A-Za-z0-9_.*-]{1,128}$",
     )
     title: str | None = knob(None, "Title.", live=True)
     description: str | None = knob(None, "Description.", live=True)
@@ -91,6 +125,17 @@ class CatalogSettings(Section):
         ge=0,
         le=30 * 86400,
     )
+    fallback: str | None = knob(
+        None,
+        "Listing file, as for backend.listing.dialect: static, that serves where no listing can be had and the last "
+        "good one is older than max_stale.",
+    )
+    max_tools: int = knob(
+        5000, "Most methods to offer. A listing with more is not used, and the last good one serves.", live=True, ge=1
+    )
+    views_at_once: int = knob(
+        8, "Most listings of callers' own views asked for at a time; further callers wait their turn.", ge=1, le=1000
+    )
     notify_interval: Duration = knob(
         10.0, "Least time between two notices to clients that tools changed; the first comes at once.", live=True, ge=0
     )
@@ -98,8 +143,14 @@ class CatalogSettings(Section):
     rest_page_size: int = knob(50, "Most tools on one page of GET /mcp/tools/list.", live=True, ge=1, le=5000)
     include: tuple[str, ...] = knob(("*",), "Patterns of backend methods to offer.", live=True)
     exclude: tuple[str, ...] = knob(
-        ("rpc.*", "system.*", "JSONRPC.*", "*.shutdown", "*.forceShutdown", "shutdown"),
-        "Patterns of backend methods to hide; stronger than include.",
+        EXCLUDED,
+        "Patterns of backend methods to hide; stronger than include. A list of your own replaces this one.",
+        live=True,
+    )
+    names: Literal["mcp", "llm"] = knob(
+        "mcp",
+        "Names of tools. mcp: as MCP allows, [A-Za-z0-9_.-]{1,128}. llm: as most LLM APIs do, [A-Za-z0-9_-]{1,64}. "
+        "A client chooses with ?names= on the endpoint's URL; calls may use either, or the method's own name.",
         live=True,
     )
     trust_annotations: bool = knob(
@@ -110,8 +161,47 @@ class CatalogSettings(Section):
     confirm_destructive: bool = knob(
         False, "Ask the person before each call of a tool that is published with destructiveHint: true.", live=True
     )
+    search: bool = knob(
+        False,
+        "List two tools in place of all: search_tools finds the others by words, call_tool calls them. For catalogs "
+        "too large for a model's context; calls by name work as ever.",
+        live=True,
+    )
+    pin: str | None = knob(
+        None,
+        "File with what was reviewed of each tool (name, texts, schemas), written by `tools --pin`. A backend that "
+        "changes a tool afterwards is found out.",
+        live=True,
+    )
+    pin_mode: Literal["hold", "report"] = knob(
+        "hold",
+        "hold: a tool that is new or differs from its pin is not offered until pinned anew. "
+        "report: it is offered, and `check` and the log name it.",
+        live=True,
+    )
     tools: dict[str, ToolOverride] = knob(
         dict,
         "Overrides by method name or pattern (node.*); of several that match, later ones win.",
         live=True,
     )
+
+    def secrets(self) -> Iterator[str]:
+        """The texts in the values of hidden arguments, which nobody is to see."""
+        for override in self.tools.values():
+            for argument in override.arguments.values():
+                if argument.hidden and argument.default is not None:
+                    yield from texts_in(argument.default.get_secret_value())
+
+    @model_validator(mode="after")
+    def _check_names(self) -> CatalogSettings:
+        for pattern, override in self.tools.items():
+            if override.name is not None and "*" in override.name and not has_one_star(pattern):
+                raise ValueError(
+                    f'catalog.tools."{pattern}".name: * stands for what the * of the pattern does, so the pattern '
+                    "must have one * and no other wildcard"
+                )
+        return self
+
+
+def has_one_star(pattern: str) -> bool:
+    return pattern.count("*") == 1 and not set("?[") & set(pattern)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,6 +36,15 @@ def http_url(url: str) -> str:
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, names of members aside."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(child)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,7 +1,8 @@
 """What every dialect makes of a listing.
 
 ``listings/<dialect>/*.json`` are hand-made answers of a backend by question; beside each, in ``*.tools.json``, are the
-tools that are expected. To write the expected ones anew and review them as a diff::
+tools that are expected. ``FILE …`` is a listing file, ``CUSTOM`` what ``backend.listing.custom`` says. To write the
+expected ones anew and review them as a diff::
 
     UPDATE_LISTINGS=1 python -m pytest tests/contract/test_dialects.py
 """
@@ -22,7 +23,7 @@ from gateway.catalog.validation import Validators
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, probe
 from gateway.model import Catalog, Listing, Seen, Tool
-from gateway.settings import CatalogSettings, Params
+from gateway.settings import CatalogSettings, CustomListing, Params
 
 LISTINGS: Final = Path(__file__).parent / "listings"
 CASES: Final = sorted(path for path in LISTINGS.glob("*/*.json") if not path.name.endswith(".tools.json"))
@@ -42,6 +43,7 @@ class Answers:
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self._answers = answers
+        self.custom = CustomListing.model_validate(answers.get("CUSTOM", {}))
         self.asked: list[str] = []
 
     async def call(self, method: str, params: Any = None) -> Seen:
@@ -90,7 +92,8 @@ def shown(tool: Tool) -> dict[str, Any]:
             "declares_parameters": binding.declares_parameters,
             "notification": binding.notification,
             "endpoint": binding.endpoint,
-        },
+        }
+        | ({} if binding.method == tool.method else {"sent_as": binding.method}),
     }
 
 
@@ -128,12 +131,24 @@ async def test_a_listing_becomes_the_expected_tools(case: Path) -> None:
     assert made == expected_of(case, made)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.parent.name != "static"], ids=name_of)
+PROBED: Final = [case for case in CASES if DIALECTS[case.parent.name].about.probed]
+
+
+@pytest.mark.parametrize("case", PROBED, ids=name_of)
 async def test_probing_finds_the_same_listing_and_sends_no_params_until_it_has(case: Path) -> None:
     source = Answers(answers_of(case))
     assert await probe(source) == await fetched(case.parent.name, answers_of(case))
     questions = [question for question in source.asked if not question.startswith("GET ")]
-    assert all(" " not in question or question.startswith("system.method") for question in questions)
+    afterwards = ("system.method", "JSONRPC.Introspect get")
+    assert all(" " not in question or question.startswith(afterwards) for question in questions)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in PROBED], ids=name_of)
+async def test_what_needs_params_or_a_file_is_not_probed(case: Path) -> None:
+    source = Answers(answers_of(case))
+    with pytest.raises(NoListing):
+        await probe(source)
+    assert not [question for question in source.asked if " " in question and not question.startswith("GET ")]
 
 
 def test_every_dialect_has_listings() -> None:
@@ -175,12 +190,18 @@ ENVELOPES: Final[dict[str, Wrap]] = {
     "jsonrpc_mcp": lambda entries: {"GET /api/mcp/tools/list": {"tools": entries}},
     "openrpc": lambda entries: {"rpc.discover": {"openrpc": "1.2.6", "methods": entries}},
     "introspection": lambda entries: {"system.listMethods": entries},
+    "smd": lambda entries: {"GET /api/jsonrpc": {"SMDVersion": ".1", "methods": entries}},
+    "describe": lambda entries: {"system.describe": {"procs": entries}},
+    "plain": lambda entries: {"GET /api/jsonrpc/methods": {"methods": entries}},
 }
 ENTRIES: Final[dict[str, Callable[..., Any]]] = {
     "drupal": _drupal,
     "jsonrpc_mcp": _mcp,
     "openrpc": _openrpc,
     "introspection": lambda name: name,
+    "smd": lambda name, **members: {"name": name, "parameters": [{"name": "a"}], "returns": "", "target": ""} | members,
+    "describe": lambda name, **members: {"name": name, "params": ["a"], "return": "num", "summary": "Good."} | members,
+    "plain": lambda name, **members: {"name": name, "params": {"a": "int"}, "returns": {}, "title": "Good"} | members,
 }
 HOSTILE: Final = [
     None,
@@ -243,9 +264,11 @@ MEMBERS: Final = [
 @pytest.mark.parametrize(("dialect", "member"), MEMBERS)
 async def test_a_member_may_be_anything_and_the_others_survive(dialect: str, member: str) -> None:
     entries = [{**ENTRIES[dialect](f"bad.{number}"), member: value} for number, value in enumerate(HOSTILE)]
-    catalog = await built(await fetched(dialect, surrounded(dialect, *entries)))
+    listing = await fetched(dialect, surrounded(dialect, *entries))
+    catalog = await built(listing)
     assert survivors(catalog) == set(GOOD)
-    assert len(catalog.tools) + len(catalog.quarantined) + len(catalog.notes) == len(HOSTILE) + len(GOOD)
+    noted = len(catalog.notes) - len(listing.notes)
+    assert len(catalog.tools) + len(catalog.quarantined) + noted == len(HOSTILE) + len(GOOD)
 
 
 @pytest.mark.parametrize("answer", HOSTILE, ids=label)

@@ -38,6 +38,12 @@ def flask_app() -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
+def flask2_app() -> Iterator[Service]:
+    with launch.flask2_app() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
 def openrpc_server() -> Iterator[Service]:
     with launch.openrpc_server() as service:
         yield service

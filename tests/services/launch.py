@@ -25,6 +25,7 @@ from typing import Any, Self
 HERE = Path(__file__).parent
 BACKENDS = HERE / "backends"
 NODE_PROJECT = HERE / "node"
+FLASK2_PYTHON = HERE / "flask2" / ".venv" / "bin" / "python"
 
 # Below the range from which the kernel takes the ports of outgoing connections.
 PORTS = range(20000, 32000)
@@ -207,6 +208,16 @@ def fastapi_app() -> Service:
 def flask_app() -> Service:
     """PyPI Flask-JSONRPC 4."""
     return _python("flask_app", "/api", {"flask_jsonrpc": "Flask-JSONRPC"})
+
+
+def flask2_app() -> Service:
+    """PyPI Flask-JSONRPC 2.2.2, in an environment of its own."""
+    if not (FLASK2_PYTHON.parent.parent / ".installed").exists():
+        raise ServiceMissing(
+            "Python package Flask-JSONRPC 2.2.2 is missing: run tests/install.sh with the venv's python"
+        )
+    command = [str(FLASK2_PYTHON), str(BACKENDS / "flask2_app.py")]
+    return Service("flask2_app", lambda port: [*command, "--port", str(port)], "/api")
 
 
 def openrpc_server() -> Service:

@@ -27,7 +27,7 @@ async def test_types_required_and_defaults_are_the_services_own(gateway: Front) 
     assert list(tools) == ["echo", "move"]
     assert tools["echo"]["inputSchema"] == {
         "type": "object",
-        "properties": {"data": {"examples": ["123"], "title": "Data", "type": "string"}},
+        "properties": {"data": {"title": "Data", "type": "string"}},
         "required": ["data"],
         "additionalProperties": False,
     }

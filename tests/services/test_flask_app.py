@@ -1,4 +1,4 @@
-"""PyPI Flask-JSONRPC through the gateway: its listing is recognized but not read, so that ours in a file stands in."""
+"""PyPI Flask-JSONRPC 4 through the gateway: by its own description, and by ours in a file, which says more."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -55,28 +55,24 @@ async def gateway(flask_app: Service, static: tuple[str, str]) -> AsyncIterator[
         yield running
 
 
-async def test_check_tells_what_the_probe_saw_and_what_to_do(flask_app: Service) -> None:
+async def test_check_finds_the_services_own_description(flask_app: Service) -> None:
     ran = await run("check", *settings(flask_app.url))
-    assert ran.code == 3
-    assert "dialect" not in ran.out
-    steps = [line.strip() for line in ran.err.splitlines() if line.startswith("  ")]
-    assert [step.partition(":")[0] for step in steps] == [
-        "GET /mcp/tools/list",
-        "GET /jsonrpc/methods",
-        "rpc.discover",
-        "GET /api/openrpc.json",
-        "GET /openrpc.json",
-        "GET /.well-known/openrpc.json",
-        "rpc.describe",
-        "system.describe",
-        "system.listMethods",
-    ]
-    saw = dict(step.split(": ", 1) for step in steps)
-    assert saw["GET /jsonrpc/methods"] == "HTTP 404, text/html"
-    assert saw["rpc.discover"] == "error -32601: Method not found"
-    assert "a service description with 9 methods" in saw["rpc.describe"]
-    assert "backend.listing.dialect: static" in saw["rpc.describe"]
-    assert "backend.listing.file" in ran.err
+    assert ran.code == 0, ran.said
+    assert "dialect      describe" in ran.out
+    assert "App.add([a], [b])" in ran.out
+    assert "does not say which arguments are required" in ran.out
+
+
+async def test_a_call_works_by_the_services_own_description(flask_app: Service) -> None:
+    async with front(flask_app.url) as gateway:
+        assert list(await gateway.tools()) == NAMES
+        assert (await gateway.call("rest", "App.add", {"a": 1, "b": 2.5})).value == 3.5
+        car = {"name": "Beetle", "color": "blue"}
+        assert (await gateway.call("rest", "App.car", {"car": car})).value == car
+        assert (await gateway.call("rest", "App.strangeEcho", {"string": "a", "omg": 1})).value == ["a", 1, "nothing"]
+        # Left out although it is required, which only the service knows.
+        called = await gateway.call("modern", "App.add", {"a": 1})
+        assert "Invalid params" in called.message
 
 
 async def test_with_a_listing_file_check_finds_every_method(flask_app: Service, static: tuple[str, str]) -> None:

@@ -1,0 +1,168 @@
+"""Service descriptions: JSON-RPC 1.1's ``system.describe``, and Flask-JSONRPC's ``rpc.describe`` after it.
+
+1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list; Flask-JSONRPC from 3 on has ``methods``, an
+object, and may add bounds and ``required`` to a parameter. Neither has to say which parameters are required, so that
+a tool says of itself that it does not know. ``Null``, and ``Object`` without properties, stand for "not declared" too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from inspect import cleandoc
+from typing import Any, Final
+
+from gateway.listing.dialect import (
+    About,
+    Source,
+    call,
+    entry_of,
+    first_answer,
+    list_of,
+    listing_of,
+    object_of,
+    placed,
+    text_of,
+)
+from gateway.listing.typewords import schema_of_word, told
+from gateway.model import Listing, Method, Parameter, Schema, Structure
+
+NOT_SAID: Final = "The service does not say which arguments are required."
+_UNKNOWN: Final = "The service does not say whether there are arguments."
+_REMARK: Final = (
+    "the service does not say which arguments are required, so that all are optional; "
+    "where you know, say so under catalog.tools.*.arguments"
+)
+_BOUNDS: Final = {
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "multiple_of": "multipleOf",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "pattern": "pattern",
+    "default": "default",
+}
+
+
+class Describe:
+    name = "describe"
+    about = About(
+        of="JSON-RPC 1.1 service descriptions; Flask-JSONRPC 1 to 4",
+        asked="`rpc.describe`, then `system.describe`",
+        recognized="`procs[]` with `sdversion`, or `methods{}` of entries with `type: method`",
+        carries=("description", "parameters", "types", "result"),
+        passed="by name",
+        lost="What is required, but for Flask-JSONRPC 4 where the parameter says so; every tool says that in its "
+        "description. `params: []` in 1.1 may be a function without annotations: its arguments are left open.",
+    )
+
+    async def fetch(self, source: Source) -> Listing:
+        questions = (call(source, method) for method in ("rpc.describe", "system.describe"))
+        return parse(await first_answer(questions, recognizes, "no service description"))
+
+
+def recognizes(document: Any) -> bool:
+    if not isinstance(document, dict):
+        return False
+    if isinstance(document.get("procs"), list):
+        return isinstance(document.get("sdversion"), str) or any(
+            "name" in object_of(proc) for proc in document["procs"]
+        )
+    methods = document.get("methods")
+    # Kodi's is alike, with the types of its parameters beside it.
+    return (
+        "types" not in document
+        and isinstance(methods, dict)
+        and any(object_of(method).get("type") == "method" for method in methods.values())
+    )
+
+
+def parse(document: dict[str, Any]) -> Listing:
+    if isinstance(document.get("procs"), list):
+        procs = [(object_of(proc).get("name"), proc) for proc in document["procs"]]
+        listing = listing_of(Describe.name, procs, _procedure)
+    else:
+        listing = listing_of(Describe.name, document["methods"].items(), _method)
+    unsaid = any(NOT_SAID in method.description for method in listing.methods)
+    return replace(
+        listing,
+        title=text_of(document.get("title")) or text_of(document.get("name")),
+        version=text_of(document.get("version")),
+        notes=(_REMARK,) if unsaid else (),
+    )
+
+
+def _procedure(name: str, proc: dict[str, Any]) -> Method:
+    """A procedure of 1.1: parameters are names, or objects with a name and a type."""
+    known, structure = placed(map(_parameter, list_of(proc.get("params"))), Structure.EITHER)
+    said = [text_of(proc.get("summary")) or text_of(proc.get("help")), NOT_SAID if known else _UNKNOWN]
+    result = proc.get("return")
+    return Method(
+        name,
+        Describe.name,
+        description=_sentences(said),
+        parameters=known or None,
+        structure=structure if known else Structure.BY_NAME,
+        result=_result(result if isinstance(result, dict) else {"type": result}),
+        annotations={"idempotentHint": True} if proc.get("idempotent") is True else {},
+    )
+
+
+def _method(name: str, entry: Any) -> Method:
+    entry = entry_of(entry)
+    fields = list_of(entry.get("params"))
+    says_required = all("required" in object_of(field) for field in fields)
+    summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
+    tags = [object_of(tag).get("name") for tag in list_of(entry.get("tags"))]
+    named = [tag for tag in tags if isinstance(tag, str)]
+    parameters, structure = placed(map(_parameter, fields), Structure.EITHER)
+    return Method(
+        name,
+        Describe.name,
+        title=summary if description else "",
+        description=_sentences([description or summary, "" if says_required else NOT_SAID]),
+        parameters=parameters,
+        structure=structure,
+        result=_result(entry.get("returns")),
+        meta={"tags": named} if named else {},
+        deprecated=entry.get("deprecated") is True,
+    )
+
+
+def _parameter(field: Any) -> Parameter:
+    if isinstance(field, str):
+        return Parameter(field)
+    field = object_of(field)
+    description = text_of(field.get("description")) or text_of(field.get("summary"))
+    return Parameter(text_of(field.get("name")), _schema(field), field.get("required") is True, description)
+
+
+def _result(field: Any) -> Schema | None:
+    schema = _schema(object_of(field))
+    return None if schema is True else schema
+
+
+def _schema(field: dict[str, Any]) -> Schema:
+    schema = told(schema_of_word(field.get("type")))
+    properties = object_of(field.get("properties"))
+    if schema == {"type": "object"}:
+        if not properties:
+            return True
+        inner = {name: _described(object_of(item)) for name, item in properties.items()}
+        needed = [name for name, item in properties.items() if object_of(item).get("required") is True]
+        schema = {"type": "object", "properties": inner} | ({"required": needed} if needed else {})
+    if not isinstance(schema, dict):
+        return schema
+    schema = schema | {ours: field[theirs] for theirs, ours in _BOUNDS.items() if field.get(theirs) is not None}
+    return {"anyOf": [schema, {"type": "null"}]} if field.get("nullable") is True else schema
+
+
+def _described(field: dict[str, Any]) -> Schema:
+    schema, description = _schema(field), text_of(field.get("description"))
+    if not description:
+        return schema
+    return {**schema, "description": description} if isinstance(schema, dict) else {"description": description}
+
+
+def _sentences(paragraphs: list[str]) -> str:
+    # Docstrings come as they are written, indented.
+    return "\n\n".join(filter(None, (cleandoc(paragraph).strip() for paragraph in paragraphs)))

@@ -1,0 +1,115 @@
+"""Kodi's ``JSONRPC.Introspect``: methods and the types that they share, in JSON Schema of draft 03 with own words.
+
+A GET of the endpoint answers the same without a call. ``$ref`` is the id of a type, without ``#``; the types stay in
+:attr:`~gateway.model.Method.root`, marked with their draft. What a client of Kodi has to be permitted is a better
+hint at harm than any name; it is asked for once it is known that Kodi answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from gateway.listing.dialect import (
+    About,
+    Source,
+    call,
+    entry_of,
+    first_answer,
+    get,
+    list_of,
+    listing_of,
+    object_of,
+    placed,
+    text_of,
+    texts_of,
+)
+from gateway.listing.typewords import schema_of_word
+from gateway.model import Listing, Method, Parameter, Schema, Structure
+
+INTROSPECT: Final = "JSONRPC.Introspect"
+DRAFT: Final = "http://json-schema.org/draft-03/schema#"
+_NOT_SCHEMA: Final = ("name", "required", "description")
+
+
+class Kodi:
+    name = "kodi"
+    about = About(
+        of="Kodi's introspection",
+        asked="`GET` of the endpoint itself, then `JSONRPC.Introspect`",
+        recognized="`methods{}` beside `types{}`",
+        carries=("description", "parameters", "types", "required", "result"),
+        passed="by name",
+        lost="Notifications that Kodi sends. Permissions become annotations: `ReadData` alone is `readOnlyHint`, "
+        "`RemoveData` is `destructiveHint`.",
+    )
+
+    async def fetch(self, source: Source) -> Listing:
+        questions = [get(source, source.place or source.url), call(source, INTROSPECT)]
+        document = await first_answer(questions, recognizes, "no methods{} beside types{}")
+        if not any("permission" in object_of(method) for method in document["methods"].values()):
+            seen = await source.call(INTROSPECT, {"getdescriptions": True, "getmetadata": True})
+            if seen.found and recognizes(seen.value):
+                document = seen.value
+        return parse(document)
+
+
+def recognizes(document: Any) -> bool:
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("methods"), dict)
+        and isinstance(document.get("types"), dict)
+    )
+
+
+def parse(document: dict[str, Any]) -> Listing:
+    root = {"$schema": DRAFT, **document}
+
+    def read(name: str, entry: Any) -> Method:
+        entry = entry_of(entry)
+        parameters, structure = placed(map(_parameter, list_of(entry.get("params"))), Structure.EITHER)
+        return Method(
+            name,
+            Kodi.name,
+            description=text_of(entry.get("description")),
+            parameters=parameters,
+            structure=structure,
+            result=_result(entry.get("returns")),
+            root=root,
+            annotations=_annotations(entry.get("permission")),
+            deprecated=entry.get("deprecated") is True,
+        )
+
+    listing = listing_of(Kodi.name, document["methods"].items(), read)
+    return replace(listing, title=text_of(document.get("description")), version=text_of(document.get("version")))
+
+
+def _parameter(item: Any) -> Parameter:
+    item = object_of(item)
+    schema = {keyword: content for keyword, content in item.items() if keyword not in _NOT_SCHEMA}
+    return Parameter(
+        text_of(item.get("name")),
+        {"$schema": DRAFT, **schema} if schema else True,
+        item.get("required") is True,
+        text_of(item.get("description")),
+    )
+
+
+def _result(returns: Any) -> Schema | None:
+    """Null is for a method that answers what no caller needs."""
+    if isinstance(returns, dict):
+        return {"$schema": DRAFT, **returns}
+    schema = schema_of_word(returns)
+    return None if schema is True else schema
+
+
+def _annotations(permission: Any) -> dict[str, Any]:
+    permissions = sorted(texts_of([permission] if isinstance(permission, str) else permission))
+    if not permissions:
+        return {}
+    annotations: dict[str, Any] = {"permissions": permissions}
+    if permissions == ["ReadData"]:
+        annotations["readOnlyHint"] = True
+    if "RemoveData" in permissions:
+        annotations["destructiveHint"] = True
+    return annotations

@@ -1,0 +1,73 @@
+"""Mopidy's ``core.describe``: a map from a method's name to its description and its parameters, without types.
+
+A parameter with a ``default`` is optional. ``varargs`` and ``kwargs`` mark what Python collects; neither can be
+given by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.listing.dialect import (
+    About,
+    Source,
+    call,
+    first_answer,
+    list_of,
+    listing_of,
+    object_of,
+    placed,
+    text_of,
+)
+from gateway.model import Listing, Method, Parameter, Structure
+
+DESCRIBE: Final = "core.describe"
+
+
+class Mopidy:
+    name = "mopidy"
+    about = About(
+        of="Mopidy, and others that answer a map of methods",
+        asked="`core.describe`",
+        recognized="a map whose every entry has `params[]`",
+        carries=("description", "parameters", "required"),
+        passed="by name",
+        lost="`varargs` and `kwargs`. There are no types.",
+    )
+
+    async def fetch(self, source: Source) -> Listing:
+        return parse(await first_answer([call(source, DESCRIBE)], recognizes, "no map of methods"))
+
+
+def recognizes(document: Any) -> bool:
+    return (
+        isinstance(document, dict)
+        and bool(document)
+        and all(isinstance(object_of(entry).get("params"), list) for entry in document.values())
+    )
+
+
+def parse(document: dict[str, Any]) -> Listing:
+    return listing_of(Mopidy.name, document.items(), _method)
+
+
+def _method(name: str, entry: Any) -> Method:
+    entry = object_of(entry)
+    declared = [object_of(item) for item in list_of(entry.get("params"))]
+    parameters, structure = placed((_parameter(item) for item in declared if not _collects(item)), Structure.EITHER)
+    return Method(
+        name,
+        Mopidy.name,
+        description=text_of(entry.get("description")).strip(),
+        parameters=parameters,
+        structure=structure,
+    )
+
+
+def _collects(item: dict[str, Any]) -> bool:
+    return item.get("varargs") is True or item.get("kwargs") is True
+
+
+def _parameter(item: dict[str, Any]) -> Parameter:
+    optional = "default" in item
+    return Parameter(text_of(item.get("name")), {"default": item["default"]} if optional else True, not optional)

@@ -1,0 +1,156 @@
+"""Service Mapping Descriptions, 1.0 and 2.0: what Dojo defined, and Laminas (Zend) and others answer to a GET.
+
+``services`` is an object, or with 1.0 ``methods`` a list. Only what is called by JSON-RPC over POST can be forwarded;
+the envelope and transport of the whole hold for a service that names none. A service's own ``target`` is its
+endpoint, resolved against the listing's address; one on another host is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from gateway.listing.dialect import (
+    About,
+    Source,
+    Unusable,
+    entry_of,
+    first_answer,
+    get,
+    list_of,
+    listing_of,
+    object_of,
+    path_of,
+    placed,
+    text_of,
+)
+from gateway.listing.typewords import any_of, schema_of_word
+from gateway.model import Listing, Method, Parameter, Schema, Structure
+
+DRAFT: Final = "http://json-schema.org/draft-03/schema#"
+_LEAVE_OUT: Final = "leave it out with catalog.exclude, or front it with a service of its own"
+_NOT_SCHEMA: Final = ("name", "optional", "required", "description", "type")
+_BESIDE_WORD: Final = {"default", "enum"}
+_PATH: Final = re.compile(r"/(?!/)[A-Za-z0-9._~!$&'()*+,;=:@%/-]*")
+
+
+class Smd:
+    name = "smd"
+    about = About(
+        of="Service Mapping Descriptions 1.0 and 2.0: Laminas and Zend `Json\\Server`, Dojo, qooxdoo",
+        asked="`GET` of the endpoint itself",
+        recognized="`SMDVersion`; or `services{}` with `envelope`",
+        carries=("description", "parameters", "types", "required", "result"),
+        passed="by name",
+        lost="Services with another envelope than JSON-RPC or another transport than POST. `additionalParameters`. "
+        "PHP's `array` may be a list or a map, and is both.",
+    )
+
+    async def fetch(self, source: Source) -> Listing:
+        place = source.place or source.url
+        return parse(await first_answer([get(source, place)], recognizes, "no service mapping description"), place)
+
+
+def recognizes(document: Any) -> bool:
+    if not isinstance(document, dict) or not (_services(document) or "SMDVersion" in document):
+        return False
+    return isinstance(document.get("SMDVersion"), str) or isinstance(document.get("envelope"), str)
+
+
+def parse(document: dict[str, Any], place: str = "") -> Listing:
+    """``place`` is where the document was, for the targets of services that are relative to it."""
+
+    def read(name: str, service: Any) -> Method:
+        return _method(name, entry_of(service), document, place)
+
+    listing = listing_of(Smd.name, _services(document), read)
+    return replace(listing, title=text_of(document.get("description")))
+
+
+def _services(document: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """Names and services; Laminas has them twice, as ``services`` and ``methods``."""
+    services = document.get("services") or document.get("methods")
+    if isinstance(services, dict):
+        return list(services.items())
+    return [(object_of(service).get("name"), service) for service in list_of(services)]
+
+
+def _method(name: str, service: dict[str, Any], document: dict[str, Any], place: str) -> Method:
+    envelope = service.get("envelope") or document.get("envelope") or document.get("serviceType") or "JSON-RPC"
+    transport = service.get("transport") or document.get("transport") or "POST"
+    if not text_of(envelope).upper().startswith("JSON-RPC"):
+        raise Unusable("the service is called otherwise than by JSON-RPC", _LEAVE_OUT)
+    if text_of(transport).upper() not in ("POST", "RAW_POST"):
+        raise Unusable("the service is called otherwise than by POST", _LEAVE_OUT)
+    declared = [*list_of(service.get("parameters")), *list_of(document.get("parameters"))]
+    parameters, structure = placed(map(_parameter, declared), Structure.EITHER)
+    result = _schema(object_of(service.get("returns")), service.get("returns"))
+    return Method(
+        name,
+        Smd.name,
+        description=text_of(service.get("description")),
+        parameters=parameters,
+        structure=structure,
+        result=None if result is True else result,
+        root=document,
+        endpoint=_endpoint(service.get("target"), document.get("target"), place),
+    )
+
+
+def _parameter(item: Any) -> Parameter:
+    entry = object_of(item)
+    required = entry["required"] is True if "required" in entry else entry.get("optional") is not True
+    return Parameter(
+        text_of(entry.get("name")), _schema(entry, entry.get("type")), required, text_of(entry.get("description"))
+    )
+
+
+def _schema(entry: dict[str, Any], kind: Any) -> Schema:
+    """A type word, a list of them, or a schema of drafts 02 and 03 with a name among its keywords."""
+    if isinstance(kind, dict) and kind is entry:
+        kind = entry.get("type")
+    rest = {keyword: content for keyword, content in entry.items() if keyword not in _NOT_SCHEMA}
+    if _is_words(kind):
+        read = _word if rest.keys() <= _BESIDE_WORD else schema_of_word
+        schema = any_of([read(word) for word in (kind if isinstance(kind, list) else [kind])])
+    else:
+        schema, rest = True, rest if kind is None else {**rest, "type": kind}
+    if not rest:
+        return schema
+    whole = {**schema, **rest} if isinstance(schema, dict) else rest
+    return whole if rest.keys() <= _BESIDE_WORD else {"$schema": DRAFT, **whole}
+
+
+def _is_words(kind: Any) -> bool:
+    return isinstance(kind, str) or (isinstance(kind, list) and bool(kind) and all(isinstance(k, str) for k in kind))
+
+
+def _word(word: str) -> Schema:
+    # In PHP one type is both.
+    return {"type": ["array", "object"]} if word.casefold() == "array" else schema_of_word(word)
+
+
+def _endpoint(target: Any, whole: Any, place: str) -> str | None:
+    """Where the service is called, if not at the usual endpoint; ``whole`` is the target of the whole, which may have
+    another idea of the backend's host than we do. Raises :class:`Unusable` for a service on another host."""
+    if not isinstance(target, str) or not place:
+        return None
+    here, usual, there = (_joined(place, address) for address in ("", text_of(whole), target))
+    if there is None or here is None or _host(there) not in (_host(here), _host(usual or here)):
+        raise Unusable("the service's target is on another host, where nothing is sent", _LEAVE_OUT)
+    known = (here.path, usual.path if usual else here.path)
+    path = path_of(there.geturl())
+    return path if there.path not in known and _PATH.fullmatch(path) else None
+
+
+def _joined(place: str, address: str) -> SplitResult | None:
+    try:
+        return urlsplit(urljoin(place, address))
+    except ValueError:
+        return None
+
+
+def _host(parts: SplitResult) -> tuple[str, str]:
+    return parts.scheme, parts.netloc

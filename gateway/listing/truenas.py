@@ -1,0 +1,115 @@
+"""TrueNAS's ``core.get_methods``: a map from a method's name to its description and lists of schemas.
+
+A parameter is told by its place; its schema has its name as ``_name_`` and whether it is needed as ``_required_``,
+marks that stand at every level. TrueNAS itself speaks over a WebSocket; what is read here is mostly a saved answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from gateway.listing.dialect import (
+    About,
+    Source,
+    Unusable,
+    call,
+    first_answer,
+    list_of,
+    listing_of,
+    object_of,
+    placed,
+    schema_of,
+    text_of,
+    texts_of,
+)
+from gateway.model import Listing, Method, Parameter, Schema, Structure
+
+GET_METHODS: Final = "core.get_methods"
+_MARKS: Final = ("_name_", "_required_", "_attrs_order_")
+_ELSEWHERE: Final = "leave it out with catalog.exclude"
+_JOB: Final = "Starts a job and answers with its id; core.get_jobs tells how it is doing."
+
+
+class TrueNas:
+    name = "truenas"
+    about = About(
+        of="TrueNAS, mostly as a saved answer in a file",
+        asked="`core.get_methods`; or `backend.listing.file` with `dialect: static`",
+        recognized="a map of entries with `accepts[]` and `returns[]`",
+        carries=("description", "parameters", "types", "required", "result"),
+        passed="by position",
+        lost="Methods for files (`downloadable`, `uploadable`) and those for WebSockets alone. Roles become "
+        "annotations: only `…_READ` is `readOnlyHint`.",
+        probed=False,
+    )
+
+    async def fetch(self, source: Source) -> Listing:
+        document = await first_answer([call(source, GET_METHODS)], recognizes, "no map of methods with accepts[]")
+        # In a thread: TrueNAS itself has 900 methods in megabytes.
+        return await asyncio.to_thread(parse, document)
+
+
+def recognizes(document: Any) -> bool:
+    return (
+        isinstance(document, dict)
+        and all(isinstance(entry, dict) for entry in document.values())
+        and any(isinstance(entry.get("accepts"), list) and "returns" in entry for entry in document.values())
+    )
+
+
+def parse(document: dict[str, Any]) -> Listing:
+    return listing_of(TrueNas.name, document.items(), _method)
+
+
+def _method(name: str, entry: Any) -> Method:
+    entry = object_of(entry)
+    for mark in ("downloadable", "uploadable"):
+        if entry.get(mark) is True:
+            raise Unusable(f"the method is {mark}: it takes or gives a file beside its JSON", _ELSEWHERE)
+    if entry.get("require_websocket") is True:
+        raise Unusable("the method is for WebSockets alone", _ELSEWHERE)
+    said = [text_of(entry.get("description")).strip(), _JOB if entry.get("job") is True else ""]
+    returns = list_of(entry.get("returns"))
+    result = schema_of(_unmarked(returns[0])) if len(returns) == 1 and entry.get("job") is not True else True
+    parameters, structure = placed(map(_parameter, list_of(entry.get("accepts"))), Structure.BY_POSITION)
+    return Method(
+        name,
+        TrueNas.name,
+        description="\n\n".join(filter(None, said)),
+        parameters=parameters,
+        structure=structure,
+        result=None if result is True else result,
+        annotations=_annotations(entry.get("roles")),
+    )
+
+
+def _parameter(item: Any) -> Parameter:
+    marks = object_of(item)
+    schema: Schema = schema_of(_unmarked(item))
+    description = text_of(object_of(schema).get("description"))
+    return Parameter(text_of(marks.get("_name_")), schema, marks.get("_required_") is True, description)
+
+
+def _unmarked(schema: Any) -> Any:
+    """Without the marks, at every level where a keyword can stand; a property may be called as it likes."""
+    if isinstance(schema, list):
+        return [_unmarked(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        keyword: _each(content, _unmarked) if keyword in ("properties", "$defs", "definitions") else _unmarked(content)
+        for keyword, content in schema.items()
+        if keyword not in _MARKS
+    }
+
+
+def _each(content: Any, change: Callable[[Any], Any]) -> Any:
+    return {name: change(item) for name, item in content.items()} if isinstance(content, dict) else content
+
+
+def _annotations(roles: Any) -> dict[str, Any]:
+    names = sorted(texts_of(roles))
+    reads = names and all(name.endswith("_READ") for name in names)
+    return ({"roles": names} if names else {}) | ({"readOnlyHint": True} if reads else {})

@@ -1,0 +1,172 @@
+"""Whatever a backend answers to the questions of a dialect: no listing, or one that can be built, in bounded time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway import jsonrpc
+from gateway.catalog.build import Builder
+from gateway.catalog.validation import Validators
+from gateway.listing.dialect import NoListing
+from gateway.listing.probe import DIALECTS, probe
+from gateway.model import Listing, Seen
+from gateway.settings import CatalogSettings, CustomListing, Params
+from tests.pace import quickly
+
+VALIDATORS: Final = Validators()
+MANY: Final = 2000
+DEEP: Final = 400
+PLAIN: Final = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+)
+WORDS: Final = st.sampled_from(
+    ["method", "JSON-RPC-2.0", "POST", "GET", "URL", "Number", "str", "nil", "any", "array", "unknown", "object",
+     "by-name", "2.0", ".1", "1.3.2", "ReadData", "A_READ", "#/types/a", "a", "/there", "//evil.example", "../up",
+     "http://other.example/x", "http://[", "JsonRpcMethod"]
+)  # fmt: skip
+MEMBERS: Final = st.sampled_from(
+    ["name", "type", "params", "parameters", "args", "description", "summary", "help", "title", "returns", "return",
+     "result", "required", "optional", "default", "schema", "properties", "items", "extends", "enums", "$ref", "enum",
+     "envelope", "transport", "target", "services", "methods", "types", "procs", "sdversion", "SMDVersion", "accepts",
+     "_name_", "_required_", "roles", "job", "downloadable", "require_websocket", "varargs", "permission", "idempotent",
+     "nullable", "tags", "deprecated", "minimum", "attributes", "usage", "inputSchema", "annotations", "servers", "a"]
+)  # fmt: skip
+JSON: Final = st.recursive(
+    PLAIN | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(MEMBERS | WORDS, inner, max_size=6),
+    max_leaves=40,
+)
+ENTRIES: Final = st.dictionaries(st.text(max_size=6) | WORDS, JSON | st.dictionaries(MEMBERS, JSON), max_size=4)
+
+Frame = Callable[[dict[str, Any]], Any]
+
+
+def _named(entries: dict[str, Any], member: str = "name") -> list[Any]:
+    """The entries as a list, with their names inside."""
+    return [{**entry, member: name} if isinstance(entry, dict) else entry for name, entry in entries.items()]
+
+
+def _with(entries: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {name: {**members, **(entry if isinstance(entry, dict) else {})} for name, entry in entries.items()}
+
+
+FRAMES: Final[dict[str, Frame]] = {
+    "jsonrpc_mcp": lambda entries: {"tools": [{"inputSchema": {}, **entry} for entry in _named(_with(entries))]},
+    "drupal": lambda entries: {"data": _named(_with(entries, type="JsonRpcMethod"), "id")},
+    "openrpc": lambda entries: {"openrpc": "1.3.2", "methods": _named(entries), "components": entries},
+    "smd": lambda entries: {"SMDVersion": "2.0", "services": entries, **entries},
+    "describe": lambda entries: {"methods": {"first": {"type": "method"}, **entries}},
+    "plain": lambda entries: {"methods": [*entries, *_named(entries)]},
+    "introspection": lambda entries: [*entries, "system.methodSignature", "system.methodHelp"],
+    "kodi": lambda entries: {"methods": entries, "types": entries},
+    "mopidy": lambda entries: _with(entries, params=list(entries.values())[:3]),
+    "truenas": lambda entries: _with(entries, accepts=list(entries.values())[-1:], returns=list(entries.values())[-1:]),
+    "ubus": lambda entries: {"thing": {name: dict.fromkeys(entries, "number") for name in entries}},
+    "static": lambda entries: {"methods": entries},
+    "custom": lambda entries: {"functions": entries},
+}
+FORM: Final = {
+    "methods": "$.functions.*", "title": "$..title", "description": "$.description", "parameters": "$.params[*]",
+    "parameter": {"name": "$.name", "schema": "$.schema", "required": "$..required"}, "result": "$.result",
+}  # fmt: skip
+
+
+class OneAnswer:
+    """A source that has the same answer to every question."""
+
+    url = "http://backend.example/jsonrpc"
+    base = origin = "http://backend.example"
+    place = None
+    file = "methods.json"
+    custom = CustomListing.model_validate(FORM)
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+        self.asked: list[str] = []
+
+    async def call(self, method: str, params: Any = None) -> Seen:
+        return self._seen(method)
+
+    async def get(self, url: str) -> Seen:
+        return self._seen(url)
+
+    async def read(self, file: str) -> bytes:
+        return jsonrpc.encode(self._answer)
+
+    def _seen(self, question: str) -> Seen:
+        self.asked.append(question)
+        return Seen("JSON", self._answer, found=True)
+
+
+async def listed(dialect: str, answer: Any) -> Listing | None:
+    source = OneAnswer(answer)
+    try:
+        listing = await DIALECTS[dialect].fetch(source)
+    except NoListing:
+        return None
+    assert all(question.startswith(source.origin) or "://" not in question for question in source.asked)
+    assert len(source.asked) <= 8 + 2 * (len(listing.methods) + len(listing.quarantined))
+    return listing
+
+
+async def check_built(listing: Listing) -> None:
+    """Every method of a listing becomes a tool or is quarantined."""
+    catalog = await Builder(Params(), VALIDATORS).build(listing, CatalogSettings(exclude=()))
+    placed = {tool.method for tool in catalog.tools} | {entry.name for entry in catalog.quarantined}
+    assert {method.name for method in listing.methods} <= placed
+    for tool in catalog.tools:
+        assert tool.input_schema["type"] == "object"
+        jsonrpc.encode([tool.input_schema, tool.output_schema, tool.annotations, tool.meta])
+
+
+def test_every_dialect_has_a_frame() -> None:
+    assert FRAMES.keys() == DIALECTS.keys()
+
+
+@pytest.mark.parametrize("dialect", FRAMES)
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+async def test_any_answer_is_a_listing_that_can_be_built_or_none(dialect: str, data: st.DataObject) -> None:
+    answer = data.draw(JSON | ENTRIES.map(FRAMES[dialect]))
+    listing = await listed(dialect, answer)
+    if listing is not None:
+        await check_built(listing)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(answer=st.one_of(JSON, *(ENTRIES.map(frame) for frame in FRAMES.values())))
+async def test_probing_takes_any_answer_for_a_listing_or_for_none(answer: Any) -> None:
+    source = OneAnswer(answer)
+    try:
+        listing = await probe(source)
+    except NoListing:
+        return
+    assert DIALECTS[listing.dialect].about.probed
+
+
+@pytest.mark.parametrize("dialect", FRAMES)
+async def test_a_deep_entry_takes_no_other_down(dialect: str) -> None:
+    deep: Any = {"type": "string"}
+    for _ in range(DEEP):
+        deep = {"name": "x", "type": "Object", "properties": {"x": deep}}
+    entries = {"good": {"params": []}, "deep": {"params": [deep], "returns": deep, "result": deep}}
+    listing = await listed(dialect, FRAMES[dialect](entries))
+    if listing is not None:
+        await check_built(listing)
+        left_out = {entry.name for entry in listing.quarantined}
+        assert left_out <= ({"good", "deep"} if dialect == "truenas" else {"deep"})
+
+
+@pytest.mark.parametrize("dialect", FRAMES)
+async def test_thousands_of_entries_are_read_quickly(dialect: str) -> None:
+    entry = {"params": [{"name": "a", "type": "string", "required": True}], "description": "One of many."}
+    size = 40 if dialect == "ubus" else MANY
+    answer = FRAMES[dialect]({f"method.{number}": dict(entry) for number in range(size)})
+    with quickly(4.0):
+        listing = await listed(dialect, answer)
+    assert dialect == "static" or (listing is not None and len(listing.methods) >= size)

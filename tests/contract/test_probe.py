@@ -1,0 +1,241 @@
+"""Probing, as a real service sees it: what is asked, in which order, with what patience, and when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import pytest
+from aiohttp import web
+
+from gateway.backend.source import BackendSource
+from gateway.listing.dialect import NoListing
+from gateway.listing.probe import DIALECTS, PATIENCE, probe
+from gateway.listing.reader import ListingReader
+from gateway.model import Caller, Listing
+from gateway.outbound import Answer, Outbound
+from gateway.settings import Backend
+
+ALL: Final = [
+    "GET /api/mcp/tools/list",
+    "GET /api/jsonrpc/methods",
+    "rpc.discover",
+    "GET /api/jsonrpc/openrpc.json",
+    "GET /api/openrpc.json",
+    "GET /openrpc.json",
+    "GET /.well-known/openrpc.json",
+    "GET /api/jsonrpc",
+    "rpc.describe",
+    "system.describe",
+    "system.listMethods",
+    "JSONRPC.Introspect",
+    "core.describe",
+]
+"""Every question of a probe that finds nothing."""
+OPENRPC: Final = {"openrpc": "1.2.6", "methods": [{"name": "found", "params": []}]}
+NAMES: Final = {"methods": ["found"]}
+
+
+class Service:
+    """A service at ``/api/jsonrpc`` with these answers by question; ``asked`` has what it saw, in order.
+
+    An answer that is a number is an HTTP status. What is in ``silent`` gets no answer until :meth:`release`.
+    """
+
+    def __init__(self, answers: Mapping[str, Any], silent: frozenset[str] = frozenset()) -> None:
+        self.asked: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.url = ""
+        self._answers = answers
+        self._silent = silent
+        self._released = asyncio.Event()
+
+    def release(self) -> None:
+        self._released.set()
+
+    async def handle(self, request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return await self._answer(f"GET {request.path}", None)
+        body = json.loads(await request.read())
+        self.bodies.append(body)
+        return await self._answer(body["method"], body["id"])
+
+    async def _answer(self, question: str, id: Any) -> web.Response:
+        self.asked.append(question)
+        if question in self._silent:
+            await self._released.wait()
+        answer = self._answers.get(question, 404)
+        if id is None:
+            return web.Response(status=answer) if isinstance(answer, int) else web.json_response(answer)
+        if isinstance(answer, int) and answer != 404:
+            return web.Response(status=answer)
+        error = {"code": -32601, "message": "Method not found"}
+        outcome = {"error": error} if answer == 404 else {"result": answer}
+        return web.json_response({"jsonrpc": "2.0", "id": id} | outcome)
+
+
+class Serving:
+    """Runs a service for the time of a ``with``."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Service:
+        application = web.Application()
+        application.router.add_route("*", "/{tail:.*}", self._service.handle)
+        self._runner = web.AppRunner(application)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        host, port = self._runner.addresses[0]
+        self._service.url = f"http://{host}:{port}/api/jsonrpc"
+        return self._service
+
+    async def __aexit__(self, *_: object) -> None:
+        self._service.release()
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+
+class Timed:
+    """The real transport, keeping how long each question may take."""
+
+    def __init__(self) -> None:
+        self._outbound = Outbound()
+        self.timeouts: list[float] = []
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        self.timeouts.append(timeout)
+        return await self._outbound.post(url, body, headers, timeout=timeout, max_bytes=max_bytes)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        self.timeouts.append(timeout)
+        return await self._outbound.get(url, headers, timeout=timeout, max_bytes=max_bytes)
+
+    async def close(self) -> None:
+        await self._outbound.close()
+
+
+class Nothing:
+    """No credential."""
+
+    async def headers(self, caller: Caller) -> Mapping[str, str]:
+        return {}
+
+    def refused(self, caller: Caller) -> None:
+        raise AssertionError("nothing was shown")
+
+
+@pytest.fixture
+async def transport() -> AsyncIterator[Timed]:
+    made = Timed()
+    yield made
+    await made.close()
+
+
+async def probed(transport: Timed, service: Service, patience: float = 3.0) -> Listing:
+    source = BackendSource(transport, service.url, {}, timeout=10.0, max_bytes=2**20, patience=patience)
+    return await probe(source)
+
+
+async def test_a_service_without_a_listing_is_asked_everything_once_in_order_and_without_params(
+    transport: Timed,
+) -> None:
+    async with Serving(Service({})) as service:
+        with pytest.raises(NoListing) as caught:
+            await probed(transport, service)
+    assert service.asked == ALL
+    assert [step.question for step in caught.value.steps] == ALL
+    assert all(body.keys() == {"jsonrpc", "id", "method"} for body in service.bodies)
+
+
+@pytest.mark.parametrize(
+    ("answers", "dialect"),
+    [
+        ({"GET /api/mcp/tools/list": {"tools": [{"name": "found", "inputSchema": {}}]}}, "jsonrpc_mcp"),
+        ({"GET /api/jsonrpc/methods": {"data": [{"type": "JsonRpcMethod", "id": "found"}]}}, "drupal"),
+        ({"rpc.discover": OPENRPC}, "openrpc"),
+        ({"GET /.well-known/openrpc.json": OPENRPC}, "openrpc"),
+        ({"GET /api/jsonrpc": OPENRPC}, "openrpc"),
+        ({"GET /api/jsonrpc": {"SMDVersion": "2.0", "services": {"found": {}}}}, "smd"),
+        ({"rpc.describe": {"methods": {"found": {"type": "method", "params": []}}}}, "describe"),
+        ({"system.describe": {"sdversion": "1.0", "procs": [{"name": "found"}]}}, "describe"),
+        ({"GET /api/jsonrpc/methods": NAMES}, "plain"),
+        ({"system.listMethods": ["found"]}, "introspection"),
+        ({"GET /api/jsonrpc": {"methods": {"found": {}}, "types": {}}}, "kodi"),
+        ({"JSONRPC.Introspect": {"methods": {"found": {}}, "types": {}}}, "kodi"),
+        ({"core.describe": {"found": {"params": []}}}, "mopidy"),
+    ],
+)
+async def test_what_a_service_answers_tells_its_dialect(
+    transport: Timed, answers: dict[str, Any], dialect: str
+) -> None:
+    async with Serving(Service(answers)) as service:
+        listing = await probed(transport, service)
+    assert listing.dialect == dialect
+    assert [method.name for method in listing.methods] == ["found"]
+    gets = [question for question in service.asked if question.startswith("GET ")]
+    assert len(gets) == len(set(gets)), "a document was asked for twice"
+
+
+async def test_probing_stops_at_the_first_listing(transport: Timed) -> None:
+    async with Serving(Service({"rpc.discover": OPENRPC, "system.listMethods": ["other"]})) as service:
+        await probed(transport, service)
+    assert service.asked == ALL[:3]
+
+
+async def test_a_form_without_a_specification_gives_way_to_one_with(transport: Timed) -> None:
+    async with Serving(Service({"GET /api/jsonrpc/methods": NAMES, "rpc.discover": OPENRPC})) as service:
+        assert (await probed(transport, service)).dialect == "openrpc"
+
+
+async def test_a_question_that_is_not_answered_costs_its_patience_and_no_more(transport: Timed) -> None:
+    silent = frozenset({"GET /api/mcp/tools/list", "GET /api/jsonrpc"})
+    async with Serving(Service({"system.listMethods": ["found"]}, silent)) as service:
+        async with asyncio.timeout(10):
+            listing = await probed(transport, service, patience=0.1)
+    assert listing.dialect == "introspection"
+    assert service.asked == ALL[: ALL.index("system.listMethods") + 1]
+
+
+async def test_a_reader_probes_with_short_patience_and_reads_what_it_knows_with_all_its_time(
+    transport: Timed,
+) -> None:
+    async with Serving(Service({"rpc.describe": {"methods": {"found": {"type": "method"}}}})) as service:
+        settings = Backend.model_validate({"url": service.url, "listing": {"timeout": "60s"}})
+        reader = ListingReader(transport, settings, Nothing())
+        await reader.fetch(Caller())
+        assert transport.timeouts == [PATIENCE] * (ALL.index("rpc.describe") + 1)
+        transport.timeouts.clear()
+        service.asked.clear()
+        await reader.fetch(Caller())
+        assert service.asked == ["rpc.describe"]
+        assert transport.timeouts == [pytest.approx(60, abs=5)]
+
+
+async def test_a_backend_that_is_not_there_is_asked_once(transport: Timed) -> None:
+    async with Serving(Service({})) as service:
+        pass
+    with pytest.raises(NoListing) as caught:
+        await probed(transport, service)
+    assert caught.value.unreachable
+    assert [step.question for step in caught.value.steps] == ALL[:1]
+
+
+async def test_missing_credentials_are_told_and_the_rest_is_still_asked(transport: Timed) -> None:
+    async with Serving(Service({"rpc.discover": 401})) as service:
+        with pytest.raises(NoListing) as caught:
+            await probed(transport, service)
+    assert service.asked == ALL
+    assert caught.value.unauthorized
+
+
+def test_what_is_probed_is_what_the_dialects_say() -> None:
+    probed = [name for name, dialect in DIALECTS.items() if dialect.about.probed]
+    assert probed == [
+        "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
+    ]  # fmt: skip
