@@ -11,8 +11,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.catalog.build import Builder
-from gateway.catalog.discovery import DENIED_TTL, EMPTY_CONFIRMED_AFTER, Discovery
+from gateway.catalog.discovery import Discovery
+from gateway.catalog.doubt import CONFIRMED_AFTER
 from gateway.catalog.validation import Validators
+from gateway.catalog.views import DENIED_TTL
 from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import SHARED, AccessToken, Caller, Listing, Method, Principal, Seen, View
@@ -282,7 +284,7 @@ async def test_a_callers_empty_first_listing_is_believed_and_a_sudden_one_is_not
     await world.settled()
     assert await world.names(ANN) == ("a", "b")
     for _ in range(5):  # asked again at each quarter of the time
-        world.now += EMPTY_CONFIRMED_AFTER / 4
+        world.now += CONFIRMED_AFTER / 4
         await world.names(ANN)
         await world.settled()
     assert await world.names(ANN) == ()

@@ -1,0 +1,59 @@
+"""What a call pays for its token once the token is known, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from gateway.auth.authenticator import Authenticator, Presented
+from gateway.auth.claims import policy_of
+from gateway.auth.jwks import IssuerKeys
+from gateway.auth.verifier import SignatureVerifier
+from gateway.outbound import Outbound
+from gateway.settings import Issuer
+from tests.authorization.issuer import RESOURCE, ForgedIssuer
+
+_CALLS = 20_000
+_REPEATS = 5
+
+
+class _Patient:
+    async def admit(self, who: str) -> None: ...
+
+    async def spend(self, who: str) -> None: ...
+
+
+def microseconds_per_warm_token() -> list[float]:
+    """One figure per repeat, less what awaiting anything at all costs."""
+    return asyncio.run(_measure())
+
+
+async def _measure() -> list[float]:
+    outbound = Outbound()
+    async with ForgedIssuer(RESOURCE) as forged:
+        issuer = Issuer(issuer=forged.issuer)
+        policy = policy_of(issuer, RESOURCE, extra_audiences=False, implies={})
+        verifier = SignatureVerifier([(policy, IssuerKeys(issuer, outbound))])
+        authenticator = Authenticator(verifier, _Patient())
+        headers = [f"Bearer {forged.sign()}"]
+
+        async def authenticate() -> None:
+            await authenticator.authenticate(Presented(headers, (), "POST", "/mcp", False, "127.0.0.1"))
+
+        async def nothing() -> None: ...
+
+        await authenticate()
+        figures = []
+        for _ in range(_REPEATS):
+            empty, full = [await _seconds(work) for work in (nothing, authenticate)]
+            figures.append((full - empty) / _CALLS * 1e6)
+    await outbound.close()
+    return figures
+
+
+async def _seconds(work: Callable[[], Awaitable[None]]) -> float:
+    started = time.perf_counter()
+    for _ in range(_CALLS):
+        await work()
+    return time.perf_counter() - started
