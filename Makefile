@@ -36,11 +36,12 @@ clients: services ## the official MCP clients: client × era × what they do
 bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP, as ratios
 	$(BIN)/python -m tests.bench
 
-config: $(VENV)/.run ## write the files that derive from gateway/settings/
+config: $(VENV)/.run ## write the files that derive from gateway/settings/ and from the dialects
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml
 	$(BIN)/python -m gateway schema --format json > config/gateway.schema.json
 	$(BIN)/python -m gateway schema --format methods > config/methods.schema.json
 	$(BIN)/python -m gateway schema --format markdown > docs/configuration.md
+	$(BIN)/python -m gateway schema --format dialects > docs/dialects.md
 	cp config/gateway.yaml deploy/kubernetes/base/gateway.yaml
 
 .PHONY: services

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,10 +19,13 @@ from gateway.auth.conditions import exchange_faults, same_resource_faults
 from gateway.backend.client import HEADERS, BackendClient, Limits
 from gateway.backend.faults import Cleaner
 from gateway.backend.params import Conventions
+from gateway.backend.shapes import Shapes
 from gateway.catalog.build import Builder
 from gateway.catalog.changes import Changes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages
+from gateway.catalog.pins import PinError, Pins, read
+from gateway.catalog.search import DOORS, Search
 from gateway.catalog.validation import Validators
 from gateway.credentials import Credential, credential_of
 from gateway.credentials.grants import TokenClient
@@ -29,12 +33,14 @@ from gateway.credentials.plain import NoCredential, SameResource
 from gateway.guard import Trust, access_of, authenticator_of, metadata_of, trust_of
 from gateway.invocation import Invocation
 from gateway.limits import AddressReader, Budget, Streams
+from gateway.listing.dialect import NoListing
+from gateway.listing.fallback import read_fallback
 from gateway.listing.reader import ListingReader
 from gateway.mcp import legacy, modern
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations, ServerInfo
 from gateway.mcp.sessions import Sessions
-from gateway.model import Catalog
+from gateway.model import Catalog, Listing
 from gateway.outbound import Outbound, TlsFiles
 from gateway.rounds import Rounds
 from gateway.settings import Credentials, Settings
@@ -58,10 +64,24 @@ log = structlog.get_logger()
 
 
 class Current:
-    """The settings of the moment; a reload swaps the one reference."""
+    """The settings of the moment, and the pins that they name; a reload swaps both.
+
+    Raises :class:`config.ConfigError` where the pins cannot be read.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.pins = pins_of(settings)
+
+
+def pins_of(settings: Settings) -> Pins | None:
+    """Raises :class:`config.ConfigError`."""
+    if settings.catalog.pin is None:
+        return None
+    try:
+        return Pins(read(Path(settings.catalog.pin)), settings.catalog.pin_mode == "hold")
+    except PinError as error:
+        raise config.ConfigError([f"catalog.pin: {error}"]) from None
 
 
 @dataclass(frozen=True)
@@ -75,19 +95,21 @@ class Pipeline:
     secrets: tuple[bytes, ...]
     trust: Trust
     access: Access
+    cleaner: Cleaner
 
     async def close(self) -> None:
         await self.outbound.close()
         await self.trust.close()
 
 
-def pipeline(current: Current, progress: Callable[[str], None] = lambda _: None) -> Pipeline:
+async def pipeline(current: Current, progress: Callable[[str], None] = lambda _: None) -> Pipeline:
     """Raises :class:`config.ConfigError` where a file cannot be used or callers' tokens would go astray,
     :class:`gateway.signing.SecretError`."""
     settings = current.settings
     backend = settings.backend
     if faults := [*same_resource_faults(settings), *exchange_faults(settings)]:
         raise config.ConfigError(faults)
+    fallback = await _fallback(settings)
     keys = read_secrets(settings.server.secret_file)
     trust = trust_of(settings)
     access = access_of(settings)
@@ -98,28 +120,34 @@ def pipeline(current: Current, progress: Callable[[str], None] = lambda _: None)
         *credential.secrets(),
         *listing_credential.secrets(),
         *(part for part in prefix if isinstance(part, str)),
+        *current.settings.catalog.secrets(),
     )
     cleaner = Cleaner((*secrets, urlsplit(backend.url).hostname or "", urlsplit(backend.url).netloc))
     client = BackendClient(outbound, backend.url, Limits(backend.timeout, backend.max_response), cleaner)
     validators = Validators()
     discovery = Discovery(
         ListingReader(outbound, backend, listing_credential, progress).fetch,
-        Builder(backend.params, validators),
+        Builder(backend.params, validators, pins=lambda: current.pins),
         lambda: current.settings.catalog,
+        fallback=fallback,
+        patience=2 * backend.listing.timeout,  # its own, and another that it may have to wait for
         callers_own=listing_credential.callers_own,
     )
+    shapes = Shapes(Conventions(prefix, backend.params.always, backend.params.gaps == "null"))
     store = MemoryStore()
     invocation = Invocation(
         discovery,
         client,
         credential,
         validators,
-        Conventions(prefix, backend.params.always),
+        shapes,
         Rounds(Signer(keys, "requestState"), store),
         access,
+        Search(),
+        lambda: current.settings.catalog,
         lambda: current.settings.backend.timeout,
     )
-    return Pipeline(outbound, discovery, invocation, store, keys, trust, access)
+    return Pipeline(outbound, discovery, invocation, store, keys, trust, access, cleaner)
 
 
 def _credentials(settings: Settings, trust: Trust) -> tuple[Credential, Credential]:
@@ -135,6 +163,15 @@ def _credentials(settings: Settings, trust: Trust) -> tuple[Credential, Credenti
     # A listing that everybody sees is not asked for with anybody's token.
     usual = NoCredential() if by_callers and not settings.lists_per_caller else credential
     return credential, credential_of(both[1], tokens(both[1]), usual)
+
+
+async def _fallback(settings: Settings) -> Listing | None:
+    if settings.catalog.fallback is None:
+        return None
+    try:
+        return await read_fallback(settings.catalog.fallback)
+    except NoListing as error:
+        raise config.ConfigError([f"catalog.fallback: {error}"]) from None
 
 
 def _outbound(settings: Settings) -> Outbound:
@@ -166,7 +203,7 @@ class Gateway:
         """Raises :class:`OSError` where a port is taken, :class:`config.ConfigError`,
         :class:`gateway.signing.SecretError`."""
         settings = self.settings
-        parts = self._parts = pipeline(self._current)
+        parts = self._parts = await pipeline(self._current)
         self.budget = Budget("discovery", settings.limits.discovery)
         self._bad_tokens = Budget("bad token", settings.limits.bad_tokens)
         self._pages = Pages()
@@ -218,14 +255,23 @@ class Gateway:
         await self._parts.close()
 
     async def apply(self, new: Settings) -> config.Change:
-        """Go on with the live knobs of ``new``, at once and without losing a request."""
+        """Go on with the live knobs of ``new`` and the pins as they are now, at once and without losing a request.
+
+        Raises :class:`config.ConfigError` where the pins cannot be read; then nothing changes.
+        """
         change = config.merge(self.settings, new)
-        self._current.settings = change.settings
+        pins = await asyncio.to_thread(pins_of, change.settings)
+        if pins != self._current.pins and "catalog.pin" not in change.changed:
+            change = replace(change, changed=(*change.changed, "catalog.pin"))
+        self._current.settings, self._current.pins = change.settings, pins
+        self._parts.cleaner.learn(change.settings.catalog.secrets())
         if any(knob.startswith("limits.") for knob in change.changed):
             self.budget.set_rate(change.settings.limits.discovery)
             self._bad_tokens.set_rate(change.settings.limits.bad_tokens)
         if any(knob.startswith("catalog.") for knob in change.changed):
             await self._parts.discovery.rebuild()
+        if "catalog.search" in change.changed:
+            self._parts.discovery.tell_all()
         logs.set_level(change.settings.telemetry.log.level)
         return change
 
@@ -241,6 +287,7 @@ class Gateway:
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         knobs = self.settings.catalog
+        catalog = DOORS if knobs.search else catalog
         self._pages.prepare(catalog, (modern.PROJECTOR, *legacy.PROJECTORS), knobs.page_size)
         self._pages.prepare(catalog, (REST,), knobs.rest_page_size)
 

@@ -1,7 +1,7 @@
 """The command line: serve, check, tools, call, schema, demo.
 
-Exit codes: 0 well; 1 the tool reported a failure, or ``check`` found no tool; 2 the command line or the configuration
-is wrong, or a port is taken; 3 the backend gave no listing.
+Exit codes: 0 well; 1 the tool reported a failure, ``check`` found no tool, or ``tools --diff`` a difference; 2 the
+command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import yaml
 from gateway import __version__, config_reference, demo, jsonrpc, report, serving
 from gateway.app import SERVER_NAME, Current, Pipeline, pipeline
 from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.catalog.diff import diff, looks_of, saved
 from gateway.catalog.lint import lint
+from gateway.catalog.pins import PinError, write
 from gateway.config import ConfigError, load
 from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.guard import caller_of_token
@@ -128,7 +130,7 @@ def check(settings: Settings, token: str | None, **_: Any) -> None:
         return catalog
 
     catalog = _with_catalog(settings, work, token, trust)
-    for line in report.check(settings, catalog, list(lint(catalog))):
+    for line in report.check(settings, catalog, list(lint(catalog, settings.catalog))):
         click.echo(line)
     if findings.faults:
         fail(FAILED, "Nobody can call as it stands:", *(f"  {fault}" for fault in findings.faults))
@@ -140,10 +142,21 @@ def check(settings: Settings, token: str | None, **_: Any) -> None:
 @configured
 @with_token
 @click.option("--json", "as_json", is_flag=True, help="The tools as MCP 2026-07-28 lists them.")
-def tools(settings: Settings, token: str | None, as_json: bool, **_: Any) -> None:
-    """List the tools."""
+@click.option("--diff", "since", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="What changed since FILE: saved --json output, a pin file, or another configuration. "
+                   "Ends with 1 where anything did.")  # fmt: skip
+@click.option("--pin", is_flag=True, help="Write the tools as they are now to catalog.pin, as reviewed.")
+def tools(settings: Settings, token: str | None, as_json: bool, since: Path | None, pin: bool, **_: Any) -> None:
+    """List the tools, tell what changed, or pin them."""
+    if since is not None and pin:
+        fail(UNUSABLE, "--diff and --pin do not go together: look first, then pin.")
+    if since is not None:
+        return _tell_changes(settings, since, token)
+    if pin:
+        return _pin(settings, token)
     catalog = _with_catalog(settings, _return_catalog, token)
     click.echo(report.tools_json(catalog) if as_json else "\n".join(report.tools_table(catalog)))
+    return None
 
 
 @main.command()
@@ -167,8 +180,10 @@ def call(settings: Settings, token: str | None, tool: str, pairs: tuple[str, ...
 
 
 @main.command()
-@click.option("--format", "form", type=click.Choice(["json", "yaml", "markdown", "methods"]), default="json",
-              help="JSON Schema; the commented file; the reference page; the schema of a listing file.")  # fmt: skip
+@click.option("--format", "form", default="json",
+              type=click.Choice(["json", "yaml", "markdown", "methods", "dialects"]),
+              help="JSON Schema; the commented file; the reference page; the schema of a listing file; "
+                   "the page of dialects.")  # fmt: skip
 def schema(form: str) -> None:
     """Print what the configuration may hold."""
     click.echo(config_reference.render(form), nl=False)
@@ -180,6 +195,44 @@ def demo_command(port: int) -> None:
     """Start a small JSON-RPC service of its own on loopback, and the gateway in front. Needs nothing."""
     logs.configure("warning", "auto")
     run(demo.run(port, click.echo))
+
+
+def _tell_changes(settings: Settings, since: Path, token: str | None) -> None:
+    """What changed since a file was written. Pins hold nothing back here: what they would is what is looked for."""
+    try:
+        before = saved(since.read_bytes(), str(since))
+        if before is None:
+            before = looks_of(_unpinned(load(since), token).tools)
+    except ConfigError as error:
+        fail(UNUSABLE, f"{since} is no saved listing, no pin file and no usable configuration:",
+             *(f"  {fault}" for fault in error.faults))  # fmt: skip
+    except (PinError, OSError) as error:
+        fail(UNUSABLE, str(error))
+    found = diff(before, looks_of(_unpinned(settings, token).tools))
+    for line in report.differences(found):
+        click.echo(line)
+    if found:
+        raise SystemExit(FAILED)
+
+
+def _pin(settings: Settings, token: str | None) -> None:
+    if settings.catalog.pin is None:
+        fail(UNUSABLE, "catalog.pin names no file to write the pins to.")
+    catalog = _unpinned(settings, token)
+    if not catalog.tools:
+        fail(FAILED, "There is no tool to pin.")
+    try:
+        write(Path(settings.catalog.pin), catalog.tools)
+    except OSError as error:
+        fail(UNUSABLE, f"catalog.pin: {settings.catalog.pin}: {error.strerror}")
+    click.echo(f"pinned {len(catalog.tools)} tools in {settings.catalog.pin}")
+
+
+def _unpinned(settings: Settings, token: str | None) -> Catalog:
+    """The catalog as it is without pins."""
+    knobs = settings.catalog.model_copy(update={"pin": None})
+    catalog: Catalog = _with_catalog(settings.model_copy(update={"catalog": knobs}), _return_catalog, token)
+    return catalog
 
 
 async def _return_catalog(_: Pipeline, __: Caller, catalog: Catalog) -> Catalog:
@@ -223,7 +276,7 @@ async def _contact(
     first: Callable[[Pipeline], Coroutine[Any, Any, None]] | None,
 ) -> Any:
     with report.Progress(settings.backend.url) as progress:
-        parts = pipeline(Current(settings), progress.note)
+        parts = await pipeline(Current(settings), progress.note)
         try:
             if first is not None:
                 await first(parts)

@@ -29,6 +29,8 @@ _FILES: Final = (
     "backend.tls.key_file",
     "backend.listing.file",
     "auth.issuers.*.ca_file",
+    "catalog.pin",
+    "catalog.fallback",
 )
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 

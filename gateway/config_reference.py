@@ -1,4 +1,4 @@
-"""What the settings models say, for editors and people: JSON Schema, the commented YAML, the reference page."""
+"""What settings and dialects say of themselves, for editors and people: JSON Schema, the commented YAML, two pages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gateway.config import ENVIRONMENT_PREFIX
+from gateway.listing import page
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Settings
 
@@ -24,8 +25,9 @@ _EXAMPLES: Final[dict[str, Any]] = {
 
 def render(form: str) -> str:
     """``json``: JSON Schema of the file; ``yaml``: every knob, commented; ``markdown``: the reference page;
-    ``methods``: JSON Schema of a listing file."""
-    return {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods}[form]()
+    ``methods``: JSON Schema of a listing file; ``dialects``: what each dialect says of itself."""
+    forms = {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods, "dialects": page.dialects}
+    return forms[form]()
 
 
 def _json() -> str:

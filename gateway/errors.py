@@ -249,6 +249,10 @@ class BackendError(ToolFault):
     """The backend answered with a JSON-RPC error; the message is cleaned for strangers' eyes."""
 
 
+class ParamsRefused(BackendError):
+    """A backend's error that may mean that ``params`` came in the wrong shape."""
+
+
 class BackendDenied(ToolFault):
     """The backend refuses this caller: its 403, or Drupal's "Access Denied" within a 200."""
 

@@ -6,16 +6,19 @@ questions on to a person brings :class:`~gateway.model.CallExtras`; the others h
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
-from gateway.backend.params import Conventions, to_params
+from gateway.backend.params import Params
+from gateway.backend.shapes import Shapes
 from gateway.catalog.discovery import Discovery
-from gateway.catalog.validation import Validators
+from gateway.catalog.search import DEFAULT_LIMIT, OWN, SEARCH_TOOLS, Search
+from gateway.catalog.validation import TOO_LARGE, Validators
 from gateway.credentials import Credential
 from gateway.errors import (
     BackendUnauthorized,
@@ -30,6 +33,9 @@ from gateway.errors import (
 )
 from gateway.model import NOTHING, Caller, CallExtras, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
+from gateway.settings import CatalogSettings
+
+_LEAST_TIMEOUT: Final = 0.001
 
 log = structlog.get_logger()
 
@@ -41,24 +47,29 @@ class Invocation:
         client: BackendClient,
         credential: Credential,
         validators: Validators,
-        conventions: Conventions,
+        shapes: Shapes,
         rounds: Rounds,
         access: Access,
+        search: Search,
+        settings: Callable[[], CatalogSettings],
         timeout: Callable[[], float],
     ) -> None:
         self._discovery = discovery
         self._client = client
         self._credential = credential
         self._validators = validators
-        self._conventions = conventions
+        self._shapes = shapes
         self._rounds = rounds
         self._access = access
+        self._search = search
+        self._settings = settings
         self._timeout = timeout
 
     async def find(self, caller: Caller, name: str) -> Tool:
         """The tool in the caller's view, by its name or its method's. Raises :class:`UnknownTool`,
         :class:`~gateway.errors.CatalogUnavailable`."""
-        tool = (await self._discovery.catalog(caller)).find(name)
+        tool = OWN.get(name) if self._settings().search else None
+        tool = tool or await self._discovery.find(caller, name)
         if tool is None:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
         return tool
@@ -87,6 +98,8 @@ class Invocation:
         beyond the client.
         """
         self.admit(caller, tool, extras)
+        if tool.binding.local:
+            return await self._run_own(caller, tool, arguments, extras)
         try:
             self._check_arguments(tool, arguments)
             state: State | None = None
@@ -104,6 +117,9 @@ class Invocation:
                     raise InputRequired("This method asks for more input, which takes a client of MCP 2026-07-28")
                 return Outcome(tool, ask=self._rounds.ask(value, extras, caller, tool, arguments))
             self._check_result(tool, value)
+        except ResultMismatch as fault:
+            await self._discovery.distrust_output(tool)
+            return Outcome(tool, fault=fault)
         except ToolFault as fault:
             return Outcome(tool, fault=fault)
         return Outcome(tool, value)
@@ -113,6 +129,27 @@ class Invocation:
         :class:`~gateway.errors.Unauthorized`."""
         if isinstance(outcome.fault, BackendUnauthorized):
             raise Unauthorized(outcome.fault.message, error="invalid_token", scopes=self._access.baseline)
+
+    async def _run_own(
+        self, caller: Caller, tool: Tool, arguments: Mapping[str, Any], extras: CallExtras | None
+    ) -> Outcome:
+        """Tool search. What ``call_tool`` names runs as if it had been called itself, and the outcome is its own."""
+        try:
+            self._check_arguments(tool, arguments)
+        except InvalidArguments as fault:
+            return Outcome(tool, fault=fault)
+        if tool is SEARCH_TOOLS:
+            limit = int(arguments.get("limit", DEFAULT_LIMIT))
+            catalog = self._access.visible(caller, await self._discovery.catalog(caller))
+            return Outcome(tool, await self._search.answer(catalog, arguments["query"], limit))
+        name = arguments["name"]
+        found = await self._discovery.find(caller, name)
+        if found is None:
+            return Outcome(
+                tool, fault=InvalidArguments(f"There is no tool {name[:128]}; search_tools finds those there are")
+            )
+        log.info("tool called through call_tool", tool=found.name, method=found.method)
+        return await self.run(caller, found, arguments.get("arguments", {}), extras)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.input_schema)
@@ -129,22 +166,20 @@ class Invocation:
         state: State | None,
     ) -> Any:
         binding = tool.binding
-        params = to_params(binding, arguments, self._conventions)
         headers = await self._credential.headers(caller)
-        if extras is not None:
-            if tool.rounds and not isinstance(params, list):
+        if extras is not None and extras.trace:
+            headers = {**extras.trace, **headers}
+        call = self._client.notify if binding.notification else self._client.call
+        deadline = time.monotonic() + (binding.timeout or self._timeout())
+
+        async def send(params: Params) -> Any:
+            if tool.rounds and extras is not None and not isinstance(params, list):
                 params = {**(params or {}), **_round_members(tool, extras, state)}
-            if extras.trace:
-                headers = {**extras.trace, **headers}
-        send = self._client.notify if binding.notification else self._client.call
+            timeout = max(_LEAST_TIMEOUT, deadline - time.monotonic())
+            return await call(binding.method, params, headers=headers, endpoint=binding.endpoint, timeout=timeout)
+
         try:
-            return await send(
-                binding.method,
-                params,
-                headers=headers,
-                endpoint=binding.endpoint,
-                timeout=binding.timeout or self._timeout(),
-            )
+            return await self._shapes.call(binding, arguments, send)
         except BackendUnauthorized:
             raise self._unauthorized(caller, tool) from None
 
@@ -176,8 +211,11 @@ class Invocation:
             value = result["structuredContent"]
         validator = self._validators.compile_tool(tool.digest + ":out", tool.output_schema)
         if not validator.is_valid(value):
-            faults = "; ".join(validator.faults(value)[:3])
-            raise ResultMismatch(f"The call ran, but its result breaks the tool's output schema: {faults}")
+            faults = validator.faults(value)
+            if faults == [TOO_LARGE]:
+                return  # the call ran, and nothing is known against its result
+            shown = "; ".join(faults[:3])
+            raise ResultMismatch(f"The call ran, but its result breaks the tool's output schema: {shown}")
 
 
 def _round_members(tool: Tool, extras: CallExtras, state: State | None) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from gateway import jsonrpc
+from gateway.catalog.curation import some
+from gateway.catalog.diff import Diff
 from gateway.catalog.lint import says_nothing
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
@@ -58,6 +60,8 @@ def check(settings: Settings, catalog: Catalog, remarks: list[str]) -> Iterator[
         place = f" at {method.pointer}" if method.pointer else ""
         yield printable(f"  {method.name}: {method.reason}{place}")
         yield printable(f"    remedy: {method.remedy}")
+    if catalog.hidden:
+        yield printable(f"hidden       {len(catalog.hidden)} by catalog.include and exclude: {some(catalog.hidden)}")
     if remarks:
         yield "remarks"
         yield from (f"  {remark}" for remark in remarks)
@@ -81,6 +85,17 @@ def tools_json(catalog: Catalog) -> str:
     return pretty({"tools": [PROJECTOR.project(tool) for tool in catalog.tools]})
 
 
+def differences(found: Diff) -> Iterator[str]:
+    """As ``diff`` shows them: + is new, - is gone, ~ has changed, with a line for each difference."""
+    yield from (f"+ {look.name}({', '.join(sorted(look.arguments))})" for look in found.added)
+    yield from (f"- {look.name}" for look in found.removed)
+    for change in found.changed:
+        yield f"~ {change.name}"
+        yield from (f"    {line}" for line in change.how)
+    counts = (f"{len(found.added)} new", f"{len(found.removed)} gone", f"{len(found.changed)} changed")
+    yield ", ".join(counts) if found else "no difference"
+
+
 def no_listing(settings: Settings, steps: Iterable[Step], *, has_token: bool = False) -> Iterator[str]:
     """Why there is no listing: each question and what it brought, and what to do about it."""
     steps = tuple(steps)
@@ -97,8 +112,9 @@ def no_listing(settings: Settings, steps: Iterable[Step], *, has_token: bool = F
     elif any(step.saw.denied for step in steps):
         yield "It wants credentials: backend.credentials, or backend.listing.credentials for the listing alone."
     else:
-        yield "Is backend.url the JSON-RPC endpoint itself? If the service lists nothing, describe its methods"
-        yield "in a file: backend.listing.dialect: static and backend.listing.file, see docs/listings.md."
+        yield "Is backend.url the JSON-RPC endpoint itself? If the service lists its methods in a form of its own,"
+        yield "say how to read it: backend.listing.dialect: custom. If it lists nothing, describe its methods"
+        yield "in a file: backend.listing.dialect: static and backend.listing.file. See docs/listings.md."
 
 
 def pretty(value: Any) -> str:

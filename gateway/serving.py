@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 async def serve(settings: Settings, load: Callable[[], Settings], file: Path | None) -> None:
-    """Serve until SIGTERM or SIGINT. SIGHUP and a changed file reload.
+    """Serve until SIGTERM or SIGINT. SIGHUP and a changed file reload, be it the configuration or its pins.
 
     ``load`` reads the configuration anew and raises :class:`ConfigError`. Raises what :meth:`Gateway.start` raises.
     """
@@ -35,8 +35,9 @@ async def serve(settings: Settings, load: Callable[[], Settings], file: Path | N
     loop.add_signal_handler(signal.SIGHUP, reload.set)
     await gateway.start()
     tasks = [asyncio.create_task(_reload_whenever(reload, gateway, load)), asyncio.create_task(_settle(gateway))]
-    if file is not None:
-        tasks.append(asyncio.create_task(_watch(file, reload, stop)))
+    watched = [Path(name) for name in (file, settings.catalog.pin) if name is not None]
+    if watched:
+        tasks.append(asyncio.create_task(_watch(watched, reload, stop)))
     try:
         await stop.wait()
         log.info("stopping", reason="signal")
@@ -71,14 +72,16 @@ async def _reload_whenever(reload: asyncio.Event, gateway: Gateway, load: Callab
         log.info("configuration reloaded", changed=list(change.changed))
 
 
-async def _watch(file: Path, reload: asyncio.Event, stop: asyncio.Event) -> None:
-    """Set ``reload`` when the file's content changes, also by a swapped symbolic link as Kubernetes does it."""
-    content = _content(file)
-    async for _ in awatch(file.parent, recursive=False, stop_event=stop, debounce=200):
-        changed = _content(file)
-        if changed is not None and changed != content:
-            content = changed
-            reload.set()
+async def _watch(files: Iterable[Path], reload: asyncio.Event, stop: asyncio.Event) -> None:
+    """Set ``reload`` when a file's content changes, also by a swapped symbolic link as Kubernetes does it."""
+    contents = {file: _content(file) for file in files}
+    folders = {file.parent for file in contents}
+    async for _ in awatch(*folders, recursive=False, stop_event=stop, debounce=200):
+        for file, content in contents.items():
+            changed = _content(file)
+            if changed is not None and changed != content:
+                contents[file] = changed
+                reload.set()
 
 
 def _content(file: Path) -> bytes | None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import aiohttp
@@ -92,9 +93,10 @@ def _json_or_text(text: str) -> Any:
 
 
 class Front:
-    """The public port of a running gateway."""
+    """The public port of a running gateway; ``gateway`` is the thing itself where it runs in this process."""
 
-    def __init__(self, port: int, session: aiohttp.ClientSession) -> None:
+    def __init__(self, port: int, session: aiohttp.ClientSession, gateway: Gateway | None = None) -> None:
+        self.gateway = gateway
         self.base = f"http://127.0.0.1:{port}"
         self.mcp = f"{self.base}/mcp"
         self._session = session
@@ -117,6 +119,10 @@ class Front:
             cursor = page.get("nextCursor")
             if cursor is None:
                 return tools
+
+    async def post(self, url: str, body: Any) -> Called:
+        """JSON-RPC to a path of its own."""
+        return await self._post("rest", url, body, {})
 
     async def _page(self, surface: Surface, cursor: str | None, headers: Mapping[str, str]) -> dict[str, Any]:
         params = {} if cursor is None else {"cursor": cursor}
@@ -151,14 +157,14 @@ def ground(url: str, *settings: str) -> list[str]:
 
 
 @asynccontextmanager
-async def front(url: str, *settings: str) -> AsyncIterator[Front]:
-    """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value. Without one of auth it is
-    open to all."""
-    gateway = Gateway(load(None, ground(url, *settings), environ={}))
+async def front(url: str, *settings: str, file: Path | None = None) -> AsyncIterator[Front]:
+    """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value, beside those in ``file``.
+    Without one of auth it is open to all."""
+    gateway = Gateway(load(file, ground(url, *settings), environ={}))
     async with aiohttp.ClientSession() as session:
         await gateway.start()
         try:
             await gateway.listed()
-            yield Front(gateway.port, session)
+            yield Front(gateway.port, session, gateway)
         finally:
             await gateway.stop()

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 import time
 from collections.abc import Callable, Iterable
-from fnmatch import translate
-from typing import Any, Final
+from typing import Final
 
 from cachetools import LRUCache
 
+from gateway.catalog.curation import Curation
 from gateway.catalog.names import assign
 from gateway.catalog.normalize import Policy, tool_of
+from gateway.catalog.pins import Pins
 from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import Validators
-from gateway.model import Catalog, Listing, Method, Quarantined, Tool
-from gateway.settings import Annotations, CatalogSettings, Params, ToolOverride
+from gateway.model import Catalog, Listing, Method, Naming, Quarantined, Tool
+from gateway.settings import CatalogSettings, Params
 
 _SLICE: Final = 0.005
 """Seconds of work between two turns of the loop."""
@@ -28,71 +28,83 @@ _HIDE: Final = "mend the entry in the backend's listing, or name it in catalog.e
 
 
 class Builder:
-    """Builds catalogs. Equal tools of successive catalogs are one object."""
+    """Builds catalogs. Equal tools of successive catalogs are one object. ``pins`` gives those of the moment."""
 
-    def __init__(self, params: Params, validators: Validators, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        params: Params,
+        validators: Validators,
+        clock: Callable[[], float] = time.time,
+        pins: Callable[[], Pins | None] = lambda: None,
+    ) -> None:
         self._params = params
         self._validators = validators
         self._clock = clock
+        self._pins = pins
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
     async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
-        curation = Curation(settings)
-        policy = Policy(self._params, settings.trust_annotations, settings.confirm_destructive)
+        curation, draft = Curation(settings), _Draft(self._pins(), listing.quarantined)
+        policy = Policy(self._params, settings.trust_annotations, settings.confirm_destructive, Naming(settings.names))
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
-        overrides = {method.name: curation.override(method.name) for method in methods}
-        names = assign(overrides, {name: override.name for name, override in overrides.items() if override.name})
-        tools: list[Tool] = []
-        quarantined = list(listing.quarantined)
+        methods = draft.reviewed(methods)
+        # What goes over all methods at once would hold the loop; a thread gives way every 5 ms.
+        overrides = await asyncio.to_thread(lambda: {method.name: curation.override(method.name) for method in methods})
+        chosen = {name: override.name for name, override in overrides.items() if override.name}
+        names = await asyncio.to_thread(assign, overrides, chosen)
         turn = time.monotonic()
         for method in methods:
             try:
                 tool = tool_of(method, names[method.name], overrides[method.name], policy, self._validators)
-                tools.append(self._tools.setdefault(tool.digest, tool))
+                draft.add(self._tools.setdefault(tool.digest, tool))
             except Unsound as error:
-                quarantined.append(_quarantined(method, error))
+                draft.quarantined.append(_quarantined(method, error))
             except (ValueError, RecursionError):
-                quarantined.append(Quarantined(method.name, "its entry cannot be written as JSON", _HIDE))
+                draft.quarantined.append(Quarantined(method.name, "its entry cannot be written as JSON", _HIDE))
             if time.monotonic() - turn > _SLICE:
                 await asyncio.sleep(0)
                 turn = time.monotonic()
-        tools.sort(key=lambda tool: tool.name)
-        digest = hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest()
+        hidden = await asyncio.to_thread(
+            lambda: tuple(sorted({method.name for method in listing.methods if not curation.offers(method.name)}))
+        )
+        tools = sorted(draft.tools, key=lambda tool: tool.name)
         return Catalog(
-            tuple(tools), digest, listing.dialect, self._clock(), tuple(quarantined), (*listing.notes, *notes)
+            tools=tuple(tools),
+            digest=hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest(),
+            dialect=listing.dialect,
+            created=self._clock(),
+            quarantined=tuple(draft.quarantined),
+            notes=(*listing.notes, *notes),
+            drifted=tuple(draft.drifted),
+            hidden=hidden,
         )
 
 
-class Curation:
-    """What the operator's patterns say about a method. Patterns are shell globs; case counts."""
+class _Draft:
+    """A catalog in the making: who is in, who is quarantined, and who differs from its pin."""
 
-    def __init__(self, settings: CatalogSettings) -> None:
-        self._include = _matcher(settings.include)
-        self._exclude = _matcher(settings.exclude)
-        self._overrides = [(_matcher([pattern]), override) for pattern, override in settings.tools.items()]
+    def __init__(self, pins: Pins | None, quarantined: Iterable[Quarantined]) -> None:
+        self.tools: list[Tool] = []
+        self.quarantined = list(quarantined)
+        self.drifted: list[Quarantined] = []
+        self._pins = pins
 
-    def offers(self, method: str) -> bool:
-        return bool(self._include(method)) and not self._exclude(method)
+    def reviewed(self, methods: list[Method]) -> list[Method]:
+        """Those that may be named: a method that nobody reviewed must not take the name of one that was."""
+        pins = self._pins
+        if pins is None:
+            return methods
+        self.quarantined += [pins.unreviewed(method.name) for method in methods if not pins.lets_in(method.name)]
+        return [method for method in methods if pins.lets_in(method.name)]
 
-    def override(self, method: str) -> ToolOverride:
-        """All overrides that match, later ones over earlier ones."""
-        merged: dict[str, Any] = {}
-        for matches, override in self._overrides:
-            if matches(method):
-                for name in override.model_fields_set:
-                    value, before = getattr(override, name), merged.get(name)
-                    if name == "arguments":
-                        value = {**(before or {}), **value}
-                    elif isinstance(before, Annotations):
-                        value = before.model_copy(update=value.model_dump(exclude_unset=True))
-                    merged[name] = value
-        return ToolOverride.model_construct(**(ToolOverride().__dict__ | merged))
-
-
-def _matcher(patterns: Iterable[str]) -> Callable[[str], Any]:
-    # A method's own name matches it, whatever it means as a glob.
-    together = "|".join(rf"{translate(pattern)}|{re.escape(pattern)}\Z" for pattern in patterns)
-    return re.compile(together or r"(?!)").match
+    def add(self, tool: Tool) -> None:
+        drift = None if self._pins is None else self._pins.drift(tool)
+        if drift is not None and self._pins is not None and self._pins.holds:
+            self.quarantined.append(drift)
+            return
+        if drift is not None:
+            self.drifted.append(drift)
+        self.tools.append(tool)
 
 
 def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:

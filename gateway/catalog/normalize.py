@@ -14,16 +14,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.catalog.arguments import Defaults, defaults_of, with_arguments, without
+from gateway.catalog.drafts import says_required
 from gateway.catalog.headers import header_parameters
+from gateway.catalog.properties import published
 from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
+from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title
 from gateway.catalog.validation import Validators
-from gateway.model import Binding, JsonObject, Method, Parameter, Schema, Structure, Tool
+from gateway.model import Binding, JsonObject, Method, Naming, Schema, Structure, Tool
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, printable
 
 SPREAD: Final = "params"
-MAX_DESCRIPTION: Final = 4096
-MAX_TITLE: Final = 256
 MAX_META: Final = 4096
 _SAYS_NONE: Final = {"type", "properties", "additionalProperties", "required", "title", "description", "$schema"}
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -36,27 +38,36 @@ class Policy:
     params: Params
     trust_annotations: bool = False
     confirm_destructive: bool = False
+    naming: Naming = Naming.MCP
 
 
-def tool_of(method: Method, name: str, override: ToolOverride, policy: Policy, validators: Validators) -> Tool:
+def tool_of(
+    method: Method, names: Mapping[Naming, str], override: ToolOverride, policy: Policy, validators: Validators
+) -> Tool:
     """The tool for a method. Raises :class:`Unsound`."""
-    method = _overridden(method, override)
+    method = _overridden(_with_requirements(method), override)
     structure = _structure(method, override, policy.params)
-    input_schema, mirrored = header_parameters(_input_schema(method))
-    validators.compile(input_schema)
+    whole = shown_schema(_input_schema(method, structure))
+    defaults = defaults_of(override.arguments, whole, validators)
+    seen = shown_schema(_input_schema(without(method, defaults.fixed), structure)) if defaults.fixed else whole
+    validators.compile(seen)
+    shown, renamed = published(seen)
+    input_schema, mirrored = header_parameters(shown)
     output_schema, note = _output_schema(method, override, validators)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
-    meta = dict(method.meta)
+    meta = shown_value(method.meta)
     if method.deprecated:
         meta["deprecated"] = True
     if leftover and len(jsonrpc.encode(leftover)) <= MAX_META:
-        meta["annotations"] = leftover
+        meta["annotations"] = shown_value(leftover)
     if note:
         meta["outputSchemaDropped"] = note
+    name = names[policy.naming]
     tool = Tool(
         name=name,
+        names=names,
         method=method.name,
-        title=cap(printable(method.title).strip(), MAX_TITLE),
+        title=title(method.title),
         description=_description(method, name),
         input_schema=input_schema,
         output_schema=output_schema,
@@ -69,7 +80,12 @@ def tool_of(method: Method, name: str, override: ToolOverride, policy: Policy, v
         blocks=override.content == "blocks",
         rounds=override.input_required,
         confirm=_confirms(annotations, override, policy),
-        binding=_binding(method, structure, input_schema, override.timeout),
+        binding=replace(
+            _binding(method, structure, whole, override.timeout, defaults),
+            renamed=renamed,
+            certain=_is_certain(method, override, policy.params),
+            repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
+        ),
     )
     return replace(tool, digest=digest_of(tool))
 
@@ -78,13 +94,24 @@ def digest_of(tool: Tool) -> str:
     """Equal for tools that a client cannot tell apart and that are called alike."""
     binding = tool.binding
     parts = [
-        tool.name, tool.method, tool.title, tool.description, tool.input_schema, tool.output_schema,
-        tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
+        tool.name, sorted(tool.names.items()), tool.method, tool.title, tool.description,
+        tool.input_schema, tool.output_schema, tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
         [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
-        [binding.notification, binding.endpoint, binding.timeout],
+        [binding.method, binding.notification, binding.endpoint, binding.timeout, binding.fills, binding.fixed],
+        [binding.renamed, binding.certain, binding.repeatable],
         tool.requires, tool.blocks, tool.rounds, tool.confirm,
     ]  # fmt: skip
     return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
+
+
+def _with_requirements(method: Method) -> Method:
+    """Draft 3 says in a parameter's own schema that it must be given."""
+    parameters = method.parameters or ()
+    if not any(says_required(parameter.schema) for parameter in parameters):
+        return method
+    return replace(
+        method, parameters=tuple(replace(p, required=p.required or says_required(p.schema)) for p in parameters)
+    )
 
 
 def _overridden(method: Method, override: ToolOverride) -> Method:
@@ -94,32 +121,11 @@ def _overridden(method: Method, override: ToolOverride) -> Method:
         changes["title"] = override.title
     if override.description is not None:
         changes["description"] = override.description
+    if override.scopes is not None:
+        changes["scopes"] = frozenset(override.scopes)
     if override.arguments:
-        changes.update(_with_arguments(method, override))
+        changes.update(with_arguments(method, override.arguments))
     return replace(method, **changes) if changes else method
-
-
-def _with_arguments(method: Method, override: ToolOverride) -> dict[str, Any]:
-    known: dict[str, Parameter]
-    if method.input_schema is not None and method.parameters in (None, ()):
-        properties = method.input_schema.get("properties")
-        required = method.input_schema.get("required")
-        known = {
-            name: Parameter(name, schema, isinstance(required, list) and name in required)
-            for name, schema in (properties if isinstance(properties, Mapping) else {}).items()
-        }
-    else:
-        known = {parameter.name: parameter for parameter in method.parameters or ()}
-    for name, argument in override.arguments.items():
-        before = known.get(name, Parameter(name))
-        known[name] = Parameter(
-            name,
-            before.schema if argument.schema_ is None else argument.schema_,
-            before.required if argument.required is None else argument.required,
-            before.description if argument.description is None else argument.description,
-        )
-    root = method.root or method.input_schema or {}
-    return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
 
 
 def _structure(method: Method, override: ToolOverride, params: Params) -> Structure:
@@ -127,18 +133,30 @@ def _structure(method: Method, override: ToolOverride, params: Params) -> Struct
         return Structure(override.structure)
     if params.structure != "auto":
         return Structure(params.structure)
-    if method.structure is not Structure.UNKNOWN:
-        return Structure.BY_NAME if method.structure is Structure.EITHER else method.structure
+    if method.structure in (Structure.BY_NAME, Structure.BY_POSITION):
+        return method.structure
+    if params.prefix:
+        return Structure.BY_POSITION  # where a prefix has a place
+    if method.structure is Structure.EITHER:
+        return Structure.BY_NAME
+    if method.parameters is None and method.input_schema is None:
+        return Structure.BY_POSITION  # as one array, since there are no names
     # Names that no programming language can have are headings over positions (Ethereum's "Transaction hash").
     positional = any(not parameter.name.isidentifier() for parameter in method.parameters or ())
     return Structure.BY_POSITION if positional else Structure.BY_NAME
 
 
-def _input_schema(method: Method) -> dict[str, Any]:
+def _is_certain(method: Method, override: ToolOverride, params: Params) -> bool:
+    """Whether somebody says which shape it is; without parameters, or with one array of them, it does not matter."""
+    said = override.structure is not None or params.structure != "auto" or method.structure is not Structure.UNKNOWN
+    return said or (method.parameters in (None, ()) and method.input_schema is None)
+
+
+def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     if method.input_schema is not None:
         return object_schema(method.input_schema)
     if method.parameters is None:
-        if method.structure is Structure.BY_NAME:
+        if structure is Structure.BY_NAME:
             return {"type": "object"}
         spread = {"type": "array", "description": "The positional parameters, in order."}
         return {"type": "object", "properties": {SPREAD: spread}, "additionalProperties": False}
@@ -171,7 +189,7 @@ def _output_schema(
     if declared is None or isinstance(declared, bool) or not declared:
         return None, None
     try:
-        schema = bundle(declared, method.root)
+        schema = shown_schema(bundle(declared, method.root))
         validators.compile(schema)
     except Unsound as error:
         return None, error.reason
@@ -215,28 +233,32 @@ def _description(method: Method, name: str) -> str:
     return cap(text, MAX_DESCRIPTION)
 
 
-def _binding(method: Method, structure: Structure, schema: Mapping[str, Any], timeout: float | None) -> Binding:
+def _binding(
+    method: Method, structure: Structure, schema: Mapping[str, Any], timeout: float | None, defaults: Defaults
+) -> Binding:
     spread = SPREAD if method.parameters is None and method.input_schema is None else None
     if spread is not None and structure is Structure.BY_NAME:
         spread = None
     properties = schema.get("properties", {})
     order = () if spread else tuple(properties)
-    defaults: dict[str, Any] = {}
+    gaps: dict[str, Any] = {}
     for name in order:
         if "default" in properties[name]:
-            defaults[name] = properties[name]["default"]
+            gaps[name] = properties[name]["default"]
         elif _takes_null(properties[name]):
-            defaults[name] = None
+            gaps[name] = None
     return Binding(
-        method=method.name,
+        method=method.sent_as or method.name,
         structure=Structure.BY_POSITION if structure is Structure.BY_POSITION else Structure.BY_NAME,
         order=order,
         spread=spread,
-        defaults=defaults,
+        defaults=gaps,
         declares_parameters=method.parameters is None or bool(schema.keys() - _SAYS_NONE or properties),
         notification=method.notification,
         endpoint=method.endpoint,
         timeout=timeout,
+        fills=defaults.fills,
+        fixed=defaults.fixed,
     )
 
 

@@ -190,7 +190,7 @@ class Legacy:
 
     async def _list(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
         page = await self._operations.list_tools(
-            context.inbound.caller, params.get("cursor"), context.revision.projector
+            context.inbound.caller, params.get("cursor"), context.revision.projector.named(context.inbound.naming)
         )
         result = b'{"tools":%b}' % page.tools
         if page.cursor is not None:

@@ -121,7 +121,7 @@ class Modern:
         return self._reply(request, self._cacheable(jsonrpc.encode(result)[1:-1], DISCOVER_TTL_MS, shared=True))
 
     async def _list(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply:
-        page = await self._operations.list_tools(inbound.caller, params.get("cursor"), PROJECTOR)
+        page = await self._operations.list_tools(inbound.caller, params.get("cursor"), PROJECTOR.named(inbound.naming))
         members = b'"resultType":"complete","tools":' + page.tools
         if page.cursor is not None:
             members += b',"nextCursor":' + jsonrpc.encode(page.cursor)

@@ -11,6 +11,7 @@ from gateway.auth.access import Access
 from gateway.catalog.changes import Changes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages, Projector
+from gateway.catalog.search import DOORS
 from gateway.errors import InvalidCursor, InvalidParams
 from gateway.invocation import Invocation
 from gateway.limits import Budget, Streams
@@ -93,6 +94,8 @@ class Operations:
             if after is None:
                 raise InvalidCursor("Invalid cursor: not one that this gateway issued; list again from the start")
         catalog = self._access.visible(caller, await self._discovery.catalog(caller))
+        if self._settings().search:
+            catalog = DOORS
         page = self._pages.page(catalog, projector, after, size or self._settings().page_size)
         return ToolPage(
             page.tools,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.mcp.content import is_object_schema, wrapped_schema
-from gateway.model import Tool
+from gateway.model import Naming, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +17,23 @@ class ToolProjector:
     ``objects_only`` wraps an output schema whose root is no object, as the results are.
     """
 
-    key: str
+    revision: str
     annotations: bool = True
     titles: bool = True
     outputs: bool = True
     objects_only: bool = False
+    naming: Naming | None = None
+
+    @property
+    def key(self) -> str:
+        return self.revision if self.naming is None else f"{self.revision} {self.naming}"
+
+    def named(self, naming: Naming | None) -> ToolProjector:
+        """The same with the names that a client chose."""
+        return self if naming is None else replace(self, naming=naming)
 
     def project(self, tool: Tool) -> dict[str, Any]:
-        shown: dict[str, Any] = {"name": tool.name}
+        shown: dict[str, Any] = {"name": tool.named(self.naming)}
         if self.titles and tool.title:
             shown["title"] = tool.title
         shown["description"] = tool.description

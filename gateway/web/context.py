@@ -12,11 +12,12 @@ from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, Presented
 from gateway.auth.metadata import ResourceMetadata
 from gateway.catalog.discovery import Discovery
+from gateway.errors import InvalidParams
 from gateway.invocation import Invocation
 from gateway.limits import AddressReader, Budget
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
-from gateway.model import Caller
+from gateway.model import Caller, Naming
 from gateway.web.origins import Origins
 
 
@@ -85,3 +86,13 @@ async def authenticate(request: web.Request) -> None:
     request[CALLER] = Caller(address, language, context.access.view_of(principal), principal)
     if principal is not None:
         request[TRACE].fields["sub"] = principal.subject
+
+
+def naming_of(request: web.Request) -> Naming | None:
+    """Which names of tools the client wants to see: ``?names=``. Raises :class:`InvalidParams`."""
+    wanted = request.query.getall("names", [])
+    if not wanted:
+        return None
+    if len(wanted) > 1 or wanted[0] not in tuple(Naming):
+        raise InvalidParams(f'The parameter "names" must be {" or ".join(Naming)}, and be there once')
+    return Naming(wanted[0])

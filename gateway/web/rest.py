@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -10,8 +11,8 @@ from aiohttp import web
 
 from gateway import jsonrpc
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
-from gateway.model import NOTHING, Tool
-from gateway.web.context import CONTEXT, TRACE, caller_of
+from gateway.model import NOTHING, Naming, Tool
+from gateway.web.context import CONTEXT, TRACE, caller_of, naming_of
 from gateway.web.reading import read_json_body
 from gateway.web.replies import json_response, rest_error
 
@@ -21,19 +22,25 @@ OWN_SEGMENTS: Final = {"list": "GET", "describe": "GET", "invoke": "POST"}
 _SUFFIX: Final = "~"  # no tool name has it
 
 
+@dataclass(frozen=True, slots=True)
 class RestProjector:
-    key = "rest"
+    naming: Naming | None = None
+
+    @property
+    def key(self) -> str:
+        return "rest" if self.naming is None else f"rest {self.naming}"
 
     def project(self, tool: Tool) -> dict[str, Any]:
         """Every member that older clients require, where MCP would leave some out."""
+        name = tool.named(self.naming)
         return {
-            "name": tool.name,
-            "title": tool.title or tool.name,
+            "name": name,
+            "title": tool.title or name,
             "description": tool.description,
             "inputSchema": tool.input_schema,
             "outputSchema": tool.output_schema if isinstance(tool.output_schema, Mapping) else {},
             "annotations": tool.annotations,
-            "endpoint": f"{TOOLS}/{quote(segment_of(tool.name))}",
+            "endpoint": f"{TOOLS}/{quote(segment_of(name))}",
             "method": tool.method,
             "requiresAuth": tool.auth_level == "required",
         }
@@ -52,24 +59,24 @@ def name_of(segment: str) -> str:
 
 
 async def list_tools(request: web.Request) -> web.Response:
-    """``GET /mcp/tools/list?cursor=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
+    """``GET /mcp/tools/list?cursor=&names=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
     context = request.app[CONTEXT]
-    cursor = request.query.get("cursor")
-    page = await context.operations.list_tools(caller_of(request), cursor, REST, context.rest_page_size())
+    cursor, projector = request.query.get("cursor"), RestProjector(naming_of(request))
+    page = await context.operations.list_tools(caller_of(request), cursor, projector, context.rest_page_size())
     return json_response(b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor)))
 
 
 async def describe(request: web.Request) -> web.Response:
-    """``GET /mcp/tools/describe?name=`` → ``{tool}``."""
+    """``GET /mcp/tools/describe?name=&names=`` → ``{tool}``."""
     context = request.app[CONTEXT]
     name = request.query.get("name")
     if not name:
         raise MissingParameter('The parameter "name" is missing')
-    caller = caller_of(request)
+    caller, projector = caller_of(request), RestProjector(naming_of(request))
     await context.budget.spend(caller.counted_as)
     tool = await context.invocation.find(caller, name)
     context.access.check_sight(caller, tool)
-    return json_response(jsonrpc.encode({"tool": REST.project(tool)}))
+    return json_response(jsonrpc.encode({"tool": projector.project(tool)}))
 
 
 async def invoke(request: web.Request) -> web.Response:

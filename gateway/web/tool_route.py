@@ -54,7 +54,7 @@ async def _call(request: web.Request, body: bytes) -> web.Response:
         id = message.id
         tool = await _tool(request)
         request[TRACE].fields["tool"] = tool.name
-        if message.method not in (tool.name, tool.method):
+        if message.method not in (tool.name, *tool.names.values(), tool.method):
             raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says', id)
         context = request.app[CONTEXT]
         outcome = await context.invocation.run(caller_of(request), tool, by_name(tool, message.params))
@@ -67,13 +67,17 @@ async def _call(request: web.Request, body: bytes) -> web.Response:
 
 
 def by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:
-    """``params`` as arguments: positions become the names they stand for. Raises :class:`InvalidArguments`."""
+    """``params`` as arguments: positions, and the method's own names, become the published ones.
+
+    Raises :class:`InvalidArguments`.
+    """
     if params is None:
         return {}
     if isinstance(params, dict):
-        return params
+        return tool.binding.published(params) if tool.binding.renamed else params
     if tool.binding.spread is not None:
         return {tool.binding.spread: params}
-    if len(params) > len(tool.binding.order):
-        raise InvalidArguments(f"Invalid arguments: {len(params)} given, at most {len(tool.binding.order)} are taken")
-    return dict(zip(tool.binding.order, params, strict=False))
+    names = tool.binding.open
+    if len(params) > len(names):
+        raise InvalidArguments(f"Invalid arguments: {len(params)} given, at most {len(names)} are taken")
+    return dict(zip(names, params, strict=False))

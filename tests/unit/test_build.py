@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.build import Builder, Curation
+from gateway.catalog.build import Builder
+from gateway.catalog.curation import Curation
 from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Parameter, Quarantined
 from gateway.settings import CatalogSettings, Params, ToolOverride

@@ -131,7 +131,7 @@ def test_these_may_not_and_the_fault_names_the_knob(knob: str, knobs: tuple[str,
 @pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
 async def test_a_gateway_with_a_fault_does_not_start(knob: str, knobs: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
-        pipeline(Current(settings(*knobs)))
+        await pipeline(Current(settings(*knobs)))
     assert caught.value.faults[0].startswith(knob)
     with pytest.raises(ConfigError):
         await Gateway(settings(*knobs)).start()

@@ -1,8 +1,9 @@
-"""The files that derive from the settings are those that `make config` would write, and they load."""
+"""The files that derive from the settings and the dialects are those that `make config` would write, and they load."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gateway.auth.conditions import same_resource_faults
 from gateway.config import load
 from gateway.config_reference import knobs, render
 from gateway.listing import static
+from gateway.listing.probe import DIALECTS
 from gateway.settings import Settings, is_loopback
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,7 @@ FILES = {
     "config/gateway.schema.json": "json",
     "config/methods.schema.json": "methods",
     "docs/configuration.md": "markdown",
+    "docs/dialects.md": "dialects",
 }
 EXAMPLES = ROOT / "config" / "examples"
 GATEWAYS = sorted(EXAMPLES.glob("*.yaml"))
@@ -69,6 +72,13 @@ def test_the_schema_for_editors_is_one_and_accepts_the_commented_file() -> None:
 def test_the_reference_page_names_every_knob() -> None:
     page = render("markdown")
     assert all(f"| `{path}` |" in page for path, _ in knobs())
+
+
+def test_the_page_of_dialects_names_each_and_links_to_what_is_there() -> None:
+    text = render("dialects")
+    assert all(f"\n| `{name}` | " in text and f"\n**{name}**: " in text for name in DIALECTS)
+    targets = {target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text)}
+    assert all((ROOT / "docs" / target).is_file() for target in targets)
 
 
 @pytest.mark.parametrize("example", GATEWAYS, ids=lambda path: path.name)

@@ -9,17 +9,18 @@ import pytest
 from gateway.catalog.normalize import Policy, tool_of
 from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import Validators
-from gateway.model import Method, Parameter, Structure, Tool
+from gateway.model import Method, Naming, Parameter, Structure, Tool
 from gateway.settings import Params, ToolOverride
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
 TWO = (Parameter("a", STRING, True, "First."), Parameter("b", NUMBER))
 VALIDATORS = Validators()
+NAMES = {Naming.MCP: "tool", Naming.LLM: "llm_tool"}
 
 
 def made(method: Method, override: Any = None, *, params: Any = None, trusted: bool = False) -> Tool:
     policy = Policy(Params.model_validate(params or {}), trusted)
-    return tool_of(method, "tool", ToolOverride.model_validate(override or {}), policy, VALIDATORS)
+    return tool_of(method, NAMES, ToolOverride.model_validate(override or {}), policy, VALIDATORS)
 
 
 def method(**members: Any) -> Method:
@@ -129,6 +130,23 @@ def test_an_override_of_a_whole_input_schema_keeps_its_other_arguments() -> None
     assert tool.input_schema["properties"] == {"a": {"enum": ["x"]}, "b": {"$ref": "#/$defs/B"}}
     assert tool.input_schema["$defs"] == {"B": NUMBER}
     assert tool.input_schema["required"] == ["a"]
+
+
+def test_an_override_that_replaces_no_schema_leaves_the_rest_of_a_whole_one_alone() -> None:
+    whole = {
+        "properties": {"a": STRING, "b": []},
+        "required": ["a"],
+        "additionalProperties": NUMBER,
+        "anyOf": [{"required": ["b"]}, {"maxProperties": 1}],
+    }
+    override = {"arguments": {"a": {"required": False, "description": "First."}, "b": {"required": True}}}
+    assert made(method(input_schema=whole), override).input_schema == {
+        "type": "object",
+        "properties": {"a": {"type": "string", "description": "First."}, "b": {}},
+        "required": ["b"],
+        "additionalProperties": NUMBER,
+        "anyOf": whole["anyOf"],
+    }
 
 
 def test_title_description_annotations_and_timeout_are_the_operators() -> None:
@@ -314,7 +332,7 @@ def test_the_rule_for_destructive_tools_matches_what_is_said(
     def confirmed(rule: bool) -> bool:
         policy = Policy(Params(), trusted, rule)
         return tool_of(
-            method(annotations=listed), "tool", ToolOverride.model_validate(override), policy, VALIDATORS
+            method(annotations=listed), NAMES, ToolOverride.model_validate(override), policy, VALIDATORS
         ).confirm
 
     assert confirmed(True) is confirms

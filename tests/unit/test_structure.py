@@ -46,6 +46,7 @@ HOMES = {
     "msgspec": ("jsonrpc",),
     "jsonschema_rs": ("catalog.validation",),
     "jsonschema": ("listing.static",),
+    "jsonpath_rfc9535": ("settings.jsonpath",),
     "limits": ("limits",),
     "click": ("cli",),
     "uvloop": ("cli",),
