@@ -44,8 +44,8 @@ class Smd:
         recognized="`SMDVersion`; or `services{}` with `envelope`",
         carries=("description", "parameters", "types", "required", "result"),
         passed="by name",
-        lost="Services with another envelope than JSON-RPC or another transport than POST. `additionalParameters`. "
-        "PHP's `array` may be a list or a map, and is both.",
+        lost="Services on another host, with another envelope than JSON-RPC or another transport than POST. "
+        "`additionalParameters`. PHP's `array` may be a list or a map, and is both.",
     )
 
     async def fetch(self, source: Source) -> Listing:
