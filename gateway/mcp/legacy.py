@@ -127,7 +127,7 @@ class Legacy:
         if not inbound.takes_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
         context = await self._context(inbound)
-        self._operations.streams.check(inbound.caller.counted_as)
+        self._operations.check_stream(inbound.caller)
         return StreamReply(self._notices(context), method="GET")
 
     async def end(self, inbound: Inbound) -> Reply:

@@ -161,7 +161,7 @@ class Modern:
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
             raise InvalidParams('"notifications" must say which ones are wanted')
-        self._operations.streams.check(inbound.caller.counted_as)
+        self._operations.check_stream(inbound.caller)
         tools = wanted.get("toolsListChanged") is True
         return StreamReply(self._notices(inbound.caller, request.id, tools), method=request.method)
 

@@ -104,6 +104,12 @@ class Operations:
             not self._access.enabled,
         )
 
+    def check_stream(self, caller: Caller) -> None:
+        """Whether the caller may open a stream of news about its tools. Raises
+        :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
+        self._access.check_list(caller)
+        self.streams.check(caller.counted_as)
+
     def goes_on(self, caller: Caller) -> bool:
         """Whether a stream may stay open, asked at each of its beats: it ends with its token. A caller's own view is
         refreshed meanwhile when it gets stale."""

@@ -49,6 +49,17 @@ async def test_no_scope_is_needed_unless_somebody_says_so() -> None:
             assert (await ann.call(surface, "add", TWO_AND_THREE)).status == 200
 
 
+async def test_news_about_tools_take_the_scopes_for_listing() -> None:
+    async with stand("auth.scopes.list=[tools.list]") as it:
+        ann = it.of("ann", "other")
+        listen = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        modern = await ann.mcp(listen, modern_headers("subscriptions/listen"))
+        older = await ann.send("GET", "/mcp", None, {"Accept": "text/event-stream"})
+        for answer in (modern, older):
+            assert answer.status == 403
+            assert challenge_of(answer)["scope"] == "tools.list"
+
+
 @pytest.mark.parametrize("surface", LISTS)
 async def test_listing_takes_the_scopes_for_listing(surface: str) -> None:
     async with stand("auth.scopes.list=[tools.list, tools.see]", "auth.scopes.call=[tools.call]") as it:
