@@ -170,13 +170,18 @@ class Invocation:
         if extras is not None and extras.trace:
             headers = {**extras.trace, **headers}
         call = self._client.notify if binding.notification else self._client.call
-        deadline = time.monotonic() + (binding.timeout or self._timeout())
+        timeout = binding.timeout or self._timeout()
+        deadline: float | None = None
 
         async def send(params: Params) -> Any:
             if tool.rounds and extras is not None and not isinstance(params, list):
                 params = {**(params or {}), **_round_members(tool, extras, state)}
-            timeout = max(_LEAST_TIMEOUT, deadline - time.monotonic())
-            return await call(binding.method, params, headers=headers, endpoint=binding.endpoint, timeout=timeout)
+            nonlocal deadline
+            now = time.monotonic()
+            # The first try has all of the time, a number that the transport knows from the call before.
+            left = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
+            deadline = deadline or now + timeout
+            return await call(binding.method, params, headers=headers, endpoint=binding.endpoint, timeout=left)
 
         try:
             return await self._shapes.call(binding, arguments, send)

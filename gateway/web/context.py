@@ -90,7 +90,7 @@ async def authenticate(request: web.Request) -> None:
 
 def naming_of(request: web.Request) -> Naming | None:
     """Which names of tools the client wants to see: ``?names=``. Raises :class:`InvalidParams`."""
-    wanted = request.query.getall("names", [])
+    wanted = request.query.getall("names", []) if request.query_string else ()
     if not wanted:
         return None
     if len(wanted) > 1 or wanted[0] not in tuple(Naming):
