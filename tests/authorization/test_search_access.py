@@ -1,0 +1,48 @@
+"""Tool search finds only what its caller may call, and calls it with the found tool's own scopes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.authorization.stand import Bearer, challenge_of, stand
+from tests.protocol.official import LEGACY, MODERN
+from tests.protocol.talk import Answer
+
+KNOBS = ("catalog.search=true", "catalog.tools={add: {scopes: [sums]}}")
+SURFACES = (MODERN, LEGACY[0], "rest")
+
+
+async def found(client: Bearer, surface: str) -> list[str]:
+    answer = await client.call(surface, "search_tools", {"query": "add echo method"})
+    assert answer.status == 200, answer
+    result: Any = answer.json["result"]
+    if surface != "rest":
+        assert not result.get("isError"), result
+        result = result["structuredContent"]
+    return sorted(tool["name"] for tool in result["tools"])
+
+
+async def add(client: Bearer, surface: str) -> Answer:
+    return await client.call(surface, "call_tool", {"name": "add", "arguments": {"a": 1, "b": 2}})
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_what_a_caller_may_not_call_is_not_found(surface: str) -> None:
+    async with stand(*KNOBS) as it:
+        assert "add" in await found(it.of("ann", "sums"), surface)
+        unable = await found(it.of("bob", "other"), surface)
+        assert "add" not in unable
+        assert "echo" in unable
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_call_of_what_was_found_takes_its_scopes(surface: str) -> None:
+    async with stand(*KNOBS) as it:
+        refused = await add(it.of("bob", "other"), surface)
+        assert refused.status == 403
+        assert challenge_of(refused)["scope"] == "sums"
+        assert [sent for sent in it.backend.requests if sent.method == "add"] == []
+        assert (await add(it.of("ann", "sums"), surface)).status == 200
+        assert len([sent for sent in it.backend.requests if sent.method == "add"]) == 1
