@@ -26,11 +26,12 @@ GOOGLE: Final = "https://oauth2.googleapis.com/tokeninfo"
 _RETRY_AFTER: Final = 5
 _ACCESS_TYPES: Final = ("bearer", "dpop", "access_token")
 _OTHER_USE: Final = re.compile(r"refresh|^id(?:[_-]?token)?$|authorization_code", re.IGNORECASE)
-_FORM: Final = {
+FORM: Final = {
     "Content-Type": "application/x-www-form-urlencoded",
     "Accept": "application/json",
     "User-Agent": "jsonrpc-mcp-gateway",
 }
+"""Headers of a request with a form, to an endpoint of the authorization server."""
 
 
 class Poster(Protocol):
@@ -61,7 +62,7 @@ class IntrospectionVerifier:
         self._outbound = outbound
         self._clock = clock
         self._google = policy.preset.name == "google"
-        self._headers = {**_FORM, **basic_authorization(policy.issuer.introspection)}
+        self._headers = {**FORM, **basic_authorization(policy.issuer.introspection)}
 
     async def verify(self, raw: str) -> Verified:
         """Raises :class:`InvalidToken`, :class:`Undecidable`."""

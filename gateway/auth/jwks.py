@@ -85,11 +85,6 @@ class IssuerKeys:
         """What the last attempt failed with; empty after a good one."""
         return self._failure
 
-    @property
-    def age(self) -> float | None:
-        """Seconds since the keys were last confirmed."""
-        return None if self._keys is None else self._clock() - self._good_at
-
     async def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
         """The keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
         keys = self.keys

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import structlog
 
 from gateway import jsonrpc
-from gateway.auth.introspection import basic_authorization
+from gateway.auth.introspection import FORM, Poster, basic_authorization
 from gateway.auth.jwks import FetchFailed
 from gateway.errors import AuthUnavailable, BackendUnavailable
-from gateway.outbound import Answer, AnswerTooLarge, OutboundError
+from gateway.outbound import AnswerTooLarge, OutboundError
 from gateway.settings import Credentials
 
 TIMEOUT: Final = 10.0
@@ -21,21 +21,8 @@ MAX_BYTES: Final = 64 * 1024
 MAX_LIFETIME: Final = 86400.0
 """Seconds after which a token is had anew, however long it is said to be good."""
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
-_HEADERS: Final = {
-    "Content-Type": "application/x-www-form-urlencoded",
-    "Accept": "application/json",
-    "User-Agent": "jsonrpc-mcp-gateway",
-}
 
 log = structlog.get_logger()
-
-
-class Poster(Protocol):
-    """An HTTP client, see :class:`gateway.outbound.Outbound`."""
-
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
-    ) -> Answer: ...
 
 
 class GrantRefused(Exception):
@@ -69,7 +56,7 @@ class TokenClient:
         self._timeout = timeout
         self._outbound = outbound
         self._place = place
-        self._headers = {**_HEADERS, **basic_authorization(settings)}
+        self._headers = {**FORM, **basic_authorization(settings)}
 
     async def grant(self, form: Mapping[str, str]) -> Grant:
         """Raises :class:`GrantRefused`, :class:`~gateway.errors.AuthUnavailable`,
