@@ -6,14 +6,15 @@ given by name.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.listing.dialect import (
     About,
     Source,
     call,
+    entry_of,
     first_answer,
-    list_of,
     listing_of,
     object_of,
     placed,
@@ -29,7 +30,7 @@ class Mopidy:
     about = About(
         of="Mopidy, and others that answer a map of methods",
         asked="`core.describe`",
-        recognized="a map whose every entry has `params[]`",
+        recognized="a map with entries that have `params[]`",
         carries=("description", "parameters", "required"),
         passed="by name",
         lost="`varargs` and `kwargs`. There are no types.",
@@ -42,8 +43,8 @@ class Mopidy:
 def recognizes(document: Any) -> bool:
     return (
         isinstance(document, dict)
-        and bool(document)
-        and all(isinstance(object_of(entry).get("params"), list) for entry in document.values())
+        # One sound entry is enough: a broken one beside it is quarantined by itself.
+        and any(isinstance(object_of(entry).get("params"), list) for entry in document.values())
     )
 
 
@@ -52,16 +53,13 @@ def parse(document: dict[str, Any]) -> Listing:
 
 
 def _method(name: str, entry: Any) -> Method:
-    entry = object_of(entry)
-    declared = [object_of(item) for item in list_of(entry.get("params"))]
+    entry = entry_of(entry)
+    method = Method(name, Mopidy.name, description=text_of(entry.get("description")).strip())
+    if not isinstance(entry.get("params"), list):
+        return method
+    declared = [object_of(item) for item in entry["params"]]
     parameters, structure = placed((_parameter(item) for item in declared if not _collects(item)), Structure.EITHER)
-    return Method(
-        name,
-        Mopidy.name,
-        description=text_of(entry.get("description")).strip(),
-        parameters=parameters,
-        structure=structure,
-    )
+    return replace(method, parameters=parameters, structure=structure)
 
 
 def _collects(item: dict[str, Any]) -> bool:

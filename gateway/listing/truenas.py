@@ -15,6 +15,7 @@ from gateway.listing.dialect import (
     Source,
     Unusable,
     call,
+    entry_of,
     first_answer,
     list_of,
     listing_of,
@@ -52,11 +53,8 @@ class TrueNas:
 
 
 def recognizes(document: Any) -> bool:
-    return (
-        isinstance(document, dict)
-        and all(isinstance(entry, dict) for entry in document.values())
-        and any(isinstance(entry.get("accepts"), list) and "returns" in entry for entry in document.values())
-    )
+    entries = map(object_of, document.values()) if isinstance(document, dict) else ()
+    return any(isinstance(entry.get("accepts"), list) and "returns" in entry for entry in entries)
 
 
 def parse(document: dict[str, Any]) -> Listing:
@@ -64,7 +62,7 @@ def parse(document: dict[str, Any]) -> Listing:
 
 
 def _method(name: str, entry: Any) -> Method:
-    entry = object_of(entry)
+    entry = entry_of(entry)
     for mark in ("downloadable", "uploadable"):
         if entry.get(mark) is True:
             raise Unusable(f"the method is {mark}: it takes or gives a file beside its JSON", _ELSEWHERE)

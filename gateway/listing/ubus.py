@@ -17,6 +17,7 @@ from gateway.listing.dialect import (
     Source,
     Unusable,
     call,
+    entry_of,
     first_answer,
     get,
     listing_of,
@@ -52,15 +53,13 @@ class Ubus:
 
 
 def recognizes(document: Any) -> bool:
-    """Whether types stand where ubus has them; an object may be without methods."""
-    objects = list(document.values()) if isinstance(document, dict) else []
-    if not all(isinstance(methods, dict) for methods in objects):
-        return False
-    signatures = [types for methods in objects for types in methods.values()]
-    words = [word for types in signatures for word in object_of(types).values()]
-    return any(isinstance(types, dict) for types in signatures) and all(
-        isinstance(word, str) and word in _TYPES for word in words
-    )
+    """Tell whether a method has types where ubus has them; one sound method is enough, an object may have none."""
+    objects = map(object_of, document.values()) if isinstance(document, dict) else ()
+    return any(_has_types(types) for methods in objects for types in methods.values())
+
+
+def _has_types(types: Any) -> bool:
+    return isinstance(types, dict) and all(isinstance(word, str) and word in _TYPES for word in types.values())
 
 
 def parse(document: dict[str, Any], url: str) -> Listing:
@@ -71,7 +70,7 @@ def parse(document: dict[str, Any], url: str) -> Listing:
         thing, method, types = entry
         if not _OBJECT.fullmatch(thing):
             raise Unusable("the object's name cannot stand in a URL", "leave it out with catalog.exclude")
-        declared = (Parameter(name, _schema(word)) for name, word in object_of(types).items() if name != _SESSION)
+        declared = (Parameter(name, _schema(word)) for name, word in entry_of(types).items() if name != _SESSION)
         parameters, structure = placed(declared, Structure.BY_NAME)
         return Method(
             name,
@@ -87,7 +86,10 @@ def parse(document: dict[str, Any], url: str) -> Listing:
 
 def _methods(document: dict[str, Any]) -> Iterator[tuple[str, tuple[str, str, Any]]]:
     for thing, methods in document.items():
-        for method, types in object_of(methods).items():
+        if not isinstance(methods, dict):
+            yield thing, (thing, "", methods)
+            continue
+        for method, types in methods.items():
             yield f"{thing}.{method}" if thing and method else "", (thing, method, types)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -16,6 +15,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, probe
 from gateway.model import Listing, Seen
 from gateway.settings import CatalogSettings, CustomListing, Params
+from tests.contract.forms import FORMS
 from tests.pace import quickly
 
 VALIDATORS: Final = Validators()
@@ -43,33 +43,6 @@ JSON: Final = st.recursive(
 )
 ENTRIES: Final = st.dictionaries(st.text(max_size=6) | WORDS, JSON | st.dictionaries(MEMBERS, JSON), max_size=4)
 
-Frame = Callable[[dict[str, Any]], Any]
-
-
-def _named(entries: dict[str, Any], member: str = "name") -> list[Any]:
-    """The entries as a list, with their names inside."""
-    return [{**entry, member: name} if isinstance(entry, dict) else entry for name, entry in entries.items()]
-
-
-def _with(entries: dict[str, Any], **members: Any) -> dict[str, Any]:
-    return {name: {**members, **(entry if isinstance(entry, dict) else {})} for name, entry in entries.items()}
-
-
-FRAMES: Final[dict[str, Frame]] = {
-    "jsonrpc_mcp": lambda entries: {"tools": [{"inputSchema": {}, **entry} for entry in _named(_with(entries))]},
-    "drupal": lambda entries: {"data": _named(_with(entries, type="JsonRpcMethod"), "id")},
-    "openrpc": lambda entries: {"openrpc": "1.3.2", "methods": _named(entries), "components": entries},
-    "smd": lambda entries: {"SMDVersion": "2.0", "services": entries, **entries},
-    "describe": lambda entries: {"methods": {"first": {"type": "method"}, **entries}},
-    "plain": lambda entries: {"methods": [*entries, *_named(entries)]},
-    "introspection": lambda entries: [*entries, "system.methodSignature", "system.methodHelp"],
-    "kodi": lambda entries: {"methods": entries, "types": entries},
-    "mopidy": lambda entries: _with(entries, params=list(entries.values())[:3]),
-    "truenas": lambda entries: _with(entries, accepts=list(entries.values())[-1:], returns=list(entries.values())[-1:]),
-    "ubus": lambda entries: {"thing": {name: dict.fromkeys(entries, "number") for name in entries}},
-    "static": lambda entries: {"methods": entries},
-    "custom": lambda entries: {"functions": entries},
-}
 FORM: Final = {
     "methods": "$.functions.*", "title": "$..title", "description": "$.description", "parameters": "$.params[*]",
     "parameter": {"name": "$.name", "schema": "$.schema", "required": "$..required"}, "result": "$.result",
@@ -124,22 +97,18 @@ async def check_built(listing: Listing) -> None:
         jsonrpc.encode([tool.input_schema, tool.output_schema, tool.annotations, tool.meta])
 
 
-def test_every_dialect_has_a_frame() -> None:
-    assert FRAMES.keys() == DIALECTS.keys()
-
-
-@pytest.mark.parametrize("dialect", FRAMES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 async def test_any_answer_is_a_listing_that_can_be_built_or_none(dialect: str, data: st.DataObject) -> None:
-    answer = data.draw(JSON | ENTRIES.map(FRAMES[dialect]))
+    answer = data.draw(JSON | ENTRIES.map(FORMS[dialect].frame))
     listing = await listed(dialect, answer)
     if listing is not None:
         await check_built(listing)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(answer=st.one_of(JSON, *(ENTRIES.map(frame) for frame in FRAMES.values())))
+@given(answer=st.one_of(JSON, *(ENTRIES.map(form.frame) for form in FORMS.values())))
 async def test_probing_takes_any_answer_for_a_listing_or_for_none(answer: Any) -> None:
     source = OneAnswer(answer)
     try:
@@ -149,24 +118,24 @@ async def test_probing_takes_any_answer_for_a_listing_or_for_none(answer: Any) -
     assert DIALECTS[listing.dialect].about.probed
 
 
-@pytest.mark.parametrize("dialect", FRAMES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_deep_entry_takes_no_other_down(dialect: str) -> None:
     deep: Any = {"type": "string"}
     for _ in range(DEEP):
         deep = {"name": "x", "type": "Object", "properties": {"x": deep}}
     entries = {"good": {"params": []}, "deep": {"params": [deep], "returns": deep, "result": deep}}
-    listing = await listed(dialect, FRAMES[dialect](entries))
+    listing = await listed(dialect, FORMS[dialect].frame(entries))
     if listing is not None:
         await check_built(listing)
         left_out = {entry.name for entry in listing.quarantined}
         assert left_out <= ({"good", "deep"} if dialect == "truenas" else {"deep"})
 
 
-@pytest.mark.parametrize("dialect", FRAMES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 async def test_thousands_of_entries_are_read_quickly(dialect: str) -> None:
     entry = {"params": [{"name": "a", "type": "string", "required": True}], "description": "One of many."}
     size = 40 if dialect == "ubus" else MANY
-    answer = FRAMES[dialect]({f"method.{number}": dict(entry) for number in range(size)})
+    answer = FORMS[dialect].frame({f"method.{number}": dict(entry) for number in range(size)})
     with quickly(4.0):
         listing = await listed(dialect, answer)
     assert dialect == "static" or (listing is not None and len(listing.methods) >= size)

@@ -14,14 +14,19 @@ import pytest
 from gateway.listing.dialect import Dialect, NoListing
 from gateway.listing.probe import DIALECTS
 from gateway.model import Catalog
-from tests.contract.test_dialects import HOSTILE, Answers, built, label
+from tests.contract.forms import Form, label
+from tests.contract.test_dialects import Answers, built
+from tests.contract.test_hostile_entries import HOSTILE
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "new-dialect.md").read_text()
 
 
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
 def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    return str(found)
+    return blocks(language)[0]
 
 
 def rows() -> Iterator[tuple[str, list[str], list[str]]]:
@@ -68,8 +73,16 @@ async def test_the_example_takes_nothing_else_for_a_listing(dialect: Dialect, do
         assert document != "== A ==\n\n"
 
 
+@pytest.mark.parametrize("entry", HOSTILE, ids=label)
+async def test_the_row_of_the_page_puts_hostile_entries_among_sound_ones(dialect: Dialect, entry: Any) -> None:
+    form: Form = eval("{" + blocks("python")[1] + "}", {"Form": Form})["bitcoin"]
+    catalog = await catalog_of(dialect, form.answers([form.entry("good1"), entry, form.entry("good2")]))
+    assert {"good1", "good2"} <= set(catalog.names)
+
+
 def test_the_example_is_no_dialect_yet_and_the_page_says_how_it_would_become_one(dialect: Dialect) -> None:
     assert dialect.name not in DIALECTS
-    for place in ("gateway/listing/probe.py", "gateway/settings/backend.py", "tests/contract/test_dialects.py"):
+    places = ("gateway/listing/probe.py", "gateway/settings/backend.py", "tests/contract/forms.py")
+    for place in (*places, "tests/contract/test_dialects.py", "tests/contract/test_hostile_entries.py"):
         assert place in PAGE
         assert (Path(__file__).parents[2] / place).is_file()
