@@ -112,7 +112,7 @@ async def _refused_proof(answer: Answer) -> None:
         {"header": {"jwk": KEY.private_jwk}}, {"header": {"jwk": {"kty": "oct", "k": "AAAA"}}},
         {"signed_by": ec_key("other")}, {"key": ec_key("other")}, {"header": {"crit": ["x"]}},
     ],
-    ids=str,
+    ids=" ".join,
 )  # fmt: skip
 async def test_J34_a_proof_for_something_else_proves_nothing(bound: Stand, changes: dict[str, Any]) -> None:
     token = bound.issuer.sign(cnf={"jkt": KEY.thumbprint})
