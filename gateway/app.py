@@ -176,7 +176,8 @@ async def _fallback(settings: Settings) -> Listing | None:
 
 def _outbound(settings: Settings) -> Outbound:
     backend = settings.backend
-    tls = TlsFiles(backend.tls.ca_file, backend.tls.cert_file, backend.tls.key_file)
+    files = backend.tls
+    tls = TlsFiles(files.ca_file, files.cert_file, files.key_file, "backend.tls.ca_file", "backend.tls.cert_file")
     try:
         return Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=HEADERS)
     except OSError as error:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from gateway import config
 from gateway.auth.access import Access
+from gateway.auth.addresses import reach_of
 from gateway.auth.authenticator import Authenticator, Failures
 from gateway.auth.claims import Policy, policy_of
 from gateway.auth.dpop import Proofs
-from gateway.auth.introspection import IntrospectionVerifier
+from gateway.auth.introspection import GOOGLE, IntrospectionVerifier
 from gateway.auth.jwks import FetchFailed, IssuerKeys
 from gateway.auth.metadata import ResourceMetadata, resource_metadata_of
 from gateway.auth.verifier import SignatureVerifier, Verifiers
@@ -23,10 +24,11 @@ from gateway.store import Store
 
 @dataclass
 class Trust:
-    """The issuers of one gateway, and how to reach them. Empty with ``auth.mode: off``."""
+    """The issuers of one gateway, none with ``auth.mode: off``, and the way to each by its name; where there is none,
+    one way to wherever the settings say."""
 
     issuers: tuple[tuple[Policy, IssuerKeys], ...]
-    outbounds: dict[str | None, Outbound]
+    outbounds: dict[str, Outbound]
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -60,8 +62,7 @@ class Trust:
 
     def outbound(self) -> Outbound:
         """The way to the first issuer."""
-        file = self.issuers[0][0].issuer.ca_file if self.issuers else None
-        return self.outbounds[file]
+        return next(iter(self.outbounds.values()))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -75,14 +76,19 @@ class Trust:
 def trust_of(settings: Settings) -> Trust:
     """Raises :class:`config.ConfigError` where a CA file cannot be used."""
     issuers = settings.auth.issuers if settings.auth.mode != "off" else ()
-    outbounds: dict[str | None, Outbound] = {}
-    for file in {None, *(issuer.ca_file for issuer in issuers)}:
-        try:
-            outbounds[file] = Outbound(connections=20, tls=TlsFiles(file))
-        except OSError as error:
-            raise config.ConfigError([f"auth.issuers.ca_file: {error.filename}: {error.strerror}"]) from None
-    pairs = [(_policy(settings, issuer), IssuerKeys(issuer, outbounds[issuer.ca_file])) for issuer in issuers]
+    outbounds = {issuer.issuer: _outbound(settings, issuer) for issuer in issuers} or {"": Outbound(connections=20)}
+    pairs = [(_policy(settings, issuer), IssuerKeys(issuer, outbounds[issuer.issuer])) for issuer in issuers]
     return Trust(tuple(pairs), outbounds)
+
+
+def _outbound(settings: Settings, issuer: Issuer) -> Outbound:
+    backend = settings.backend
+    tokens = (backend.credentials.token_endpoint, backend.listing.credentials.token_endpoint)
+    tls = TlsFiles(issuer.ca_file, ca_knob="auth.issuers.ca_file")
+    try:
+        return Outbound(connections=20, tls=tls, reach=reach_of(issuer, GOOGLE, *tokens))
+    except OSError as error:
+        raise config.ConfigError([f"auth.issuers.ca_file: {error.filename}: {error.strerror}"]) from None
 
 
 def _policy(settings: Settings, issuer: Issuer) -> Policy:
@@ -97,7 +103,7 @@ def access_of(settings: Settings) -> Access:
 def verifier_of(trust: Trust) -> Verifiers:
     signed = [(policy, keys) for policy, keys in trust.issuers if not policy.issuer.introspects]
     asked = [(policy, keys) for policy, keys in trust.issuers if policy.issuer.introspects]
-    asks = IntrospectionVerifier(*asked[0], trust.outbounds[asked[0][0].issuer.ca_file]) if asked else None
+    asks = IntrospectionVerifier(*asked[0], trust.outbounds[asked[0][0].issuer.issuer]) if asked else None
     return Verifiers(
         SignatureVerifier(signed) if signed else None,
         asks,

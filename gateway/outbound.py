@@ -7,8 +7,10 @@ an :class:`OutboundError` here.
 
 from __future__ import annotations
 
+import re
+import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +23,11 @@ CONNECT_TIMEOUT: Final = 3.0
 _KEEPALIVE: Final = 4.0
 _DNS_TTL: Final = 10
 _CHUNK: Final = 64 * 1024
+# Codes of X509_verify_cert_error_string(3).
+_OUT_OF_TIME: Final = (9, 10)
+_OTHER_NAME: Final = (62, 64)
+# How the other side says that it wants another client certificate than it got (RFC 8446 §6.2, RFC 5246 §7.2.2).
+_CERTIFICATE_ALERT: Final = re.compile("ALERT_.*CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_HANDSHAKE_FAILURE")
 
 
 class OutboundError(Exception):
@@ -30,7 +37,10 @@ class OutboundError(Exception):
 
 
 class ConnectFailed(OutboundError):
-    """No connection: refused, no such name, TLS not trusted."""
+    """No connection: refused, no such name, a name that leads astray, TLS not trusted by either side.
+
+    With TLS 1.3 the request may have left when the other side refuses our certificate; nobody has read it then.
+    """
 
     sent = False
 
@@ -63,11 +73,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files; None is the system's trust and no client certificate."""
+    """PEM files; None is the system's trust and no client certificate. ``ca_knob`` and ``cert_knob`` are where the
+    settings name them, for errors; no ``cert_knob`` where a client certificate cannot be set."""
 
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
+    ca_knob: str = "ca_file"
+    cert_knob: str | None = None
 
     def context(self) -> ssl.SSLContext:
         """Raises :class:`OSError`, with the name of the file, where one cannot be used."""
@@ -82,6 +95,46 @@ class TlsFiles:
         return context
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where names may lead. ``refuses`` says why an IP address is not connected to, None if it may be; the origins of
+    the URLs in ``named`` are the operator's own word and may lead anywhere."""
+
+    refuses: Callable[[str], str | None]
+    named: frozenset[str] = frozenset()
+
+
+class _Refused(OSError):
+    """A name leads to no address that may be connected to."""
+
+
+class _Resolver(aiohttp.ThreadedResolver):
+    """Resolves names to addresses that may be connected to.
+
+    The connection is made to exactly what is returned here: a name that changes its mind afterwards (DNS rebinding)
+    gains nothing. Hosts that are written as an address are not resolved; who takes those from a stranger judges them.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        super().__init__()
+        urls = map(URL, reach.named)
+        self._named = frozenset((url.raw_host, url.port) for url in urls)
+        self._refuses = reach.refuses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        """Raises :class:`OSError`."""
+        found = await super().resolve(host, port, family)
+        if (host, port) in self._named:
+            return found
+        reasons = [self._refuses(address["host"]) for address in found]
+        kept = [address for address, reason in zip(found, reasons, strict=True) if reason is None]
+        if not kept:
+            raise _Refused(f"its name {reasons[0]}; if that is meant, name the address in the settings")
+        return kept
+
+
 class Outbound:
     """A pool of connections; ``headers`` go with every request. Make it and close it within the loop that uses it."""
 
@@ -92,8 +145,10 @@ class Outbound:
         tls: TlsFiles | None = None,
         proxy: str | None = None,
         headers: Mapping[str, str] | None = None,
+        reach: Reach | None = None,
     ) -> None:
         self._proxy = proxy
+        self._tls = tls or TlsFiles()
         self._timeouts: LRUCache[float, aiohttp.ClientTimeout] = LRUCache(1000)
         self._urls: LRUCache[str, URL] = LRUCache(1000)
         self._session = aiohttp.ClientSession(
@@ -101,7 +156,8 @@ class Outbound:
                 limit=connections,
                 ttl_dns_cache=_DNS_TTL,
                 keepalive_timeout=_KEEPALIVE,
-                ssl=True if tls is None or tls == TlsFiles() else tls.context(),
+                ssl=self._tls.context() if self._tls.ca or self._tls.cert else True,
+                resolver=None if reach is None else _Resolver(reach),
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
@@ -151,10 +207,13 @@ class Outbound:
         except aiohttp.ConnectionTimeoutError as error:
             raise ConnectFailed("no connection in time") from error
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
-            raise ConnectFailed(_reason(error)) from error
+            raise ConnectFailed(_reason(error, self._tls)) from error
         except TimeoutError as error:
             raise DeadlinePassed(f"no complete answer within {timeout:g} s") from error
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
+            cause = error.__cause__
+            if isinstance(cause, ssl.SSLError) and _CERTIFICATE_ALERT.search(cause.reason or ""):
+                raise ConnectFailed(_tls_reason(cause, self._tls)) from error
             raise Interrupted("the connection ended before the answer did") from error
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
             raise BadHttp(type(error).__name__) from error
@@ -189,15 +248,37 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
-def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError) -> str:
+def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, tls: TlsFiles) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "its TLS certificate is not trusted"
+        return _certificate_reason(error.certificate_error, tls)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
-        return "TLS failed"
+        return _tls_reason(error.os_error, tls)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "its name cannot be resolved"
+        return str(error.os_error) if isinstance(error.os_error, _Refused) else "its name cannot be resolved"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status}"
     if isinstance(error.os_error, ConnectionRefusedError):
         return "connection refused"
     return "no connection"
+
+
+def _certificate_reason(error: Exception, tls: TlsFiles) -> str:
+    """OpenSSL's own words name the host, ours do not."""
+    code = getattr(error, "verify_code", None)
+    if code in _OTHER_NAME:
+        return "its TLS certificate is for another name; the URL must have one that the certificate has"
+    if code in _OUT_OF_TIME:
+        return "its TLS certificate has expired, or is not valid yet"
+    if tls.ca is None:
+        return f"its TLS certificate is not trusted; if its CA is your own, name that in {tls.ca_knob}"
+    return f"its TLS certificate is not trusted: no CA in {tls.ca_knob} vouches for it"
+
+
+def _tls_reason(error: OSError, tls: TlsFiles) -> str:
+    word = str(getattr(error, "reason", None) or "no reason given")
+    reason = "TLS failed: " + word.replace("_", " ").lower()
+    if tls.cert_knob is None or not _CERTIFICATE_ALERT.search(word):
+        return reason
+    if tls.cert is None:
+        return f"{reason}; if a client certificate is wanted, name it in {tls.cert_knob}"
+    return f"{reason}; the certificate in {tls.cert_knob} is refused"

@@ -54,7 +54,7 @@ class Findings:
         issuer, preset = policy.issuer, policy.preset
         yield f"issuer       {issuer.issuer} (preset {preset.name})"
         if issuer.introspects:
-            verifier = IntrospectionVerifier(policy, keys, trust.outbounds[issuer.ca_file])
+            verifier = IntrospectionVerifier(policy, keys, trust.outbounds[issuer.issuer])
             try:
                 yield f"  asked about each token at {await verifier.endpoint()}"
             except FetchFailed as error:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway import jsonrpc
-from gateway.settings import Settings, is_loopback
+from gateway.auth.addresses import check_address
+from gateway.settings import Settings
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
 
@@ -55,35 +55,6 @@ def issuer_metadata_of(document: Any, issuer: str) -> IssuerMetadata:
             check_address(value, issuer, name)
             found[name] = value
     return IssuerMetadata(issuer, **found)
-
-
-def check_address(url: Any, issuer: str, name: str) -> None:
-    """Addresses from a document are a stranger's: https, never link-local, and plain http only where the issuer itself
-    is on loopback. Raises :class:`ValueError`."""
-    try:
-        parts = urlsplit(url)
-        host, _ = (parts.hostname or "").rstrip("."), parts.port
-    except (ValueError, AttributeError, TypeError):
-        raise ValueError(f"{name} is no URL") from None
-    local = is_loopback(urlsplit(issuer).hostname or "")
-    if parts.scheme != "https" and not (parts.scheme == "http" and local and is_loopback(host)):
-        raise ValueError(f"{name} is not https")
-    if parts.username is not None or not host:
-        raise ValueError(f"{name} is no plain URL")
-    address = _address(host)
-    if (host == "localhost" or (address is not None and address.is_loopback)) and not local:
-        raise ValueError(f"{name} points at this machine")
-    if address is not None and (address.is_link_local or address.is_unspecified or address.is_multicast):
-        raise ValueError(f"{name} points at an address that no issuer has")
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a host is written as, out of its IPv6 form; None for a name."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return None
-    return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
 
 
 @dataclass(frozen=True)

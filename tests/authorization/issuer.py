@@ -57,19 +57,22 @@ class Certificate:
     ca_file: Path
 
 
-def certificate(directory: Path, name: str = "127.0.0.1", *, expired: bool = False) -> Certificate:
-    """For a host by ``name`` or address, by an authority of its own, whose file goes into ``directory``."""
+def certificate(directory: Path, *names: str, expired: bool = False) -> Certificate:
+    """For hosts by name or address, by an authority of its own, whose file goes into ``directory``."""
     authority = trustme.CA()
     ca_file = directory / "ca.pem"
     authority.cert_pem.write_to_path(ca_file)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     end = datetime.now(UTC) + timedelta(days=-1 if expired else 1)
-    authority.issue_cert(name, not_before=end - timedelta(days=30), not_after=end).configure_cert(context)
+    authority.issue_cert(*names or ("127.0.0.1",), not_before=end - timedelta(days=30), not_after=end).configure_cert(
+        context
+    )
     return Certificate(context, ca_file)
 
 
 class ForgedIssuer:
-    """``path`` makes it one of several tenants; ``keys`` are those it begins with, of which the first signs.
+    """``path`` makes it one of several tenants, ``host`` is its name, which has to resolve to 127.0.0.1; ``keys`` are
+    those it begins with, of which the first signs.
 
     ``metadata``, ``jwks`` and ``introspections`` (token → answer, else inactive) are served as they are at the moment,
     so change them at will. ``metadata_places`` are the well-known paths that answer, all unless changed.
@@ -81,6 +84,7 @@ class ForgedIssuer:
         *,
         scope: str = "",
         path: str = "",
+        host: str = "127.0.0.1",
         keys: Sequence[Key] = (),
         clock: Callable[[], float] = time.time,
         tls: Certificate | None = None,
@@ -104,6 +108,7 @@ class ForgedIssuer:
             )
         )
         self._path = path
+        self._host = host
         self._clock = clock
         self._tls = tls
         self._paths = {
@@ -216,7 +221,7 @@ class ForgedIssuer:
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()
         _, port = self._runner.addresses[0][:2]
-        self.issuer = f"{'https' if self._tls else 'http'}://127.0.0.1:{port}{self._path}"
+        self.issuer = f"{'https' if self._tls else 'http'}://{self._host}:{port}{self._path}"
         self.metadata.update(
             issuer=self.issuer,
             jwks_uri=self.jwks_uri,

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.auth.addresses import check_address
 from gateway.auth.authenticator import Authenticator, Presented
 from gateway.auth.conditions import exchange_faults, same_resource_faults
-from gateway.auth.metadata import check_address
 from gateway.auth.refusals import InvalidToken
 from gateway.auth.verifier import Verified
 from gateway.store.memory import MemoryStore

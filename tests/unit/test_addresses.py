@@ -1,0 +1,101 @@
+"""What the addresses in an issuer's metadata may look like, and which IP addresses are connected to for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.auth.addresses import check_address, refusal_of
+
+ISSUER = "https://login.example.com"
+LOCAL = "https://127.0.0.1:9000"
+MACHINE = "points at this machine"
+NOBODY = "points at an address that no issuer has"
+ODD = "has an address that is not in its usual form"
+PLAIN = "is no plain URL"
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("127.0.0.1", MACHINE),
+        ("127.9.9.9", MACHINE),
+        ("127.0.0.1.", MACHINE),
+        ("localhost", MACHINE),
+        ("LOCALHOST.", MACHINE),
+        ("[::1]", MACHINE),
+        ("[::ffff:127.0.0.1]", MACHINE),
+        ("[::ffff:7f00:1]", MACHINE),
+        ("[::127.0.0.1]", MACHINE),
+        ("[::ffff:0:127.0.0.1]", MACHINE),
+        ("[2002:7f00:1::]", MACHINE),
+        ("[64:ff9b::127.0.0.1]", MACHINE),
+        ("[64:ff9b:1::127.0.0.1]", MACHINE),
+        ("[2001:0:c000:201::80ff:fffe]", MACHINE),  # Teredo, whose client is there with each bit turned around
+        ("169.254.169.254", NOBODY),
+        ("[fe80::1]", NOBODY),
+        ("[fe80::1%25eth0]", NOBODY),
+        ("[::ffff:169.254.169.254]", NOBODY),
+        ("[2002:a9fe:a9fe::1]", NOBODY),
+        ("[64:ff9b::a9fe:a9fe]", NOBODY),
+        ("0.0.0.0", NOBODY),
+        ("[::]", NOBODY),
+        ("224.0.0.1", NOBODY),
+        ("[ff02::1]", NOBODY),
+        ("0x7f000001", ODD),
+        ("0x7F000001", ODD),
+        ("127.1", ODD),
+        ("2130706433", ODD),
+        ("0177.0.0.1", ODD),
+        ("0x7f.0.0.1", ODD),
+        ("127.0.0.0x1", ODD),
+        ("127.0.0.1..", MACHINE),
+        ("\uff11\uff12\uff17.0.0.1", PLAIN),
+        ("127\u30020\u30020\u30021", PLAIN),
+        ("\u217cocalhost", PLAIN),
+        ("127.0.0.%31", PLAIN),
+        ("login.example.com\\@127.0.0.1", PLAIN),
+        ("user@login.example.com", PLAIN),
+        ("login.example.com\t", PLAIN),
+        ("", PLAIN),
+    ],
+)
+def test_an_address_in_metadata_is_plain_and_leads_neither_here_nor_nowhere(host: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^jwks_uri {reason}$"):
+        check_address(f"https://{host}/keys", ISSUER, "jwks_uri")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "keys.example.com", "xn--bcher-kva.example", "keys_1.example.com:8443", "10.0.0.7", "192.168.1.9", "[fd00::7]",
+        "100.64.0.1", "93.184.215.14", "[2606:4700::1111]", "[2002:a00:7::1]", "[64:ff9b::10.0.0.7]", "1password.com",
+    ],
+)  # fmt: skip
+def test_names_and_public_and_private_addresses_are_fine(host: str) -> None:
+    check_address(f"https://{host}/keys", ISSUER, "jwks_uri")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:9000/keys", "http://localhost:9000/keys", "https://127.0.0.1/keys", "https://[::1]/keys"],
+)
+def test_an_issuer_on_loopback_may_keep_its_things_there(url: str) -> None:
+    check_address(url, LOCAL, "jwks_uri")
+
+
+@pytest.mark.parametrize("url", ["http://127.1/keys", "http://0x7f000001/keys", "http://keys.example.com/keys"])
+def test_plain_http_is_for_loopback_in_its_usual_form(url: str) -> None:
+    with pytest.raises(ValueError, match="is not https"):
+        check_address(url, LOCAL, "jwks_uri")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
+def test_a_resolved_address_of_this_machine_is_for_issuers_of_this_machine(address: str) -> None:
+    assert refusal_of(address, local=False) == MACHINE
+    assert refusal_of(address, local=True) is None
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1%eth0", "0.0.0.0", "::", "ff02::1", "nonsense"])
+def test_some_resolved_addresses_are_for_nobody(address: str) -> None:
+    assert refusal_of(address, local=False)
+    assert refusal_of(address, local=True)
