@@ -78,7 +78,7 @@ def check_kind(policy: Policy, typ: str | None, claims: Mapping[str, Any]) -> No
         if name in claims:
             raise InvalidToken(f"{name} is there, as in an id token")
     for names in preset.one_of:
-        if not any(name in claims for name in names):
+        if all(claims.get(name) is None for name in names):
             raise InvalidToken(f"none of {', '.join(names)} is there")
     check_marks(policy, claims)
 
@@ -93,8 +93,10 @@ def check_marks(policy: Policy, claims: Mapping[str, Any]) -> None:
 def principal_of(policy: Policy, claims: Mapping[str, Any], raw: str, now: float) -> Principal:
     """Who the verified claims say the caller is; ``now`` is wall-clock seconds. Raises :class:`InvalidToken`."""
     for name in policy.required:
-        if name not in claims:
+        if claims.get(name) is None:
             raise InvalidToken(f"{name} is missing")
+    if "jti" in policy.required and (not isinstance(claims["jti"], str) or not claims["jti"]):
+        raise InvalidToken("jti is no string")
     issuer = claims.get("iss", policy.issuer.issuer)
     if issuer != policy.issuer.issuer:
         raise InvalidToken("iss is another issuer than the one that vouches for it")

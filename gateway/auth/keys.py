@@ -7,6 +7,7 @@ names, else the usual one of its type.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +30,12 @@ _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 # Moduli that one generation of smart cards made are recognized by their remainders (CVE-2017-15361, "ROCA").
 _ROCA_PRIMES: Final = (11, 13, 17, 19, 37, 53, 61, 71, 73, 79, 97, 103, 107, 109, 127, 151, 157)
 _ROCA_REMAINDERS: Final = {p: frozenset(pow(65537, power, p) for power in range(p)) for p in _ROCA_PRIMES}
+_SMALL_PRIMES: Final = math.prod(p for p in range(2, 752) if all(p % q for q in range(2, math.isqrt(p) + 1)))
+# Members that only the owner of a key has (RFC 7518 §6.2.2, §6.3.2, §6.4; RFC 8037 §2).
+_PRIVATE: Final = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth", "k"))
+# The field and the curve -x² + y² = 1 + dx²y² of Ed25519 (RFC 8032 §5.1).
+_FIELD: Final = 2**255 - 19
+_CURVE_D: Final = -121665 * pow(121666, -1, _FIELD)
 
 
 class UnusableKey(Exception):
@@ -99,7 +106,7 @@ def key_of(member: Any) -> Key:
         raise UnusableKey("its key_ops lack verify")
     if member.get("kty") not in ("RSA", "EC", "OKP"):
         raise UnusableKey("it is no asymmetric key")
-    if "d" in member:
+    if not _PRIVATE.isdisjoint(member):
         raise UnusableKey("it is a private key; the issuer should replace it at once")
     kid = member.get("kid")
     if kid is not None and not isinstance(kid, str):
@@ -134,6 +141,8 @@ def _algorithms(key: Any) -> tuple[str, ...]:
             raise UnusableKey(f"RSA keys must have {MIN_RSA_BITS} to {MAX_RSA_BITS} bits")
         if numbers.e < 65537 or numbers.e.bit_length() > 64:
             raise UnusableKey("its RSA exponent is unsafe")
+        if math.gcd(numbers.n, _SMALL_PRIMES) > 1:
+            raise UnusableKey("its RSA modulus has a small factor")
         if all(numbers.n % p in _ROCA_REMAINDERS[p] for p in _ROCA_PRIMES):
             raise UnusableKey("it was made by a broken generator (CVE-2017-15361)")
         return _RSA
@@ -142,5 +151,17 @@ def _algorithms(key: Any) -> tuple[str, ...]:
         if algorithms:
             return tuple(algorithms)
     elif isinstance(key, Ed25519PublicKey):
+        if _has_small_order(key.public_bytes_raw()):
+            raise UnusableKey("its point is of small order, so that anybody can sign for it")
         return ("EdDSA",)
     raise UnusableKey("its curve is not supported")
+
+
+def _has_small_order(raw: bytes) -> bool:
+    """Whether the order of an Ed25519 point divides 8, or whether its y is beyond the field (RFC 8032 §5.1.3).
+
+    Points of order 1, 2 and 4 have y = 1, -1 and 0. Doubling one of order 8 gives y = 0, so it has x² = -y², and with
+    the equation of the curve dy⁴ + 2y² = 1.
+    """
+    y = int.from_bytes(raw, "little") & (1 << 255) - 1
+    return y >= _FIELD or y in (0, 1, _FIELD - 1) or (_CURVE_D * y**4 + 2 * y**2 - 1) % _FIELD == 0

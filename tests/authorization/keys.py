@@ -167,3 +167,17 @@ def exponent_one_signature(data: bytes, bits: int = 2048) -> bytes:
     prefix = bytes.fromhex("3031300d060960864801650304020105000420")
     tail = b"\x00" + prefix + hashlib.sha256(data).digest()
     return b"\x00\x01" + b"\xff" * (bits // 8 - 2 - len(tail)) + tail
+
+
+def three_primes(key: Key, data: bytes) -> tuple[str, bytes]:
+    """Three times the modulus of an RSA key of 2048 bits, as a JWK has it, and what verifies there as RS256.
+
+    That is the padding of ``data`` (RFC 8017 §9.2) to the power that undoes 65537.
+    """
+    assert isinstance(key.secret, rsa.RSAPrivateKey)
+    numbers = key.secret.private_numbers()
+    modulus = 3 * numbers.p * numbers.q
+    size = (modulus.bit_length() + 7) // 8
+    padded = int.from_bytes(exponent_one_signature(data, 8 * size))
+    power = pow(65537, -1, math.lcm(2, numbers.p - 1, numbers.q - 1))
+    return b64(modulus.to_bytes(size)), pow(padded, power, modulus).to_bytes(size)

@@ -11,7 +11,17 @@ import pytest
 
 from tests.authorization.answers import Answer as Disturbing
 from tests.authorization.issuer import ForgedIssuer
-from tests.authorization.keys import Key, b64, ec_key, exponent_one_signature, octets, roca_key, rsa_key
+from tests.authorization.keys import (
+    Key,
+    b64,
+    ec_key,
+    ed_key,
+    exponent_one_signature,
+    octets,
+    roca_key,
+    rsa_key,
+    three_primes,
+)
 from tests.authorization.rows import accepts, bearer, cannot_tell, everywhere, refuses, warm
 from tests.authorization.stand import RESOURCE, Stand, stand
 from tests.services.launch import free_port
@@ -198,6 +208,24 @@ async def test_J43_an_rsa_key_whose_exponent_is_one_vouches_for_everything_and_s
     await refuses(it, f"{signed}.{b64(exponent_one_signature(signed.encode()))}", fetches=1)
 
 
+@pytest.mark.parametrize("point", [b"\x01" + bytes(31), b"\xee" + b"\xff" * 30 + b"\x7f"], ids=["canonical", "not"])
+async def test_J43_a_point_of_small_order_vouches_for_everything_and_so_for_nothing(it: Stand, point: bytes) -> None:
+    """The neutral element: its own bytes and a zero are a signature of anything, made without a secret."""
+    key = ed_key("small")
+    it.issuer.publish(*it.issuer.keys, {**key.jwk, "x": b64(point)})
+    signed, _, _ = it.issuer.sign(key=key).rpartition(".")
+    signature = b"\x01" + bytes(63)
+    await refuses(it, f"{signed}.{b64(signature)}", fetches=1)
+
+
+async def test_J43_an_rsa_modulus_with_a_small_factor_vouches_for_nothing(it: Stand) -> None:
+    key = rsa_key("three")
+    signed, _, _ = it.issuer.sign(key=key).rpartition(".")
+    modulus, signature = three_primes(key, signed.encode())
+    it.issuer.publish(*it.issuer.keys, {**key.jwk, "n": modulus})
+    await refuses(it, f"{signed}.{b64(signature)}", fetches=1)
+
+
 @pytest.mark.parametrize(("kid", "fetches"), [("encryption", 1), ("operations", 1), ("symmetric", 0)])
 async def test_J44_keys_for_something_else_vouch_for_nothing(it: Stand, kid: str, fetches: int) -> None:
     published, key = weak(kid)
@@ -208,6 +236,12 @@ async def test_J44_keys_for_something_else_vouch_for_nothing(it: Stand, kid: str
 async def test_J44_a_private_key_that_was_published_vouches_for_nothing(it: Stand) -> None:
     key = ec_key("private")
     it.issuer.publish(*it.issuer.keys, key.private_jwk)
+    await refuses(it, it.issuer.sign(key=key), fetches=1)
+
+
+async def test_J44_so_does_a_key_of_which_one_prime_was_published(it: Stand) -> None:
+    key = rsa_key("half")
+    it.issuer.publish(*it.issuer.keys, {**key.jwk, "p": key.private_jwk["p"]})
     await refuses(it, it.issuer.sign(key=key), fetches=1)
 
 

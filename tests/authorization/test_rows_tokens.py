@@ -262,6 +262,16 @@ async def test_J29_a_token_has_one_spelling(it: Stand) -> None:
     await refuses(it, f"{head}.{claims}.{signature[:-1]}{stray}", fetches=0)
 
 
+@pytest.mark.parametrize("claim", ["iss", "sub", "aud", "exp", "iat", "jti", "client_id"])
+async def test_a_required_claim_that_is_null_is_missing(it: Stand, claim: str) -> None:
+    await refuses(it, it.issuer.sign(**{claim: None}))
+
+
+@pytest.mark.parametrize("jti", ["", 5, True, ["j"], {}], ids=str)
+async def test_a_jti_is_a_string_of_at_least_one_character(it: Stand, jti: object) -> None:
+    await refuses(it, it.issuer.sign(jti=jti))
+
+
 async def test_J30_an_overlong_token_is_not_read(it: Stand) -> None:
     for size in (9_000, 1_000_000):
         for answer in await everywhere(it, bearer("a" * size)):

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from gateway.auth.keys import UnusableKey, key_of, key_set_of
+from tests.authorization.keys import b64
 
 RSA = RSAAlgorithm.to_jwk(rsa.generate_private_key(65537, 2048).public_key(), as_dict=True)
 EC = ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key(), as_dict=True)
@@ -54,7 +55,10 @@ def test_a_key_has_the_algorithm_it_names_else_the_usual_one_of_its_type(member:
         ({**EC, "key_ops": ["encrypt"]}, "key_ops"),
         ({**EC, "key_ops": "verify"}, "key_ops"),
         ({"kty": "oct", "k": "c2VjcmV0"}, "asymmetric"),
-        ({**EC, "d": "AAAA"}, "private"),
+        *(({**EC, name: "AAAA"}, "private") for name in ("d", "k")),
+        *(({**RSA, name: "AAAA"}, "private") for name in ("d", "p", "q", "dp", "dq", "qi")),
+        ({**RSA, "oth": []}, "private"),
+        ({**ED, "d": None}, "private"),
         ({**EC, "alg": "RS256"}, "alg"),
         ({**EC, "alg": "HS256"}, "alg"),
         ({**EC, "alg": ["ES256"]}, "alg"),
@@ -67,12 +71,41 @@ def test_a_key_has_the_algorithm_it_names_else_the_usual_one_of_its_type(member:
         (RSAAlgorithm.to_jwk(rsa.generate_private_key(65537, 1024).public_key(), as_dict=True), "2048"),
         (rsa_jwk(broken_modulus()), "CVE-2017-15361"),
         (rsa_jwk(int(rsa.generate_private_key(65537, 2048).public_key().public_numbers().n), 3), "exponent"),
+        *((rsa_jwk(((1 << 2049) // factor | 1) * factor), "small factor") for factor in (2, 3, 751)),
         ("key", "object"),
     ],
 )
 def test_what_must_not_verify_is_left_out_with_the_reason(member: Any, reason: str) -> None:
     with pytest.raises(UnusableKey, match=reason):
         key_of(member)
+
+
+SMALL_ORDER = [
+    "0100000000000000000000000000000000000000000000000000000000000000",  # order 1
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",  # order 2
+    "0000000000000000000000000000000000000000000000000000000000000000",  # order 4
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",  # order 8
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    "0100000000000000000000000000000000000000000000000000000000000080",  # the same, written otherwise
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+]
+
+
+@pytest.mark.parametrize("point", SMALL_ORDER)
+def test_an_ed25519_point_of_small_order_is_no_key(point: str) -> None:
+    with pytest.raises(UnusableKey, match="small order"):
+        key_of({**ED, "x": b64(bytes.fromhex(point))})
+
+
+def test_other_ed25519_points_are_keys() -> None:
+    for _ in range(200):
+        public = ed25519.Ed25519PrivateKey.generate().public_key()
+        assert key_of(OKPAlgorithm.to_jwk(public, as_dict=True)).alg == "EdDSA"
 
 
 def test_a_modulus_that_is_not_of_the_broken_kind_is_not_mistaken_for_it() -> None:
