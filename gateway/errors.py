@@ -266,6 +266,10 @@ class BackendUnauthorized(ToolFault):
     code, status, slug = 401, 401, "unauthorized"
 
 
+class BackendWantsToken(BackendUnauthorized):
+    """The same where the caller showed none: the challenge says nothing of a bad token then (RFC 6750 §3.1)."""
+
+
 class BackendUnavailable(ToolFault):
     """No connection, a reset, an HTTP error without a JSON-RPC body, or a 401 to what is not the caller's own."""
 

@@ -23,6 +23,7 @@ from gateway.credentials import Credential
 from gateway.errors import (
     BackendUnauthorized,
     BackendUnavailable,
+    BackendWantsToken,
     ConfirmationRequired,
     InputRequired,
     InvalidArguments,
@@ -125,10 +126,11 @@ class Invocation:
         return Outcome(tool, value)
 
     def refuse(self, outcome: Outcome) -> None:
-        """For surfaces that have sent nothing yet: a token that the backend refuses is refused here as well. Raises
-        :class:`~gateway.errors.Unauthorized`."""
+        """For surfaces that have sent nothing yet: a token that the backend refuses is refused here as well, and a
+        caller without one is told where to get it. Raises :class:`~gateway.errors.Unauthorized`."""
         if isinstance(outcome.fault, BackendUnauthorized):
-            raise Unauthorized(outcome.fault.message, error="invalid_token", scopes=self._access.baseline)
+            error = None if isinstance(outcome.fault, BackendWantsToken) else "invalid_token"
+            raise Unauthorized(outcome.fault.message, error=error, scopes=self._access.baseline)
 
     async def _run_own(
         self, caller: Caller, tool: Tool, arguments: Mapping[str, Any], extras: CallExtras | None
@@ -196,7 +198,7 @@ class Invocation:
             log.error("the backend does not accept the gateway's credential", method=tool.method)
             return BackendUnavailable("The backend does not accept the gateway's credential")
         if caller.principal is None:
-            return BackendUnauthorized("The backend wants to know who calls this")
+            return BackendWantsToken("The backend wants to know who calls this")
         log.error(
             "the conditions of same_resource do not hold: the backend refuses a token that was accepted here",
             method=tool.method,

@@ -79,7 +79,7 @@ async def test_a_call_shows_the_token_and_no_header_that_a_client_sent(it: Stand
     (call,) = [sent for sent in it.backend.requests if sent.method == "add"]
     assert named(call) == TRANSPORT | {"authorization"}
     assert call.headers.getall("Authorization") == [f"Bearer {ann.token}"]
-    assert call.headers["User-Agent"] == "jsonrpc-mcp-gateway"
+    assert (call.headers["User-Agent"], call.headers["Accept"]) == ("jsonrpc-mcp-gateway", "application/json")
 
 
 @pytest.mark.parametrize("surface", LISTS)
@@ -88,7 +88,7 @@ async def test_a_listing_shows_the_token_and_the_callers_language(it: Stand, sur
     await names(ann, surface)
     (asked,) = [sent for sent in it.backend.requests if sent.method == "rpc.discover"]
     assert named(asked) == TRANSPORT | {"authorization"}
-    assert asked.headers["Authorization"] == f"Bearer {ann.token}"
+    assert (asked.headers["Authorization"], asked.headers["Accept"]) == (f"Bearer {ann.token}", "application/json")
 
 
 async def test_with_authentication_off_a_clients_token_is_dropped() -> None:

@@ -49,8 +49,12 @@ async def test_J05_a_token_in_the_query_is_malformed_and_in_no_log(
     it: Stand, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     good = it.issuer.sign()
+    known = it.issuer.sign(sub="known")
+    await accepts(it, known)
     for name in ("access_token", "access%5Ftoken"):
         await rejects(it, [], f"?{name}={good}")
+        await rejects(it, bearer(known), f"?{name}={good}")
+        await rejects(it, bearer(known), f"?{name}={known}")
         await rejects(it, bearer(good), f"?{name}={good}")
     written = capsys.readouterr()
     assert good not in written.out + written.err + caplog.text
@@ -138,6 +142,17 @@ async def test_J14_a_token_of_another_type_is_refused(it: Stand, typ: Any) -> No
 @pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"])
 async def test_J15_the_type_of_access_tokens_has_several_spellings(it: Stand, typ: str) -> None:
     await accepts(it, it.issuer.sign(header={"typ": typ}))
+
+
+@pytest.mark.parametrize("said", ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"])
+async def test_J15_so_it_has_in_the_settings(said: str) -> None:
+    async with ForgedIssuer(RESOURCE) as issuer:
+        knob = f"auth.issuers=[{{issuer: '{issuer.issuer}', preset: keycloak, token_types: ['{said}']}}]"
+        async with stand("backend.listing.identity=shared", knob) as it:
+            for typ in ("at+jwt", "AT+JWT", "application/at+jwt"):
+                await accepts(it, issuer.sign(header={"typ": typ}, azp="client"))
+            for typ in ("JWT", "application/jwt", "application/application/at+jwt", "jwt+at"):
+                await refuses(it, issuer.sign(header={"typ": typ}, azp="client", typ="Bearer"), fetches=0)
 
 
 async def test_J16_an_id_token_is_refused_where_typ_jwt_is_accepted() -> None:

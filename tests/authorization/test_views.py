@@ -169,6 +169,19 @@ async def test_a_backend_that_lists_nothing_to_strangers_sends_them_for_a_token(
         assert len(it.shown(LIST)) == before, "nobody asks again and again"
 
 
+@pytest.mark.parametrize("surface", CALLS)
+async def test_a_backend_that_asks_a_caller_without_a_token_who_it_is_sends_it_for_one(surface: str) -> None:
+    async with stand("auth.anonymous=open-tools", "backend.listing.dialect=jsonrpc_mcp") as it:
+        it.offers({"name": "echo", "annotations": {"auth": {"level": "optional"}}})
+        it.backend.on("echo", Body(status=401, content_type=None))
+        async with running(it.gateway.settings) as gateway:
+            nobody = Bearer(it.session, gateway.port, None)
+            answer = await nobody.call(surface, "echo")
+        assert answer.status == 401
+        assert challenge_of(answer) == {"resource_metadata": METADATA}
+        assert it.shown("echo") == [None]
+
+
 # --- one view for all -------------------------------------------------------------------------------------------
 
 
