@@ -18,12 +18,10 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl
 
-import trustme
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
@@ -31,6 +29,7 @@ from tests.authorization import forge
 from tests.authorization.answers import MOVED, Answer, Disturbance, answer_of
 from tests.authorization.forge import Part
 from tests.authorization.keys import Key, ec_key
+from tests.tls import Authority
 
 RESOURCE: Final = "http://127.0.0.1:8080/mcp"
 LIFETIME: Final = 300
@@ -59,15 +58,8 @@ class Certificate:
 
 def certificate(directory: Path, *names: str, expired: bool = False) -> Certificate:
     """For hosts by name or address, by an authority of its own, whose file goes into ``directory``."""
-    authority = trustme.CA()
-    ca_file = directory / "ca.pem"
-    authority.cert_pem.write_to_path(ca_file)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    end = datetime.now(UTC) + timedelta(days=-1 if expired else 1)
-    authority.issue_cert(*names or ("127.0.0.1",), not_before=end - timedelta(days=30), not_after=end).configure_cert(
-        context
-    )
-    return Certificate(context, ca_file)
+    authority = Authority(directory)
+    return Certificate(authority.server(*names, expired=expired), authority.file)
 
 
 class ForgedIssuer:

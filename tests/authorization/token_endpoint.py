@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -50,7 +51,7 @@ class TokenEndpoint:
 
 
 @asynccontextmanager
-async def token_endpoint() -> AsyncIterator[TokenEndpoint]:
+async def token_endpoint(tls: ssl.SSLContext | None = None) -> AsyncIterator[TokenEndpoint]:
     """A running one; ``moved`` on the same server records as well, so that whoever follows a redirect is seen."""
     endpoint = TokenEndpoint()
     application = web.Application()
@@ -59,8 +60,8 @@ async def token_endpoint() -> AsyncIterator[TokenEndpoint]:
     # What hangs is over as soon as its client is gone.
     runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/token"
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    endpoint.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/token"
     try:
         yield endpoint
     finally:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from typing import TYPE_CHECKING
 
@@ -38,15 +39,16 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 class Listener:
     """An asyncio server on a free loopback port that ends all it began when it closes."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.port = 0
         self.connections = 0
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._closed = False
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._connected, _LOOPBACK, 0, limit=MAX_HEAD)
+        self._server = await asyncio.start_server(self._connected, _LOOPBACK, 0, limit=MAX_HEAD, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -157,10 +159,17 @@ class ScriptedBackend(Listener):
     ``connections`` counts the connections and ``bytes_sent`` what the kernel took for clients. ``release``
     lets hanging answers go on; ``abandoned`` is set once a client hung up before its answer was complete.
     ``other`` is the second listener that redirects point to. ``pages`` are what a GET of a path gets, else 404.
+    With ``tls`` it speaks https, and ``connections`` are those whose handshake went well.
     """
 
-    def __init__(self, methods: Sequence[Rpc] = METHODS, default: Behaviour | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        methods: Sequence[Rpc] = METHODS,
+        default: Behaviour | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(tls)
         self.default: Behaviour = default or Honest()
         self.requests: list[Request] = []
         self.faults: list[str] = []
@@ -176,7 +185,7 @@ class ScriptedBackend(Listener):
 
     @property
     def url(self) -> str:
-        return f"http://{_LOOPBACK}:{self.port}/jsonrpc"
+        return f"{'http' if self._tls is None else 'https'}://{_LOOPBACK}:{self.port}/jsonrpc"
 
     @property
     def refused_url(self) -> str:

@@ -53,8 +53,11 @@ class Service:
     `command` makes the argument list from the port; `path` is where its JSON-RPC endpoint is.
     """
 
-    def __init__(self, name: str, command: Callable[[int], Sequence[str]], path: str = "/") -> None:
+    def __init__(
+        self, name: str, command: Callable[[int], Sequence[str]], path: str = "/", scheme: str = "http"
+    ) -> None:
         self.name = name
+        self.scheme = scheme
         self.port = 0
         self._command = command
         self._path = path
@@ -64,7 +67,7 @@ class Service:
     @property
     def base(self) -> str:
         """Origin, without a slash at the end."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
@@ -220,14 +223,18 @@ def flask2_app() -> Service:
     return Service("flask2_app", lambda port: [*command, "--port", str(port)], "/api")
 
 
-def openrpc_server() -> Service:
-    """npm @open-rpc/server-js."""
+def openrpc_server(pem: Path | None = None, clients_ca: Path | None = None) -> Service:
+    """npm @open-rpc/server-js; over https with the key and the certificates in `pem`, and for clients by `clients_ca`
+    alone where that is given."""
     node = require_node()
     for package in ("@open-rpc/server-js", "@open-rpc/schema-utils-js"):
         if not (NODE_PROJECT / "node_modules" / package / "package.json").exists():
             raise ServiceMissing(f"npm package {package} is missing: run tests/install.sh with the venv's python")
     program = str(BACKENDS / "openrpc_server.mjs")
-    return Service("openrpc_server", lambda port: [node, program, "--port", str(port)])
+    tls = ["--pem", str(pem)] if pem else []
+    tls += ["--clients-ca", str(clients_ca)] if clients_ca else []
+    scheme = "https" if pem else "http"
+    return Service("openrpc_server", lambda port: [node, program, "--port", str(port), *tls], scheme=scheme)
 
 
 def drupal(*, version: int | None = None, mcp: bool = False, page_size: int = 50, anonymous: bool = False) -> Drupal:

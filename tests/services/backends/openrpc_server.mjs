@@ -5,7 +5,10 @@
 //   - `forget_pet` returns nothing, so its answer has neither "result" nor "error".
 //
 // Usage: node openrpc_server.mjs --port N      (JSON-RPC on every path of http://127.0.0.1:N)
+//   --pem FILE         speaks https with the key and the certificates in FILE
+//   --clients-ca FILE  and wants a client certificate by the authority in FILE
 
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { parseArgs } from "node:util";
 
@@ -110,19 +113,29 @@ const methods = {
 };
 
 // The transport's own start() listens on every interface.
-class LoopbackTransport extends transports.HTTPTransport {
-  start() {
-    return new Promise((resolve, reject) => {
-      this.server.once("error", reject).listen(this.options.port, "127.0.0.1", resolve);
-    });
-  }
-}
+const onLoopback = (Transport) =>
+  class extends Transport {
+    start() {
+      return new Promise((resolve, reject) => {
+        this.server.once("error", reject).listen(this.options.port, "127.0.0.1", resolve);
+      });
+    }
+  };
 
-const { values: options } = parseArgs({ options: { port: { type: "string" } } });
+const transportOf = ({ port, pem, "clients-ca": clientsCa }) => {
+  const plain = { port: Number(port), middleware: [] };
+  if (pem === undefined) return new (onLoopback(transports.HTTPTransport))(plain);
+  const shown = readFileSync(pem);
+  const wanted = clientsCa && { ca: readFileSync(clientsCa), requestCert: true, rejectUnauthorized: true };
+  return new (onLoopback(transports.HTTPSTransport))({ ...plain, key: shown, cert: shown, ...wanted });
+};
+
+const text = { type: "string" };
+const { values: options } = parseArgs({ options: { port: text, pem: text, "clients-ca": text } });
 // dereference: false keeps the $refs in the listing, as services with large documents do.
 const server = new Server({
   openrpcDocument: await parseOpenRPCDocument(document, { dereference: false }),
   methodMapping: methods,
 });
-server.addTransport(new LoopbackTransport({ port: Number(options.port), middleware: [] }));
+server.addTransport(transportOf(options));
 await server.start();

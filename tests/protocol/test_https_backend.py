@@ -1,0 +1,176 @@
+"""TLS towards the service: nothing is sent before both sides are who they should be, and the log says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.outbound import ConnectFailed, Outbound, TlsFiles
+from tests.fault.methods import ADD
+from tests.fault.scripted import ScriptedBackend
+from tests.front import SURFACES, Surface, front
+from tests.tls import HOST, Authority
+
+NOT_TRUSTED = "its TLS certificate is not trusted; if its CA is your own, name that in backend.tls.ca_file"
+NOT_BY_OURS = "its TLS certificate is not trusted: no CA in backend.tls.ca_file vouches for it"
+OTHER_NAME = "its TLS certificate is for another name; the URL must have one that the certificate has"
+OUT_OF_TIME = "its TLS certificate has expired, or is not valid yet"
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "ours")
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Authority:
+    """An authority of somebody else."""
+    return Authority(tmp_path, "theirs")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A service and a gateway that do not suit each other; ``reason`` is what the log says of it, where it can tell."""
+
+    names: tuple[str, ...] = (HOST,)
+    expired: bool = False
+    trusts: str | None = "ours"
+    wants_client: bool = False
+    version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+    shows: str | None = None
+    reason: str = field(default="")
+
+
+CASES = {
+    "no authority": Case(trusts=None, reason=NOT_TRUSTED),
+    "another authority": Case(trusts="theirs", reason=NOT_BY_OURS),
+    "another name": Case(names=("service.example.com",), reason=OTHER_NAME),
+    "another address": Case(names=("127.0.0.2", "localhost"), reason=OTHER_NAME),
+    "expired": Case(expired=True, reason=OUT_OF_TIME),
+    "no client certificate": Case(wants_client=True),
+    "no client certificate, TLS 1.2": Case(wants_client=True, version=ssl.TLSVersion.TLSv1_2),
+    "another's client certificate": Case(wants_client=True, shows="theirs"),
+    "another's client certificate, TLS 1.2": Case(wants_client=True, shows="theirs", version=ssl.TLSVersion.TLSv1_2),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_nothing_is_sent_to_a_service_that_is_not_trusted_or_does_not_trust_us(
+    ours: Authority, theirs: Authority, tmp_path: Path, case: Case
+) -> None:
+    authorities = {"ours": ours, "theirs": theirs}
+    context = ours.server(
+        *case.names, expired=case.expired, clients_of=ours if case.wants_client else None, version=case.version
+    )
+    knobs = [f"backend.tls.ca_file={authorities[case.trusts].file}"] if case.trusts else []
+    if case.shows:
+        pem = authorities[case.shows].client_pem()
+        knobs += [f"backend.tls.cert_file={pem}", f"backend.tls.key_file={pem}"]
+    async with ScriptedBackend([ADD], tls=context) as backend:
+        saved = tmp_path / "methods.json"
+        saved.write_text(json.dumps({"openrpc": "1.2.6", "methods": [ADD.listed()]}))
+        named = ("backend.listing.dialect=static", f"backend.listing.file={saved}")
+        with capture_logs() as lines:
+            async with front(backend.url, *knobs, *named) as gateway:
+                for surface in SURFACES:
+                    called = await gateway.call(surface, "add", {"a": 1, "b": 2})
+                    assert called.failed, called
+            async with front(backend.url, *knobs, "backend.listing.dialect=openrpc"):
+                pass
+        assert backend.requests == []
+        assert backend.faults == []
+    reasons = [line["reason"] for line in lines if line["event"] == "backend call failed"]
+    assert len(reasons) == len(SURFACES)
+    assert not case.reason or set(reasons) == {case.reason}
+    (listing,) = [line["steps"] for line in lines if line["event"] == "listing failed"]
+    assert all(case.reason in step for step in listing)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+async def test_where_both_sides_are_who_they_should_be_it_lists_and_calls(
+    ours: Authority, surface: Surface, version: ssl.TLSVersion
+) -> None:
+    pem = ours.client_pem()
+    shown = (f"backend.tls.cert_file={pem}", f"backend.tls.key_file={pem}")
+    context = ours.server(HOST, clients_of=ours, version=version)
+    async with (
+        ScriptedBackend([ADD], tls=context) as backend,
+        front(backend.url, f"backend.tls.ca_file={ours.file}", *shown) as gateway,
+    ):
+        assert list(await gateway.tools()) == ["add"]
+        assert (await gateway.call(surface, "add", {"a": 1, "b": 2})).value == {"sum": 3}
+
+
+# --- what the other side says in return -------------------------------------------------------------------------
+
+
+async def post(url: str, tls: TlsFiles | None = None) -> None:
+    outbound = Outbound(tls=tls)
+    try:
+        await outbound.post(url, b"{}", {}, timeout=10, max_bytes=1000)
+    finally:
+        await outbound.close()
+
+
+@contextmanager
+def refusing(context: ssl.SSLContext) -> Iterator[str]:
+    """A server that says in TLS why it does not go on, which asyncio's keeps to itself."""
+    with closing(socket.create_server((HOST, 0))) as listener:
+        listener.settimeout(10)
+
+        def serve() -> None:
+            with suppress(OSError):
+                connection = context.wrap_socket(listener.accept()[0], server_side=True, do_handshake_on_connect=False)
+                connection.settimeout(10)
+                with suppress(ssl.SSLError):
+                    connection.do_handshake()
+                # What was sent meanwhile has to be read, or the end would be a reset that overtakes the reason.
+                with socket.socket(fileno=connection.detach()) as rest:
+                    rest.settimeout(10)
+                    while rest.recv(65536):
+                        pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"https://{HOST}:{listener.getsockname()[1]}/"
+        finally:
+            thread.join()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+@pytest.mark.parametrize(
+    ("shows", "remedy"),
+    [
+        (False, "if a client certificate is wanted, name it in backend.tls.cert_file"),
+        (True, "the certificate in backend.tls.cert_file is refused"),
+    ],
+    ids=["none", "another's"],
+)
+async def test_a_service_that_says_why_it_refuses_our_certificate_is_quoted_with_the_remedy(
+    ours: Authority, theirs: Authority, version: ssl.TLSVersion, shows: bool, remedy: str
+) -> None:
+    pem = str(theirs.client_pem()) if shows else None
+    files = TlsFiles(str(ours.file), pem, pem, "backend.tls.ca_file", "backend.tls.cert_file")
+    said = rf"^TLS failed: .*alert.*; {remedy}$"
+    context = ours.server(HOST, clients_of=ours, version=version)
+    with refusing(context) as url, pytest.raises(ConnectFailed, match=said) as caught:
+        await post(url, files)
+    assert not caught.value.sent, "nobody has read it"
+    assert HOST not in str(caught.value)
+
+
+async def test_what_speaks_no_tls_is_said_so() -> None:
+    async with ScriptedBackend() as backend:
+        with pytest.raises(ConnectFailed, match=r"^TLS failed: wrong version number$"):
+            await post(backend.url.replace("http:", "https:"))
