@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
@@ -14,6 +15,7 @@ import aiohttp
 
 from tests.authorization.answers import Answer, Disturbance, answer_of
 from tests.services.launch import Service, ServiceMissing, free_port, require_node
+from tests.tls import Authority
 
 NODE_PROJECT: Final = Path(__file__).parent / "node"
 PATIENCE: Final = aiohttp.ClientTimeout(total=10)
@@ -35,18 +37,26 @@ class Refused(Exception):
 
 
 class AuthorizationServer(Service):
-    """What both have: a door (``node/door.mjs``) that counts requests and can be disturbed, and keys in generations."""
+    """What both have: a door (``node/door.mjs``) that counts requests and can be disturbed, and keys in generations.
+
+    With ``authority`` it speaks https, and shows a certificate by that one.
+    """
 
     paths: ClassVar[Mapping[str, str]] = {}
     """Path of each document that has a short name; everywhere a path itself is as good."""
 
-    def __init__(self, name: str, package: str, program: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, package: str, program: str, options: Mapping[str, Any], authority: Authority | None = None
+    ) -> None:
         require_package(package)
         node = require_node()
-        self._options = options
+        pem = {} if authority is None else {"pem": str(authority.server_pem())}
+        self._options = {**options, **pem}
+        self._trust = True if authority is None else ssl.create_default_context(cafile=authority.file)
         self._control = 0
         self._generations = [1]
-        super().__init__(name, lambda port: [node, str(NODE_PROJECT / program), self._arguments(port)])
+        scheme = "http" if authority is None else "https"
+        super().__init__(name, lambda port: [node, str(NODE_PROJECT / program), self._arguments(port)], scheme=scheme)
 
     @property
     def issuer(self) -> str:
@@ -145,7 +155,7 @@ class AuthorizationServer(Service):
         """Raises :class:`Refused` for anything but success."""
         async with (
             aiohttp.ClientSession(timeout=PATIENCE) as session,
-            session.request(method, url, allow_redirects=False, **options) as response,
+            session.request(method, url, allow_redirects=False, ssl=self._trust, **options) as response,
         ):
             text = await response.text()
             if not response.ok:

@@ -22,6 +22,7 @@ from tests.authorization.forge import dpop_proof
 from tests.authorization.keys import Key, b64
 from tests.authorization.process import PATIENCE, AuthorizationServer, Refused
 from tests.services.launch import ServiceFailed
+from tests.tls import Authority
 
 LOOPBACK_REDIRECT: Final = "http://127.0.0.1/callback"
 """Of the public client; any port is good (RFC 8252 §7.3)."""
@@ -76,7 +77,7 @@ class OidcProvider(AuthorizationServer):
         "authorization": "/auth",
     }
 
-    def __init__(self, resources: Sequence[Resource]) -> None:
+    def __init__(self, resources: Sequence[Resource], authority: Authority | None = None) -> None:
         self.machine = _confidential("machine")
         self.public = Client("public")
         self.resource_server = _confidential("resource-server")
@@ -98,7 +99,7 @@ class OidcProvider(AuthorizationServer):
             "resourceServer": self.resource_server.id,
             "resources": [asdict(resource) for resource in resources],
         }
-        super().__init__("oidc_provider", "oidc-provider", "oidc_provider.mjs", options)
+        super().__init__("oidc_provider", "oidc-provider", "oidc_provider.mjs", options, authority)
 
     async def client_credentials(
         self,
@@ -244,9 +245,9 @@ class MockServer(AuthorizationServer):
         return str(minted["token"])
 
 
-def oidc_provider(resources: Sequence[Resource]) -> OidcProvider:
-    """Raises :class:`ServiceMissing` where npm's packages are not installed."""
-    return OidcProvider(resources)
+def oidc_provider(resources: Sequence[Resource], authority: Authority | None = None) -> OidcProvider:
+    """With ``authority`` over https. Raises :class:`ServiceMissing` where npm's packages are not installed."""
+    return OidcProvider(resources, authority)
 
 
 def mock_server() -> MockServer:

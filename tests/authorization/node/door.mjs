@@ -10,7 +10,9 @@
 //   any    /genuine/...      what the server answers itself, uncounted
 // and in the server's own commands: {"PUT /keys": async (body) => answer}.
 
+import { readFileSync } from "node:fs";
 import http from "node:http";
+import https from "node:https";
 
 const HOST = "127.0.0.1";
 const MOVED = "/moved/";
@@ -99,17 +101,18 @@ async function obey(commands, handle, request, response) {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answer ?? null));
 }
 
-function listen(listener, port) {
+function listen(server, port) {
   return new Promise((resolve, reject) => {
-    http.createServer(listener).once("error", reject).listen(port, HOST, resolve);
+    server.once("error", reject).listen(port, HOST, resolve);
   });
 }
 
 /**
- * Opens a server to the tests: `handle` answers requests at `port`, `commands` are obeyed at `controlPort`.
+ * Opens a server to the tests: `handle` answers requests at `port`, `commands` are obeyed at `controlPort`. With the
+ * file `pem`, which has a key and certificates, `port` speaks https.
  * The process ends with `parent`, the one that started it.
  */
-export async function open({ port, controlPort, parent, handle, commands = {} }) {
+export async function open({ port, controlPort, parent, pem, handle, commands = {} }) {
   const door = new Door(handle);
   const all = { ...door.commands, ...commands };
   const control = (request, response) =>
@@ -117,7 +120,9 @@ export async function open({ port, controlPort, parent, handle, commands = {} })
       console.error(error);
       response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify({ error: error.message }));
     });
-  await listen(control, controlPort);
-  await listen((request, response) => door.enter(request, response), port);
+  const enter = (request, response) => door.enter(request, response);
+  const shown = pem && readFileSync(pem);
+  await listen(http.createServer(control), controlPort);
+  await listen(pem ? https.createServer({ key: shown, cert: shown }, enter) : http.createServer(enter), port);
   setInterval(() => process.ppid === parent || process.exit(), 1000);
 }

@@ -1,7 +1,7 @@
 // A real authorization server: npm oidc-provider behind a door (door.mjs).
 //
 // Usage: node oidc_provider.mjs '{"port": N, "controlPort": N, "parent": PID, "clients": [...],
-//                                 "resourceServer": id,
+//                                 "resourceServer": id, "pem": FILE (then it speaks https),
 //                                 "resources": [{"identifier", "scopes", "format", "alg", "lifetime"}]}'
 //
 // It differs from one with people in two things: whoever comes is logged in at once, as the login_hint or "alice"
@@ -20,7 +20,7 @@ import { keysOf, publicPart } from "./keys.mjs";
 import { registerTokenExchange } from "./token_exchange.mjs";
 
 const options = JSON.parse(process.argv[2]);
-const issuer = `http://127.0.0.1:${options.port}`;
+const issuer = `${options.pem ? "https" : "http"}://127.0.0.1:${options.port}`;
 const PERSON = "/person/";
 const adapter = createMemoryAdapter();
 const cookieKeys = [randomBytes(32).toString("hex")];
