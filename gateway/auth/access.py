@@ -48,7 +48,7 @@ class Access:
         """Whose catalog a caller sees."""
         if principal is None or not self._per_caller:
             return SHARED
-        return View(principal.issuer, principal.subject, principal.scopes)
+        return View(principal.issuer, principal.subject, principal.client, principal.scopes)
 
     def may_enter(self, principal: Principal | None) -> bool:
         """Whether a request may be looked at, token or not."""

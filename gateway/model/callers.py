@@ -8,10 +8,12 @@ from typing import Final, NoReturn
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Whose catalog: the shared one, or one caller's by (issuer, subject, scopes)."""
+    """Whose catalog: the shared one, or one caller's. A backend may list by any of these four, so a catalog that
+    one of them was listed is not shown to another."""
 
     issuer: str = ""
     subject: str = ""
+    client: str = ""
     scopes: frozenset[str] = frozenset()
 
     @property

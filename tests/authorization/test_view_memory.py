@@ -60,7 +60,7 @@ async def test_ten_thousand_callers_cost_two_kilobytes_each() -> None:
             principal = await authenticator.authenticate(shown)
             assert principal is not None
             assert principal.subject == f"user-{number}"
-            view = View(principal.issuer, principal.subject, principal.scopes)
+            view = View(principal.issuer, principal.subject, principal.client, principal.scopes)
             assert len((await discovery.catalog(Caller("127.0.0.1", None, view, principal))).tools) == 2
 
         sent = [

@@ -100,6 +100,17 @@ async def test_one_subject_of_two_issuers_is_two_callers(it: Stand) -> None:
         assert await names(namesake) == ["void"]
 
 
+@pytest.mark.parametrize("surface", LISTS)
+async def test_two_clients_of_one_user_are_two_views(it: Stand, surface: str) -> None:
+    """A backend may list by the client too, as Drupal does whose consumers have roles."""
+    first, second = (it.of("ann", client_id=client) for client in ("first", "second"))
+    it.listings.shows(second.token or "", VOID)
+    assert await names(first, surface) == ["add", "echo"]
+    assert await names(second, surface) == ["void"]
+    assert (await second.call("jsonrpc", "add", TWO_AND_THREE)).json["error"]["code"] == -32601
+    assert await names(first, surface) == ["add", "echo"]
+
+
 async def test_a_view_outlives_a_token_and_not_its_scopes(it: Stand) -> None:
     """The next token of a caller finds the view of the last one, unless it grants something else."""
     for scope, fetches in (("read", 1), ("read", 1), ("write read", 2), ("read write", 2), ("", 3)):
