@@ -42,6 +42,7 @@ from gateway.mcp.operations import Operations, ServerInfo
 from gateway.mcp.sessions import Sessions
 from gateway.model import Catalog, Listing
 from gateway.outbound import Outbound, TlsFiles
+from gateway.remarks import remarks_on
 from gateway.rounds import Rounds
 from gateway.settings import Credentials, Settings
 from gateway.signing import Signer, read_secrets
@@ -206,7 +207,6 @@ class Gateway:
         settings = self.settings
         parts = self._parts = await pipeline(self._current)
         self.budget = Budget("discovery", settings.limits.discovery)
-        self._bad_tokens = Budget("bad token", settings.limits.bad_tokens)
         self._pages = Pages()
         self._changes = Changes(lambda: self.settings.catalog.notify_interval, settings.mcp.heartbeat)
         parts.discovery.on_change(self._prepare_pages)
@@ -221,7 +221,7 @@ class Gateway:
             self._endpoint, operations, parts.invocation, parts.discovery, self.budget,
             AddressReader(settings.server.trusted_proxies),
             Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins),
-            authenticator_of(settings, parts.trust, parts.access, parts.store, self._bad_tokens), parts.access,
+            authenticator_of(settings, parts.trust, parts.access, parts.store), parts.access,
             metadata_of(settings, parts.access, SERVER_NAME),
             lambda: self.settings.catalog.rest_page_size,
             settings.server.max_body, settings.server.body_timeout,
@@ -237,6 +237,8 @@ class Gateway:
             parts.discovery.attempted.set()  # there is no shared view to wait for
         else:
             self._refreshing = asyncio.create_task(parts.discovery.keep_fresh())
+        for remark in remarks_on(settings):
+            log.warning("remark on the configuration", remark=remark)
         log.info("gateway started", host=settings.server.host, port=self.port, admin_port=self.admin_port)
 
     async def listed(self) -> None:
@@ -268,7 +270,6 @@ class Gateway:
         self._parts.cleaner.learn(change.settings.catalog.secrets())
         if any(knob.startswith("limits.") for knob in change.changed):
             self.budget.set_rate(change.settings.limits.discovery)
-            self._bad_tokens.set_rate(change.settings.limits.bad_tokens)
         if any(knob.startswith("catalog.") for knob in change.changed):
             await self._parts.discovery.rebuild()
         if "catalog.search" in change.changed:

@@ -26,6 +26,7 @@ from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.guard import caller_of_token
 from gateway.listing.dialect import NoListing
 from gateway.model import NOTHING, Caller, Catalog, Tool
+from gateway.remarks import remarks_on
 from gateway.settings import Settings
 from gateway.signing import SecretError
 from gateway.telemetry import logs
@@ -130,7 +131,7 @@ def check(settings: Settings, token: str | None, **_: Any) -> None:
         return catalog
 
     catalog = _with_catalog(settings, work, token, trust)
-    for line in report.check(settings, catalog, list(lint(catalog, settings.catalog))):
+    for line in report.check(settings, catalog, [*remarks_on(settings), *lint(catalog, settings.catalog)]):
         click.echo(line)
     if findings.faults:
         fail(FAILED, "Nobody can call as it stands:", *(f"  {fault}" for fault in findings.faults))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gateway import config
 from gateway.auth.access import Access
 from gateway.auth.addresses import reach_of
-from gateway.auth.authenticator import Authenticator, Failures
+from gateway.auth.authenticator import Authenticator
 from gateway.auth.claims import Policy, policy_of
 from gateway.auth.dpop import Proofs
 from gateway.auth.introspection import GOOGLE, IntrospectionVerifier
@@ -111,14 +111,12 @@ def verifier_of(trust: Trust) -> Verifiers:
     )
 
 
-def authenticator_of(
-    settings: Settings, trust: Trust, access: Access, store: Store, failures: Failures
-) -> Authenticator | None:
+def authenticator_of(settings: Settings, trust: Trust, access: Access, store: Store) -> Authenticator | None:
     """None with ``auth.mode: off``."""
     if settings.auth.mode == "off":
         return None
     proofs = None if settings.auth.dpop == "off" else Proofs(settings.origin, store)
-    return Authenticator(verifier_of(trust), failures, scopes=access.baseline, dpop=settings.auth.dpop, proofs=proofs)
+    return Authenticator(verifier_of(trust), scopes=access.baseline, dpop=settings.auth.dpop, proofs=proofs)
 
 
 def metadata_of(settings: Settings, access: Access, name: str) -> ResourceMetadata | None:

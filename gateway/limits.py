@@ -38,18 +38,9 @@ class Budget:
         wait."""
         key = network_of(who)
         if not await self._limiter.hit(self._limit, self._name, key):
-            raise await self._refusal(key)
-
-    async def admit(self, who: str) -> None:
-        """Raises :class:`RateLimited` where the caller has none left; counts nothing."""
-        key = network_of(who)
-        if not await self._limiter.test(self._limit, self._name, key):
-            raise await self._refusal(key)
-
-    async def _refusal(self, key: str) -> RateLimited:
-        window = await self._limiter.get_window_stats(self._limit, self._name, key)
-        wait = max(1, math.ceil(window.reset_time - time.time()))
-        return RateLimited(f"Too many {self._name} requests, at most {self._limit}", retry_after=wait)
+            window = await self._limiter.get_window_stats(self._limit, self._name, key)
+            wait = max(1, math.ceil(window.reset_time - time.time()))
+            raise RateLimited(f"Too many {self._name} requests, at most {self._limit}", retry_after=wait)
 
 
 class Streams:

@@ -41,8 +41,6 @@ class Findings:
                 yield line
         for line in _ways(settings):
             yield line
-        if settings.server.public_url is not None and not settings.server.trusted_proxies:
-            yield "remark       server.trusted_proxies is empty: behind a proxy all callers are one address for limits"
         metadata = resource_metadata_of(settings, access.baseline, name)
         yield "a client without a token sees"
         scheme = "DPoP" if settings.auth.dpop == "require" else "Bearer"

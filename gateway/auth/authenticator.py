@@ -1,8 +1,9 @@
 """From an HTTP request's headers to a principal (RFC 6750 §2.1, RFC 9449 §7.1).
 
 Tokens come in the Authorization header and nowhere else, one per request. What verification found out is kept under the
-SHA-256 of the raw token, never past the token's end; failures are kept for moments, and those that cost a signature
-are counted per address. Callers hear one fixed sentence each; the reason is in the log.
+SHA-256 of the raw token, never past the token's end; failures are kept for moments, and never counted against an
+address, behind which others may stand. Callers hear one fixed sentence each; the reason is in the log, and of a flood
+of them some.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
 import structlog
 from cachetools import LRUCache
@@ -24,6 +25,7 @@ from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
 from gateway.auth.verifier import Verified, Verifier
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
+from gateway.telemetry.sampling import Sampler
 
 MAX_TOKENS: Final = 20_000
 MAX_FAILURES: Final = 10_000
@@ -36,20 +38,10 @@ BAD_PROOF: Final = "The DPoP proof is not valid for this request"
 _TOKEN: Final = r"[A-Za-z0-9\-._~+/]+=*"  # noqa: S105, RFC 6750 §2.1 b64token
 _CREDENTIALS = re.compile(rf"([A-Za-z0-9!#$%&'*+.^_`|~-]+) +({_TOKEN})")
 _RETRY_AFTER: Final = 5
+_LINES: Final = (20, 10.0)
+"""Lines about refused tokens that are written at most, in how many seconds."""
 
 log = structlog.get_logger()
-
-
-class Failures(Protocol):
-    """Counts what costs too much. Both raise :class:`~gateway.errors.RateLimited`."""
-
-    async def admit(self, who: str) -> None:
-        """Refuse those who have failed too often."""
-        ...
-
-    async def spend(self, who: str) -> None:
-        """Count one failure."""
-        ...
 
 
 class Presented(NamedTuple):
@@ -82,7 +74,6 @@ class Authenticator:
     def __init__(
         self,
         verifier: Verifier,
-        failures: Failures,
         *,
         scopes: Iterable[str] = (),
         dpop: Literal["off", "accept", "require"] = "off",
@@ -90,7 +81,6 @@ class Authenticator:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._verifier = verifier
-        self._failures = failures
         self._scopes = tuple(scopes)
         self._dpop = dpop
         self._proofs = proofs
@@ -98,10 +88,12 @@ class Authenticator:
         self._known: LRUCache[bytes, _Known] = LRUCache(MAX_TOKENS)
         self._failed: LRUCache[bytes, _Failed] = LRUCache(MAX_FAILURES)
         self._under_way: dict[bytes, asyncio.Task[Verified]] = {}
+        self._refusals = Sampler(*_LINES, clock)
+        self._doubts = Sampler(*_LINES, clock)
 
     async def authenticate(self, shown: Presented) -> Principal | None:
         """None where no token is shown. Raises :class:`Unauthorized`, :class:`MalformedAuthorization`,
-        :class:`AuthUnavailable`, :class:`~gateway.errors.RateLimited`."""
+        :class:`AuthUnavailable`."""
         values, in_query = shown.authorization, shown.in_query
         if len(values) == 1 and values[0].startswith("Bearer ") and not in_query:
             known = self._recall(values[0][7:])  # what is known was read strictly before
@@ -154,18 +146,19 @@ class Authenticator:
         failed = self._failed.get(digest)
         if failed is not None and failed.until > self._clock():
             raise self._unauthorized(failed.error)
-        await self._failures.admit(address)
         task = self._under_way.get(digest)
         if task is None:
-            task = self._under_way[digest] = asyncio.create_task(self._verify(digest, raw, address))
+            task = self._under_way[digest] = asyncio.create_task(self._verify(digest, raw))
             task.add_done_callback(_heard)
         try:
             return await asyncio.shield(task)
         except InvalidToken as error:
-            log.info("token refused", reason=error.reason, address=address)
+            self._log_refusal("token refused", error.reason, address)
             raise self._unauthorized(error) from None
         except Undecidable as error:
-            log.warning("token cannot be verified", reason=error.reason)
+            more = self._doubts.admit()
+            if more is not None:
+                log.warning("token cannot be verified", reason=error.reason, **more)
             raise _unavailable(error.retry_after) from None
         except GatewayError:
             raise
@@ -173,13 +166,11 @@ class Authenticator:
             log.exception("token verification failed unexpectedly")
             raise _unavailable(_RETRY_AFTER) from None
 
-    async def _verify(self, digest: bytes, raw: str, address: str) -> Verified:
+    async def _verify(self, digest: bytes, raw: str) -> Verified:
         try:
             verified = await self._verifier.verify(raw)
         except InvalidToken as error:
             self._failed[digest] = _Failed(error.with_traceback(None), self._clock() + FAILURE_TTL)
-            if error.costly:  # counted here, so that hanging up early saves nobody from it
-                await self._failures.spend(address)
             raise
         finally:
             del self._under_way[digest]
@@ -198,11 +189,16 @@ class Authenticator:
                 shown.proofs[0], method=shown.method, path=shown.path, token=raw, bound_to=verified.bound_to
             )
         except InvalidToken as error:
-            log.info("token refused", reason=error.reason, address=shown.address)
+            self._log_refusal("token refused", error.reason, shown.address)
             raise self._unauthorized(error) from None
         except InvalidProof as error:
-            log.info("proof refused", reason=error.reason, address=shown.address)
+            self._log_refusal("proof refused", error.reason, shown.address)
             raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scopes=self._scopes, scheme="DPoP") from None
+
+    def _log_refusal(self, event: str, reason: str, address: str) -> None:
+        more = self._refusals.admit()
+        if more is not None:
+            log.info(event, reason=reason, address=address, **more)
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:
         message = EXPIRED if error.expired else BAD_TOKEN

@@ -2,6 +2,9 @@
 
 A token is shown to the configured endpoint of its issuer alone. What comes back is held to the same rules as signed
 claims. A revoked token is noticed once the kept answer has run out.
+
+Anybody can make up tokens that have to be asked about, so the issuer is asked about so many at once and in a second.
+Who comes beyond that is told to come again (503), never that the token is bad.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 import re
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 from urllib.parse import quote_plus, urlencode
 
@@ -22,8 +27,13 @@ from gateway.outbound import Answer, OutboundError
 from gateway.settings import ClientSecret
 
 MAX_BYTES: Final = 64 * 1024
+MAX_UNDER_WAY: Final = 16
+"""Tokens that one issuer is asked about at the same time."""
+MAX_PER_SECOND: Final = 50
+"""Tokens that one issuer is asked about within a second."""
 GOOGLE: Final = "https://oauth2.googleapis.com/tokeninfo"
 _RETRY_AFTER: Final = 5
+_RETRY_WHEN_BUSY: Final = 1
 _ACCESS_TYPES: Final = ("bearer", "dpop", "access_token")
 _OTHER_USE: Final = re.compile(r"refresh|^id(?:[_-]?token)?$|authorization_code", re.IGNORECASE)
 FORM: Final = {
@@ -52,21 +62,30 @@ def basic_authorization(client: ClientSecret) -> dict[str, str]:
 
 
 class IntrospectionVerifier:
-    """``keys`` knows the issuer's metadata; ``clock`` is wall-clock seconds."""
+    """``keys`` knows the issuer's metadata; ``clock`` is wall-clock seconds, ``monotonic`` seconds that never jump."""
 
     def __init__(
-        self, policy: Policy, keys: IssuerKeys, outbound: Poster, clock: Callable[[], float] = time.time
+        self,
+        policy: Policy,
+        keys: IssuerKeys,
+        outbound: Poster,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._policy = policy
         self._keys = keys
         self._outbound = outbound
         self._clock = clock
+        self._monotonic = monotonic
+        self._under_way = 0
+        self._asked_at: deque[float] = deque(maxlen=MAX_PER_SECOND)
         self._google = policy.preset.name == "google"
         self._headers = {**FORM, **basic_authorization(policy.issuer.introspection)}
 
     async def verify(self, raw: str) -> Verified:
         """Raises :class:`InvalidToken`, :class:`Undecidable`."""
-        claims = await self._ask(raw)
+        with self._admitted():
+            claims = await self._ask(raw)
         if not self._google:
             _check_use(claims)
         check_marks(self._policy, claims)
@@ -87,6 +106,21 @@ class IntrospectionVerifier:
             raise FetchFailed("its metadata have no introspection_endpoint; set auth.issuers.introspection.endpoint")
         return found
 
+    @contextmanager
+    def _admitted(self) -> Iterator[None]:
+        """Counts a question while it is under way, and for a second. Raises :class:`Undecidable` beyond the bounds."""
+        now = self._monotonic()
+        within_a_second = len(self._asked_at) == MAX_PER_SECOND and now - self._asked_at[0] < 1
+        if self._under_way == MAX_UNDER_WAY or within_a_second:
+            reason = f"{self._policy.issuer.issuer}: too many tokens at once to ask about"
+            raise Undecidable(reason, _RETRY_WHEN_BUSY)
+        self._asked_at.append(now)
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
     async def _ask(self, raw: str) -> dict[str, Any]:
         form = {"access_token": raw} if self._google else {"token": raw, "token_type_hint": "access_token"}
         try:
@@ -96,7 +130,7 @@ class IntrospectionVerifier:
         except (FetchFailed, OutboundError) as error:
             raise self._undecidable(str(error)) from None
         if self._google and answer.status == 400:
-            raise InvalidToken("the issuer does not know it, or not any more", costly=True)
+            raise InvalidToken("the issuer does not know it, or not any more")
         if answer.status != 200:
             raise self._undecidable(f"introspection: HTTP {answer.status}")
         try:
@@ -108,7 +142,7 @@ class IntrospectionVerifier:
         if self._google:
             return _with_numbers(claims)
         if claims.get("active") is not True:
-            raise InvalidToken("the issuer does not know it, or not any more", costly=True)
+            raise InvalidToken("the issuer does not know it, or not any more")
         return claims
 
     def _undecidable(self, reason: str) -> Undecidable:
@@ -127,11 +161,11 @@ def _check_use(claims: Mapping[str, Any]) -> None:
     for name in ("token_use", "token_type"):
         use = claims.get(name)
         if isinstance(use, str) and _OTHER_USE.search(use):
-            raise InvalidToken(f"{name} says that it is no access token", costly=True)
+            raise InvalidToken(f"{name} says that it is no access token")
     # Where the client stands in for the audience, nothing else tells an access token from a refresh token, whose
     # answer has neither aud nor token_type (node oidc-provider).
     if "aud" not in claims and str(claims.get("token_type")).lower() not in _ACCESS_TYPES:
-        raise InvalidToken("neither aud nor token_type says that it is an access token", costly=True)
+        raise InvalidToken("neither aud nor token_type says that it is an access token")
 
 
 def _always() -> bool:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 
 class InvalidToken(Exception):
-    """The token does not count. ``reason`` is for the log and the operator; it never quotes the token's values.
+    """The token does not count. ``reason`` is for the log and the operator; it never quotes the token's values."""
 
-    ``costly`` says that a signature was verified in vain.
-    """
-
-    def __init__(self, reason: str, *, expired: bool = False, costly: bool = False) -> None:
+    def __init__(self, reason: str, *, expired: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.expired = expired
-        self.costly = costly
 
 
 class InvalidProof(Exception):

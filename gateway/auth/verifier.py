@@ -62,7 +62,7 @@ class SignatureVerifier:
         check_kind(policy, typ, token.claims)
         candidates = await keys.candidates(kid, token.alg)
         if not any(key.verifies(token.signed, token.signature) for key in candidates):
-            raise InvalidToken("its signature is wrong", costly=True)
+            raise InvalidToken("its signature is wrong")
         now = self._clock()
         principal = principal_of(policy, token.claims, raw, now)
         keep = min(self._keep, principal.expires + policy.issuer.leeway - now)

@@ -87,9 +87,6 @@ class Limits(Section):
     discovery: Rate = knob(
         "60/minute", "Listings per caller, by address without a token; following a cursor is free.", live=True
     )
-    bad_tokens: Rate = knob(
-        "300/minute", "Tokens with a bad signature per caller address; verifying one costs more than a call.", live=True
-    )
     streams: int = knob(32, "Open streams per caller, by address without a token.", live=True, ge=1, le=100_000)
 
 

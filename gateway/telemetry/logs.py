@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from typing import Any, Final, Literal
 
 import structlog
 
 from gateway import jsonrpc
+from gateway.telemetry.sampling import Sampler
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _SAMPLE_SECONDS: Final = 10.0
@@ -86,25 +86,17 @@ class _Bridge(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._suppressed = 0
-        self._next = 0.0
+        self._bad_http = Sampler(1, _SAMPLE_SECONDS)
 
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()
         if record.name == "aiohttp.server" and record.levelno >= logging.ERROR and _is_bad_http(record):
-            self._sample(log)
+            more = self._bad_http.admit()
+            if more is not None:
+                log.warning("malformed HTTP refused", **more)
             return
         method = log.error if record.levelno >= logging.ERROR else log.warning
         method("library", logger=record.name, message=record.getMessage(), **_cause(record))
-
-    def _sample(self, log: Any) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            self._suppressed += 1
-            return
-        log.warning("malformed HTTP refused", more_since_last=self._suppressed)
-        self._suppressed = 0
-        self._next = now + _SAMPLE_SECONDS
 
 
 def _is_bad_http(record: logging.LogRecord) -> bool:

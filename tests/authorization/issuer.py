@@ -198,11 +198,11 @@ class ForgedIssuer:
         self._disturbances.clear()
         self._undisturbed.set()
 
-    async def held(self, document: str) -> None:
-        """Returns once a request for the document is held. Raises :class:`TimeoutError`."""
+    async def held(self, document: str, count: int = 1) -> None:
+        """Returns once so many requests for the document are held. Raises :class:`TimeoutError`."""
         path = self._at(document)
         async with asyncio.timeout(PATIENCE), self._hold_changed:
-            await self._hold_changed.wait_for(lambda: path in self._held)
+            await self._hold_changed.wait_for(lambda: self._held.count(path) >= count)
 
     # Serving
 

@@ -155,12 +155,6 @@ class Wall:
         return self.now
 
 
-class Never:
-    async def admit(self, who: str) -> None: ...
-
-    async def spend(self, who: str) -> None: ...
-
-
 class Watch:
     """Wall-clock and monotonic time of one gateway, which need not agree."""
 
@@ -170,7 +164,7 @@ class Watch:
         self.policy = policy_of(made, RESOURCE, extra_audiences=False, implies={})
         self.keys = IssuerKeys(made, outbound, self.steady)
         verifier = SignatureVerifier([(self.policy, self.keys)], clock=self.wall)
-        self.authenticator = Authenticator(verifier, Never(), clock=self.steady)
+        self.authenticator = Authenticator(verifier, clock=self.steady)
 
     async def admits(self, token: str) -> bool:
         shown = Presented([f"Bearer {token}"], [], "POST", "/mcp", False, "127.0.0.1")
@@ -205,7 +199,7 @@ async def test_J46_a_fault_of_ours_lets_nobody_in() -> None:
         async def verify(self, raw: str) -> Verified:
             raise RuntimeError("secret detail")
 
-    authenticator = Authenticator(Broken(), Never())
+    authenticator = Authenticator(Broken())
     shown = Presented(["Bearer abc"], [], "POST", "/mcp", False, "127.0.0.1")
     with pytest.raises(AuthUnavailable) as caught:
         await authenticator.authenticate(shown)

@@ -62,18 +62,15 @@ async def test_J36_a_flood_of_unknown_kids_costs_the_issuer_one_fetch(it: Stand)
     await accepts(it, it.issuer.sign(sub="honest"))
 
 
-async def test_J36_a_flood_of_bad_signatures_is_stopped_before_it_costs_more(it: Stand) -> None:
-    async with stand(SHARED, "limits.bad_tokens=20/minute") as it:
-        await warm(it)
-        known = it.issuer.sign(sub="honest")
-        await accepts(it, known)
-        stranger = ec_key("k1")
-        statuses = []
-        for number in range(40):
-            answer = await it.client(it.issuer.sign(key=stranger, sub=f"s{number}")).list("rest")
-            statuses.append(answer.status)
-        assert statuses == [401] * 20 + [429] * 20
-        await accepts(it, known)
+async def test_J36_a_flood_of_bad_tokens_takes_nothing_from_others_at_the_same_address(it: Stand) -> None:
+    """Behind one ingress everybody has its address, and some client there always comes with an old token."""
+    strangers = {"bad signature": {"key": ec_key("k1")}, "expired": {"exp": 0}}
+    for number in range(400):
+        for kind, flaw in strangers.items():
+            answer = await it.client(it.issuer.sign(sub=f"{kind} {number}", **flaw)).list("rest")
+            assert answer.status == 401
+        if number % 40 == 0:
+            await accepts(it, it.issuer.sign(sub=f"honest {number}"))
 
 
 async def test_J37_a_flood_while_the_keys_fail_takes_nothing_from_honest_callers(it: Stand) -> None:

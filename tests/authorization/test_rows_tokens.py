@@ -18,7 +18,7 @@ from tests.authorization.stand import RESOURCE, Stand, stand
 
 @pytest.fixture
 async def it() -> AsyncIterator[Stand]:
-    async with stand("backend.listing.identity=shared", "limits.bad_tokens=100000/minute") as it:
+    async with stand("backend.listing.identity=shared") as it:
         await warm(it)
         yield it
 

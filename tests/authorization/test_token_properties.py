@@ -50,7 +50,7 @@ NAMES = st.sampled_from(
 @pytest.fixture(scope="module")
 def stage() -> Iterator[tuple[asyncio.Runner, Stand]]:
     with asyncio.Runner() as runner:
-        standing = stand("backend.listing.identity=shared", "limits.bad_tokens=1000000/minute")
+        standing = stand("backend.listing.identity=shared")
         it = runner.run(standing.__aenter__())
         runner.run(warm(it))
         yield runner, it

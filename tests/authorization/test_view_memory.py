@@ -18,7 +18,6 @@ from gateway.auth.verifier import SignatureVerifier
 from gateway.catalog.build import Builder
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.validation import Validators
-from gateway.limits import Budget
 from gateway.model import Caller, Listing, Method, View
 from gateway.outbound import Outbound
 from gateway.settings import CatalogSettings, Issuer, Params
@@ -51,7 +50,7 @@ async def test_ten_thousand_callers_cost_two_kilobytes_each() -> None:
         settings = Issuer(issuer=issuer.issuer)
         policy = policy_of(settings, issuer.resource, extra_audiences=False, implies={})
         verifier = SignatureVerifier([(policy, IssuerKeys(settings, outbound))], keep=3600)
-        authenticator = Authenticator(verifier, Budget("bad token", "1/minute"))
+        authenticator = Authenticator(verifier)
         knobs = CatalogSettings(ttl=3600)
         discovery = Discovery(list_all, Builder(Params(), Validators()), lambda: knobs, callers_own=True)
 

@@ -18,12 +18,6 @@ _CALLS = 20_000
 _REPEATS = 5
 
 
-class _Patient:
-    async def admit(self, who: str) -> None: ...
-
-    async def spend(self, who: str) -> None: ...
-
-
 def microseconds_per_warm_token() -> list[float]:
     """One figure per repeat, less what awaiting anything at all costs."""
     return asyncio.run(_measure())
@@ -35,7 +29,7 @@ async def _measure() -> list[float]:
         issuer = Issuer(issuer=forged.issuer)
         policy = policy_of(issuer, RESOURCE, extra_audiences=False, implies={})
         verifier = SignatureVerifier([(policy, IssuerKeys(issuer, outbound))])
-        authenticator = Authenticator(verifier, _Patient())
+        authenticator = Authenticator(verifier)
         headers = [f"Bearer {forged.sign()}"]
 
         async def authenticate() -> None:

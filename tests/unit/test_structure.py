@@ -21,7 +21,7 @@ STEPS = (
     ("errors", "text", "units"),
     ("model", "jsonrpc", "settings"),
     ("telemetry", "outbound", "signing"),
-    ("store", "backend", "auth", "config"),
+    ("store", "backend", "auth", "config", "remarks"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds"),
     ("invocation",),

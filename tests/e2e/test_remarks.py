@@ -1,0 +1,56 @@
+"""What works and is worth a remark: in the log at start, and from ``check``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.fault.scripted import ScriptedBackend
+from tests.front import front
+from tests.program import run, settings
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[ScriptedBackend]:
+    async with ScriptedBackend() as scripted:
+        yield scripted
+
+
+async def remarks(backend: ScriptedBackend, *knobs: str) -> list[str]:
+    """What ``serve`` remarks when it starts."""
+    with capture_logs() as lines:
+        async with front(backend.url, *knobs):
+            pass
+    found = [line for line in lines if line["event"] == "remark on the configuration"]
+    assert {line["log_level"] for line in found} <= {"warning"}
+    return [line["remark"] for line in found]
+
+
+PUBLIC = "server.public_url=https://gw.example.com"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "count"),
+    [
+        ((PUBLIC,), 1),
+        ((PUBLIC, "server.trusted_proxies=[10.0.0.0/8]"), 0),
+        (("server.public_url=http://127.0.0.1:8080",), 0),
+        (("server.public_url=http://[::1]:8080",), 0),
+        (("server.public_url=http://localhost:8080",), 0),
+        ((), 0),
+    ],
+)
+async def test_a_public_gateway_that_knows_no_proxies_is_remarked_at_start(
+    backend: ScriptedBackend, knobs: tuple[str, ...], count: int
+) -> None:
+    found = await remarks(backend, *knobs)
+    assert len(found) == count
+    assert all(remark.startswith("server.trusted_proxies is empty") for remark in found)
+
+
+async def test_check_remarks_the_same(backend: ScriptedBackend) -> None:
+    ran = await run("check", *settings(backend.url, PUBLIC))
+    assert ran.code == 0
+    assert "server.trusted_proxies is empty" in ran.out.partition("\nremarks\n")[2]

@@ -1,0 +1,66 @@
+"""Lines that strangers can cause: some are written, and the others counted."""
+
+from __future__ import annotations
+
+from structlog.testing import capture_logs
+
+from gateway.auth.authenticator import Authenticator, Presented
+from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.auth.verifier import Verified
+from gateway.errors import AuthUnavailable, Unauthorized
+from gateway.telemetry.sampling import Sampler
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_first_lines_of_each_period_are_written_and_the_next_one_counts_the_others() -> None:
+    clock = Clock()
+    sampler = Sampler(2, 10, clock)
+    assert [sampler.admit() for _ in range(5)] == [{}, {}, None, None, None]
+    clock.now += 9.9
+    assert sampler.admit() is None
+    clock.now += 0.1
+    assert [sampler.admit() for _ in range(3)] == [{"more_since_last": 4}, {}, None]
+
+
+def test_what_comes_seldom_is_always_written() -> None:
+    clock = Clock()
+    sampler = Sampler(1, 10, clock)
+    for _ in range(5):
+        assert sampler.admit() == {}
+        clock.now += 10
+
+
+class Unwilling:
+    """A verifier that knows no token, or of some cannot tell."""
+
+    async def verify(self, raw: str) -> Verified:
+        raise Undecidable("no keys") if raw.startswith("doubt") else InvalidToken("not known")
+
+
+async def test_a_flood_of_bad_tokens_is_a_few_lines_in_the_log() -> None:
+    clock = Clock()
+    authenticator = Authenticator(Unwilling(), clock=clock)
+    with capture_logs() as lines:
+        for _ in range(2):
+            for number in range(100):
+                for kind, expected in (("bad", Unauthorized), ("doubt", AuthUnavailable)):
+                    shown = Presented([f"Bearer {kind}-{number}"], [], "POST", "/mcp", False, "192.0.2.1")
+                    try:
+                        await authenticator.authenticate(shown)
+                    except expected:
+                        continue
+                    raise AssertionError("accepted")
+            clock.now += 10
+    for event, about in (("token refused", {"reason": "not known", "address": "192.0.2.1"}),
+                         ("token cannot be verified", {"reason": "no keys"})):  # fmt: skip
+        written = [line for line in lines if line["event"] == event]
+        assert len(written) == 40
+        assert all(about.items() <= line.items() for line in written)
+        assert [line["more_since_last"] for line in written if "more_since_last" in line] == [80]
