@@ -37,6 +37,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.fallback import read_fallback
 from gateway.listing.reader import ListingReader
 from gateway.mcp import legacy, modern
+from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations, ServerInfo
 from gateway.mcp.sessions import Sessions
@@ -45,7 +46,7 @@ from gateway.outbound import Outbound, TlsFiles
 from gateway.remarks import remarks_on
 from gateway.rounds import Rounds
 from gateway.settings import Credentials, Settings
-from gateway.signing import Signer, read_secrets
+from gateway.signing import read_secrets
 from gateway.store import Store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
@@ -60,6 +61,8 @@ READY_AFTER: Final = 10.0
 SERVER_NAME: Final = "jsonrpc-mcp-gateway"
 _KEEPALIVE: Final = 75.0
 _BACKLOG: Final = 1024
+_PAGES_PER_LISTING: Final = 10
+"""For each listing that a caller may begin, the cursors that it may follow."""
 
 log = structlog.get_logger()
 
@@ -142,7 +145,7 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
         credential,
         validators,
         shapes,
-        Rounds(Signer(keys, "requestState"), store),
+        Rounds(keys, store),
         access,
         Search(),
         lambda: current.settings.catalog,
@@ -206,19 +209,22 @@ class Gateway:
         :class:`gateway.signing.SecretError`."""
         settings = self.settings
         parts = self._parts = await pipeline(self._current)
-        self.budget = Budget("discovery", settings.limits.discovery)
+        self._budgets = (
+            Budget("discovery", settings.limits.discovery),
+            Budget("next page", settings.limits.discovery, times=_PAGES_PER_LISTING),
+        )
         self._pages = Pages()
         self._changes = Changes(lambda: self.settings.catalog.notify_interval, settings.mcp.heartbeat)
         parts.discovery.on_change(self._prepare_pages)
         parts.discovery.on_changed(self._changes.tell)
         operations = Operations(
-            parts.discovery, parts.invocation, self._pages, self.budget, Signer(parts.secrets, "cursor"),
+            parts.discovery, parts.invocation, self._pages, self._budgets[0], Cursors(parts.secrets, self._budgets[1]),
             lambda: self.settings.catalog, ServerInfo(SERVER_NAME, __version__),
             self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
         )  # fmt: skip
-        self._endpoint = Endpoint(operations, Sessions(Signer(parts.secrets, "session"), parts.store))
+        self._endpoint = Endpoint(operations, Sessions(parts.secrets, parts.store))
         context = Context(
-            self._endpoint, operations, parts.invocation, parts.discovery, self.budget,
+            self._endpoint, operations, parts.invocation, parts.discovery,
             AddressReader(settings.server.trusted_proxies),
             Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins),
             authenticator_of(settings, parts.trust, parts.access, parts.store), parts.access,
@@ -269,7 +275,8 @@ class Gateway:
         self._current.settings, self._current.pins = change.settings, pins
         self._parts.cleaner.learn(change.settings.catalog.secrets())
         if any(knob.startswith("limits.") for knob in change.changed):
-            self.budget.set_rate(change.settings.limits.discovery)
+            for budget in self._budgets:
+                budget.set_rate(change.settings.limits.discovery)
         if any(knob.startswith("catalog.") for knob in change.changed):
             await self._parts.discovery.rebuild()
         if "catalog.search" in change.changed:

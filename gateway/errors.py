@@ -74,7 +74,7 @@ class MissingParameter(InvalidParams):
 
 
 class InvalidCursor(InvalidParams):
-    """A cursor that this gateway did not issue."""
+    """A cursor that this gateway did not issue, or to another caller, or too long ago."""
 
     slug = "invalid_cursor"
 

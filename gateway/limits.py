@@ -22,16 +22,18 @@ from gateway.errors import RateLimited
 
 
 class Budget:
-    """A rate for each caller. ``rate`` is such as ``60/minute``."""
+    """A rate for each caller: ``times`` what ``rate`` says, such as ``60/minute``."""
 
-    def __init__(self, name: str, rate: str) -> None:
+    def __init__(self, name: str, rate: str, times: int = 1) -> None:
         self._name = name
+        self._times = times
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
         self.set_rate(rate)
 
     def set_rate(self, rate: str) -> None:
         """Change the rate; a changed one starts counting anew."""
-        self._limit = parse(rate)
+        limit = parse(rate)
+        self._limit = type(limit)(limit.amount * self._times, limit.multiples)
 
     async def spend(self, who: str) -> None:
         """Count one against a caller: an address, or another name. Raises :class:`RateLimited` with the seconds to

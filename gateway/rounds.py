@@ -8,7 +8,6 @@ consent works once.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -47,20 +46,19 @@ class State:
 
 
 class Rounds:
-    """Makes and reads states. ``clock`` is wall-clock seconds, since replicas share it."""
+    """Makes and reads states. ``keys`` are the gateway's secrets; ``clock`` is wall-clock seconds, since replicas share
+    it."""
 
-    def __init__(self, signer: Signer, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self._signer = signer
+    def __init__(self, keys: tuple[bytes, ...], store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._signer = Signer(keys, "requestState", TTL, clock)
         self._store = store
-        self._clock = clock
 
     def read(self, state: str, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> State:
         """Raises :class:`InvalidParams`: not ours, for another call, or too old."""
-        text = self._signer.verify(state)
+        text = self._signer.verify(state, *_owner(caller, tool, arguments))
         if text is not None:
-            nonce, consent, expires, bound, backend = jsonrpc.decode(text.encode())
-            if bound == _bound(caller, tool, arguments) and self._clock() < expires:
-                return State(consent, backend, nonce)
+            nonce, consent, backend = jsonrpc.decode(text.encode())
+            return State(consent, backend, nonce)
         raise InvalidParams("requestState is not valid for this call, or too old; call again without it")
 
     async def consent(
@@ -109,9 +107,8 @@ class Rounds:
         consent: bool = False,
         backend: str | None = None,
     ) -> str:
-        expires = int(self._clock() + TTL)
-        parts = [secrets.token_urlsafe(12), consent, expires, _bound(caller, tool, arguments), backend]
-        return self._signer.sign(jsonrpc.encode(parts).decode())
+        parts = [secrets.token_urlsafe(12), consent, backend]
+        return self._signer.sign(jsonrpc.encode(parts).decode(), *_owner(caller, tool, arguments))
 
 
 def require(needed: JsonObject, extras: CallExtras) -> None:
@@ -165,6 +162,6 @@ def _question(tool: Tool, arguments: Mapping[str, Any]) -> JsonObject:
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 
 
-def _bound(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> str:
-    parts = [*caller.identity, tool.digest, arguments]
-    return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
+def _owner(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Whose state it is: this caller's, for this call alone."""
+    return (*caller.identity, tool.digest, jsonrpc.canonical(arguments).decode())

@@ -1,4 +1,4 @@
-"""One secret, a key for each purpose.
+"""One secret, a key for each purpose, and for each signed text an owner and an age.
 
 The file's first line signs, all its lines verify, so that a secret can be replaced while what the old one signed is
 still about: put the new one on top, and drop the old one when it is of no use.
@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 MIN_SECRET_BYTES: Final = 16
 _MAC_BYTES: Final = 16
+_TIME_BYTES: Final = 8
 
 
 class SecretError(Exception):
@@ -38,29 +41,43 @@ def read_secrets(file: str | None) -> tuple[bytes, ...]:
 
 
 class Signer:
-    """Signs short texts for one purpose, as opaque base64url tokens."""
+    """Signs short texts for one purpose, as opaque base64url tokens that are good for ``ttl`` seconds. ``clock`` is
+    wall-clock seconds, since replicas share it."""
 
-    def __init__(self, secrets: tuple[bytes, ...], purpose: str) -> None:
+    def __init__(
+        self, secrets: tuple[bytes, ...], purpose: str, ttl: float, clock: Callable[[], float] = time.time
+    ) -> None:
         self._keys = tuple(hmac.digest(secret, purpose.encode(), "sha256") for secret in secrets)
+        self._ttl = ttl
+        self._clock = clock
 
-    def sign(self, text: str) -> str:
-        raw = text.encode()
-        return urlsafe_b64encode(_mac(self._keys[0], raw) + raw).rstrip(b"=").decode()
+    def sign(self, text: str, *owner: str) -> str:
+        """A token for whoever can name the same ``owner``, which is not in the token."""
+        raw = int(self._clock()).to_bytes(_TIME_BYTES, "big") + text.encode()
+        return _spelled(_mac(self._keys[0], owner, raw) + raw)
 
-    def verify(self, token: str) -> str | None:
-        """The text that was signed, or None if this is not a token of ours."""
+    def verify(self, token: str, *owner: str) -> str | None:
+        """The text that was signed, or None if this is not a token of ours, or another owner's, or too old."""
         try:
             raw = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
         except ValueError:
             return None
-        mac, text = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
-        if not any(hmac.compare_digest(mac, _mac(key, text)) for key in self._keys):
+        mac, raw_text = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+        if not any(hmac.compare_digest(mac, _mac(key, owner, raw_text)) for key in self._keys):
             return None
         # The decoder ignores stray bits and characters; a token has one spelling.
-        if urlsafe_b64encode(raw).rstrip(b"=").decode() != token:
+        if _spelled(raw) != token:
             return None
-        return text.decode()
+        age = self._clock() - int.from_bytes(raw_text[:_TIME_BYTES], "big")
+        return raw_text[_TIME_BYTES:].decode() if age < self._ttl else None
 
 
-def _mac(key: bytes, text: bytes) -> bytes:
-    return hashlib.blake2b(text, key=key, digest_size=_MAC_BYTES).digest()
+def _spelled(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _mac(key: bytes, owner: tuple[str, ...], raw: bytes) -> bytes:
+    # Lengths go before what they measure, so that no owner's end can pass for the beginning of a text.
+    parts = [part.encode() for part in owner]
+    head = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return hashlib.blake2b(len(head).to_bytes(4, "big") + head + raw, key=key, digest_size=_MAC_BYTES).digest()

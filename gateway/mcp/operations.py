@@ -12,12 +12,12 @@ from gateway.catalog.changes import Changes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages, Projector
 from gateway.catalog.search import DOORS
-from gateway.errors import InvalidCursor, InvalidParams
+from gateway.errors import InvalidParams
 from gateway.invocation import Invocation
 from gateway.limits import Budget, Streams
+from gateway.mcp.cursors import Cursors
 from gateway.model import Caller, CallExtras, Outcome, Tool
 from gateway.settings import CatalogSettings
-from gateway.signing import Signer
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Operations:
         invocation: Invocation,
         pages: Pages,
         budget: Budget,
-        cursors: Signer,
+        cursors: Cursors,
         settings: Callable[[], CatalogSettings],
         info: ServerInfo,
         changes: Changes,
@@ -76,30 +76,33 @@ class Operations:
         self._cursors = cursors
         self._settings = settings
 
+    async def admit_discovery(self, caller: Caller) -> None:
+        """Whether the caller may learn what tools there are; counts one. Raises
+        :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
+        self._access.check_list(caller)
+        await self._budget.spend(caller.counted_as)
+
     async def list_tools(
         self, caller: Caller, cursor: object, projector: Projector, size: int | None = None
     ) -> ToolPage:
-        """A page, the first without a cursor. A cursor is the last name, signed: it goes on in the catalog of the
-        moment, on any replica, and costs nothing of the discovery budget.
+        """A page, the first without a cursor.
 
-        Raises :class:`InvalidCursor`, :class:`~gateway.errors.RateLimited`,
-        :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.CatalogUnavailable`.
+        Raises as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
+        :class:`~gateway.errors.CatalogUnavailable`.
         """
-        self._access.check_list(caller)
         after = None
         if cursor is None:
-            await self._budget.spend(caller.counted_as)
+            await self.admit_discovery(caller)
         else:
-            after = self._cursors.verify(cursor) if isinstance(cursor, str) else None
-            if after is None:
-                raise InvalidCursor("Invalid cursor: not one that this gateway issued; list again from the start")
+            self._access.check_list(caller)
+            after = await self._cursors.follow(cursor, caller)
         catalog = self._access.visible(caller, await self._discovery.catalog(caller))
         if self._settings().search:
             catalog = DOORS
         page = self._pages.page(catalog, projector, after, size or self._settings().page_size)
         return ToolPage(
             page.tools,
-            None if page.last is None else self._cursors.sign(page.last),
+            None if page.last is None else self._cursors.issue(page.last, caller),
             int(self._discovery.remaining(caller.view) * 1000),
             not self._access.enabled,
         )

@@ -1,8 +1,8 @@
 """Sessions of the older eras, without anything kept: the id says it all, and is signed.
 
-An id names the revision that was negotiated, the caller it was given to, and its age, so that any replica can serve it.
-It authenticates nobody: a session shown by somebody else is none. ``DELETE`` leaves a tombstone in the store until the
-id would have expired.
+An id names the revision that was negotiated, and is bound to the caller it was given to and to its age, so that any
+replica can serve it. It authenticates nobody: a session shown by somebody else is none. ``DELETE`` leaves a tombstone
+in the store until the id would have expired.
 """
 
 from __future__ import annotations
@@ -31,36 +31,27 @@ class Session:
 
 
 class Sessions:
-    """``clock`` is wall-clock seconds, since replicas share it."""
+    """``keys`` are the gateway's secrets; ``clock`` is wall-clock seconds, since replicas share it."""
 
-    def __init__(self, signer: Signer, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self._signer = signer
+    def __init__(self, keys: tuple[bytes, ...], store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._signer = Signer(keys, "session", TTL, clock)
         self._store = store
-        self._clock = clock
 
     def open(self, revision: str, caller: Caller) -> str:
         """The id of a new session."""
-        parts = (revision, str(int(self._clock())), secrets.token_urlsafe(12), _identity(caller))
-        return self._signer.sign("\n".join(parts))
+        return self._signer.sign(f"{revision}\n{secrets.token_urlsafe(12)}", *caller.identity)
 
     async def read(self, id: str, caller: Caller) -> Session:
         """Raises :class:`SessionNotFound`: forged, expired, ended, or another caller's."""
-        text = self._signer.verify(id)
-        if text is not None:
-            revision, opened, _, identity = text.split("\n", 3)
-            age = self._clock() - int(opened)
-            if age < TTL and identity == _identity(caller) and not await self._store.has(_tombstone(id)):
-                return Session(id, revision)
+        text = self._signer.verify(id, *caller.identity)
+        if text is not None and not await self._store.has(_tombstone(id)):
+            return Session(id, text.partition("\n")[0])
         raise SessionNotFound("Session not found: it ended or was never opened here; initialize again")
 
     async def close(self, id: str, caller: Caller) -> None:
         """End a session. Raises :class:`SessionNotFound`."""
         await self.read(id, caller)
         await self._store.add(_tombstone(id), TTL)
-
-
-def _identity(caller: Caller) -> str:
-    return "\n".join(caller.identity)
 
 
 def _tombstone(id: str) -> str:

@@ -78,7 +78,7 @@ class Caller:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What a session or a consent is bound to, across tokens."""
+        """What a session, a cursor or a consent is bound to, across tokens."""
         return (self.principal.issuer, self.principal.subject) if self.principal is not None else ("", "")
 
     @property

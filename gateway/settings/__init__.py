@@ -85,7 +85,9 @@ class Limits(Section):
     """Who may do how much."""
 
     discovery: Rate = knob(
-        "60/minute", "Listings per caller, by address without a token; following a cursor is free.", live=True
+        "60/minute",
+        "Listings per caller, by address without a token; ten times as many cursors may be followed.",
+        live=True,
     )
     streams: int = knob(32, "Open streams per caller, by address without a token.", live=True, ge=1, le=100_000)
 

@@ -14,7 +14,7 @@ from gateway.auth.metadata import ResourceMetadata
 from gateway.catalog.discovery import Discovery
 from gateway.errors import InvalidParams
 from gateway.invocation import Invocation
-from gateway.limits import AddressReader, Budget
+from gateway.limits import AddressReader
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, Naming
@@ -29,7 +29,6 @@ class Context:
     operations: Operations
     invocation: Invocation
     discovery: Discovery
-    budget: Budget
     addresses: AddressReader
     origins: Origins
     authenticator: Authenticator | None

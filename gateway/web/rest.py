@@ -73,7 +73,7 @@ async def describe(request: web.Request) -> web.Response:
     if not name:
         raise MissingParameter('The parameter "name" is missing')
     caller, projector = caller_of(request), RestProjector(naming_of(request))
-    await context.budget.spend(caller.counted_as)
+    await context.operations.admit_discovery(caller)
     tool = await context.invocation.find(caller, name)
     context.access.check_sight(caller, tool)
     return json_response(jsonrpc.encode({"tool": projector.project(tool)}))

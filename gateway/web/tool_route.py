@@ -28,6 +28,8 @@ async def get(request: web.Request) -> web.Response:
     """``GET ?query=`` with the JSON-RPC request as its value, for tools that are marked read-only."""
     if request.headers.get("Sec-Fetch-Site") == "cross-site":
         raise Forbidden("A foreign page may not call")
+    # Whether there is such a tool, and what kind, is what a listing would tell.
+    await request.app[CONTEXT].operations.admit_discovery(caller_of(request))
     tool = await _tool(request)
     if tool.annotations.get("readOnlyHint") is not True:
         raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")

@@ -75,6 +75,16 @@ async def test_listing_takes_the_scopes_for_listing(surface: str) -> None:
         assert await names(it.of("ann", "tools.see tools.list tools.call"), surface) == EVERYTHING
 
 
+@pytest.mark.parametrize("tool", ["add", "no_such"])
+@pytest.mark.parametrize("path", ["/mcp/tools/{}", "/mcp/tools/describe?name={}"])
+async def test_whether_there_is_a_tool_is_told_to_those_who_may_list(path: str, tool: str) -> None:
+    """404 and 405 would tell it: that a tool is there, and that it is not marked read-only."""
+    async with stand("auth.scopes.list=[tools.list]") as it:
+        answer = await it.of("ann", "other").get(path.format(tool))
+        assert (answer.status, challenge_of(answer)["scope"]) == (403, "tools.list")
+        assert (await it.of("ann", "tools.list").get(path.format(tool))).status != 403
+
+
 @pytest.mark.parametrize("surface", CALLS)
 async def test_a_call_takes_the_scopes_for_calling_and_the_tools_own_and_is_told_all_of_them_at_once(
     surface: str,
@@ -173,7 +183,7 @@ async def test_pages_are_of_what_the_caller_may_call(surface: str) -> None:
         first = (await it.of("ann", "write").list(surface)).json
         cursor = first.get("result", first)["nextCursor"]
         assert list(tools_in(await it.of("ann", "write").list(surface, cursor))) == ["echo"]
-        assert list(tools_in(await it.of("bob").list(surface, cursor))) == ["fail"]
+        assert list(tools_in(await it.of("ann").list(surface, cursor))) == ["fail"]
 
 
 async def test_a_tool_that_is_not_shown_can_be_stepped_up_to() -> None:

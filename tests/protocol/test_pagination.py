@@ -1,12 +1,13 @@
 """Pages and their cursors, on MCP in both eras and on REST.
 
 server/utilities/pagination of every revision: an opaque cursor, none on the last page, -32602 for one that is not
-ours. design.md §3: a cursor is the last name, signed; following it is free.
+ours. A cursor is the last name, signed: its caller's alone, for ten minutes, and following it has a budget of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
@@ -17,6 +18,10 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.app import Gateway
+from gateway.limits import Budget
+from gateway.mcp.cursors import Cursors
+from gateway.model import ANONYMOUS
+from gateway.signing import read_secrets
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
@@ -172,16 +177,49 @@ async def test_a_cursor_is_good_on_every_gateway_with_the_same_secret(
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-async def test_first_pages_are_limited_and_following_pages_are_free(connect: Connect, surface: str) -> None:
-    """design.md §3; 429 with Retry-After whatever the era, since it refuses the exchange."""
+async def test_a_cursor_is_good_for_ten_minutes(connect: Connect, tmp_path: Path, surface: str) -> None:
+    """These are a replica's, whose clock is what it says."""
+    file = tmp_path / "secret"
+    file.write_text("a-secret-of-32-bytes-or-somewhat-more\n")
+    client = await connect(*PAGES_OF_TWO, f"server.secret_file={file}")
+
+    def issued(age: float) -> str:
+        replica = Cursors(read_secrets(str(file)), Budget("none", "1/hour"), lambda: time.time() - age)
+        return replica.issue(NAMES[1], ANONYMOUS)
+
+    assert (await read(client, surface, issued(9.5 * 60)))[0] == NAMES[2:4]
+    answer = await page(client, surface, issued(10 * 60))
+    assert answer.fault == ((400, "invalid_cursor") if surface == "rest" else (200, -32602))
+    assert "list again" in answer.error["message"]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_of_cursors_ten_times_as_many_can_be_followed_as_listings_begun(connect: Connect, surface: str) -> None:
+    """429 with Retry-After whatever the era, since it refuses the exchange."""
     client = await connect(*TIGHT)
     _, cursor = await read(client, surface)
     await read(client, surface)
+    limited = (429, "rate_limited" if surface == "rest" else 429)
     refused = await page(client, surface)
-    assert refused.fault == (429, "rate_limited" if surface == "rest" else 429)
+    assert refused.fault == limited
     assert 1 <= int(refused.headers["Retry-After"]) <= 3600
-    assert len(await rest_of(client, surface, cursor)) == 3
+    for _ in range(20):
+        assert (await read(client, surface, cursor))[0] == NAMES[2:4]
+    refused = await page(client, surface, cursor)
+    assert refused.fault == limited
+    assert 1 <= int(refused.headers["Retry-After"]) <= 3600
     assert (await page(client, surface, "forged")).status != 429
+
+
+async def test_a_reload_changes_how_many_cursors_can_be_followed(
+    start: Start, session: ClientSession, backend: ScriptedBackend
+) -> None:
+    gateway = await start(*TIGHT)
+    client = Client(session, gateway.port)
+    _, cursor = await read(client, "rest")
+    await gateway.apply(settings(backend.url, *PAGES_OF_TWO, "limits.discovery=1/hour"))
+    statuses = [(await page(client, "rest", cursor)).status for _ in range(11)]
+    assert statuses == [200] * 10 + [429]
 
 
 async def test_all_surfaces_share_one_budget(connect: Connect) -> None:

@@ -196,5 +196,12 @@ async def test_get_from_another_site_is_403(connect: Connect, backend: ScriptedB
         assert answer.error["code"] == "forbidden"
 
 
+async def test_get_counts_as_a_listing_for_it_tells_which_tools_there_are(connect: Connect) -> None:
+    client = await connect("limits.discovery=3/hour", READ_ONLY)
+    for name, status in (("nope", 404), ("add", 405), ("numbers", 200), ("nope", 429), ("numbers", 429)):
+        assert (await client.get(f"/mcp/tools/{name}" + query(request(name)))).status == status
+    assert (await client.post("/mcp/tools/numbers", request("numbers"))).status == 200
+
+
 async def test_get_of_an_unknown_tool_is_404(client: Client) -> None:
     assert (await client.get("/mcp/tools/nope" + query(request("nope")))).fault == (404, "tool_not_found")

@@ -9,7 +9,6 @@ import pytest
 from gateway.errors import InvalidParams
 from gateway.model import AccessToken, Ask, Binding, Caller, CallExtras, Principal, Structure, Tool
 from gateway.rounds import CONFIRM, TTL, Rounds
-from gateway.signing import Signer
 from gateway.store.memory import MemoryStore
 
 
@@ -42,7 +41,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def rounds(clock: Clock) -> Rounds:
-    return Rounds(Signer(SECRETS, "requestState"), MemoryStore(clock), clock)
+    return Rounds(SECRETS, MemoryStore(clock), clock)
 
 
 def extras(**responses: Any) -> CallExtras:
@@ -109,7 +108,7 @@ async def test_a_state_outlives_the_token_it_was_asked_for_with(rounds: Rounds) 
 
 async def test_replicas_share_the_use_of_a_consent_by_their_store(clock: Clock) -> None:
     store = MemoryStore(clock)
-    one, other = (Rounds(Signer(SECRETS, "requestState"), store, clock) for _ in range(2))
+    one, other = (Rounds(SECRETS, store, clock) for _ in range(2))
     state = await asked(one)
     assert await agree(other, state) is None
     with pytest.raises(InvalidParams, match="used before"):

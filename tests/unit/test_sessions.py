@@ -40,7 +40,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def sessions(clock: Clock) -> Sessions:
-    return Sessions(Signer(SECRETS, "session"), MemoryStore(clock), clock)
+    return Sessions(SECRETS, MemoryStore(clock), clock)
 
 
 async def is_found(sessions: Sessions, id: str, caller: Caller = ADA) -> bool:
@@ -118,13 +118,14 @@ async def test_once_ended_it_is_gone_for_as_long_as_it_would_have_been_good(sess
 
 
 async def test_an_id_of_another_secret_or_purpose_is_none(clock: Clock, sessions: Sessions) -> None:
-    for signer in (Signer((b"another secret of enough bytes",), "session"), Signer(SECRETS, "cursor")):
-        foreign = Sessions(signer, MemoryStore(clock), clock).open("2025-06-18", ADA)
-        assert not await is_found(sessions, foreign)
+    another = Sessions((b"another secret of enough bytes",), MemoryStore(clock), clock).open("2025-06-18", ADA)
+    cursor = Signer(SECRETS, "cursor", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
+    genuine = Signer(SECRETS, "session", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
+    assert [await is_found(sessions, id) for id in (another, cursor, genuine)] == [False, False, True]
 
 
 async def test_replicas_with_one_secret_know_each_other_s_sessions(clock: Clock, sessions: Sessions) -> None:
-    replica = Sessions(Signer(SECRETS, "session"), MemoryStore(clock), clock)
+    replica = Sessions(SECRETS, MemoryStore(clock), clock)
     assert await is_found(sessions, replica.open("2025-06-18", ADA))
 
 

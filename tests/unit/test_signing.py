@@ -9,7 +9,22 @@ import pytest
 from gateway.signing import MIN_SECRET_BYTES, SecretError, Signer, read_secrets
 
 OLD, NEW = b"o" * 32, b"n" * 32
-SIGNER = Signer((OLD,), "cursor")
+TTL = 600.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def signer(*secrets: bytes, purpose: str = "cursor", clock: Clock | None = None) -> Signer:
+    return Signer(secrets, purpose, TTL, clock or Clock())
+
+
+SIGNER = signer(OLD)
 
 
 @pytest.mark.parametrize("text", ["", "node.list", "ünïcode 😀", "x" * 1000])
@@ -26,10 +41,10 @@ def test_a_token_with_any_character_changed_is_refused() -> None:
         assert SIGNER.verify(token[:position] + other + token[position + 1 :]) is None
 
 
-@pytest.mark.parametrize("end", range(34))
+@pytest.mark.parametrize("end", range(44))
 def test_a_truncated_token_is_refused(end: int) -> None:
     token = SIGNER.sign("node.list")
-    assert len(token) == 34
+    assert len(token) == 44
     assert SIGNER.verify(token[:end]) is None
 
 
@@ -57,14 +72,40 @@ def test_what_is_no_token_is_refused_without_an_exception(token: str) -> None:
 
 def test_another_secret_or_purpose_does_not_verify() -> None:
     token = SIGNER.sign("x")
-    assert Signer((NEW,), "cursor").verify(token) is None
-    assert Signer((OLD,), "session").verify(token) is None
+    assert signer(NEW).verify(token) is None
+    assert signer(OLD, purpose="session").verify(token) is None
+
+
+def test_a_token_is_good_for_its_time_and_no_longer() -> None:
+    clock = Clock()
+    timed = signer(OLD, clock=clock)
+    token = timed.sign("x")
+    clock.now += TTL - 1
+    assert timed.verify(token) == "x"
+    clock.now += 1
+    assert timed.verify(token) is None
+
+
+def test_a_token_of_a_replica_whose_clock_is_ahead_is_good() -> None:
+    ahead = Clock()
+    ahead.now += 30
+    assert SIGNER.verify(signer(OLD, clock=ahead).sign("x")) == "x"
+
+
+@pytest.mark.parametrize(
+    "other", [(), ("",), ("a",), ("a", "b", ""), ("ab",), ("", "ab"), ("a", "c"), ("b", "a"), ("ab", "")], ids=str
+)
+def test_a_token_is_its_owners_alone_and_does_not_show_who_that_is(other: tuple[str, ...]) -> None:
+    token = SIGNER.sign("x", "a", "b")
+    assert SIGNER.verify(token, "a", "b") == "x"
+    assert SIGNER.verify(token, *other) is None
+    assert len(token) == len(SIGNER.sign("x"))
 
 
 def test_while_rotating_the_first_secret_signs_and_all_verify() -> None:
-    rotating = Signer((NEW, OLD), "cursor")
+    rotating = signer(NEW, OLD)
     assert rotating.verify(SIGNER.sign("before")) == "before"
-    assert Signer((NEW,), "cursor").verify(rotating.sign("after")) == "after"
+    assert signer(NEW).verify(rotating.sign("after")) == "after"
     assert SIGNER.verify(rotating.sign("after")) is None
 
 
