@@ -119,10 +119,10 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
     access = access_of(settings)
     outbound = _outbound(settings)
     credential, listing_credential = _credentials(settings, trust)
+    credentials = (*credential.secrets(), *listing_credential.secrets())
     prefix = tuple(secret.get_secret_value() for secret in backend.params.prefix)
     secrets = (
-        *credential.secrets(),
-        *listing_credential.secrets(),
+        *credentials,
         *(part for part in prefix if isinstance(part, str)),
         *current.settings.catalog.secrets(),
     )
@@ -130,7 +130,7 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
     client = BackendClient(outbound, backend.url, Limits(backend.timeout, backend.max_response), cleaner)
     validators = Validators()
     discovery = Discovery(
-        ListingReader(outbound, backend, listing_credential, progress).fetch,
+        ListingReader(outbound, backend, listing_credential, progress, credentials).fetch,
         Builder(backend.params, validators, pins=lambda: current.pins),
         lambda: current.settings.catalog,
         fallback=fallback,

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.backend.redaction import in_order, without
 from gateway.jsonrpc import Fault
 from gateway.text import cap, printable
 
 MAX_BYTES: Final = 2048
-_MIN_SECRET: Final = 4  # redacting shorter ones would blot out ordinary words
 _STACK_KEYS: Final = re.compile(r".*(?:stack|trace).*|exception|class|file|line", re.IGNORECASE)
 _STACK_LINE = re.compile(
     r"^\s*(?:Traceback \(most recent call last\)|Stack trace:|File \".*\", line \d+|at .+[(:][^(:\s]*\d\)?$"
@@ -51,8 +51,7 @@ class Cleaner:
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Further ones; those that were replaced may still be underway."""
-        found = {*self._secrets, *(secret for secret in secrets if len(secret) >= _MIN_SECRET)}
-        self._secrets = tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+        self._secrets = in_order((*self._secrets, *secrets))
 
     def describe(self, fault: Fault, shown: str = "") -> str:
         """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is the credential of this one
@@ -67,8 +66,7 @@ class Cleaner:
         if not text:
             return ""
         text = printable(_without_stack(text[: 8 * MAX_BYTES])).strip()
-        for secret in (*((shown,) if len(shown) >= _MIN_SECRET else ()), *self._secrets):
-            text = text.replace(secret, "[redacted]")
+        text = without(text, (*in_order((shown,)), *self._secrets))
         for pattern, replacement in _REDACTIONS:
             text = pattern.sub(replacement, text)
         return text

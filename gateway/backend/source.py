@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
+import structlog
+
 from gateway import jsonrpc
+from gateway.backend.redaction import in_order, quotes, redacting, without
 from gateway.backend.transport import Transport
 from gateway.model import Seen
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, OutboundError
@@ -21,13 +24,15 @@ _SPACE: Final = b" \t\r\n"
 _SLICE: Final = 0.005
 """Seconds of work between two turns of the loop."""
 
+log = structlog.get_logger()
+
 
 class BackendSource:
     """Questions about one listing, asked with one caller's headers, within one deadline.
 
     ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
     ``place`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has.
-    ``patience`` bounds each question in seconds.
+    ``patience`` bounds each question in seconds. ``secrets`` are taken out of what comes back, as the headers' are.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class BackendSource:
         timeout: float,
         max_bytes: int,
         patience: float | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         parts = urlsplit(url)
         self.url = url
@@ -53,9 +59,10 @@ class BackendSource:
         self.patience = patience
         self._transport = transport
         self._headers = headers
-        values = (value for name, value in headers.items() if name != "Accept-Language")
-        shown = (*(value.rpartition(" ")[2] for value in values), *self.custom.secrets())
-        self._shown = tuple(word for word in shown if len(word) >= 4)
+        values = [value for name, value in headers.items() if name != "Accept-Language"]
+        self._credentials = in_order((*values, *(value.rpartition(" ")[2] for value in values), *secrets))
+        # Params of a custom listing may be ordinary words, which a listing has every right to.
+        self._shown = in_order((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
 
@@ -90,12 +97,38 @@ class BackendSource:
             return Seen(f"no answer within {timeout:.0f} s")
         except OutboundError as error:
             return Seen(str(error))
-        return await _result_in(answer, self._shown) if verb == "POST" else await _document_in(answer)
+        return await self._result_in(answer) if verb == "POST" else await self._document_in(answer)
+
+    async def _result_in(self, answer: Answer) -> Seen:
+        try:
+            result, fault = jsonrpc.answer_in(await self._decoded(answer.body), _ID)
+        except ValueError:
+            return _other(answer)
+        if fault is None:
+            return Seen("a result", result, found=True)
+        denied = answer.status in (401, 403)
+        text = f"error {fault.code}: {_excerpt(without(fault.message, self._shown))}"
+        return Seen(text, denied=denied, unauthorized=answer.status == 401)
+
+    async def _document_in(self, answer: Answer) -> Seen:
+        if answer.status == 200:
+            try:
+                return Seen("a document", await self._decoded(answer.body), found=True)
+            except ValueError:
+                pass
+        return _other(answer)
+
+    async def _decoded(self, raw: bytes) -> Any:
+        """JSON without the credentials that it quotes. Raises :class:`ValueError`."""
+        value = await _in_turns(jsonrpc.decoding(raw.strip(_SPACE)))
+        if self._credentials and quotes(value, self._credentials):
+            log.warning("the listing quotes a credential, which is taken out of it")
+            value = await _in_turns(redacting(value, self._credentials))
+        return value
 
 
-async def _decoded(raw: bytes) -> Any:
-    """A listing may have megabytes: reading it takes turns with the other work of the loop."""
-    parts = jsonrpc.decoding(raw.strip(_SPACE))
+async def _in_turns(parts: Generator[None, None, Any]) -> Any:
+    """A listing may have megabytes: what goes over it takes turns with the other work of the loop."""
     turn = time.monotonic()
     while True:
         try:
@@ -105,27 +138,6 @@ async def _decoded(raw: bytes) -> Any:
         if time.monotonic() - turn > _SLICE:
             await asyncio.sleep(0)
             turn = time.monotonic()
-
-
-async def _result_in(answer: Answer, shown: Iterable[str]) -> Seen:
-    try:
-        result, fault = jsonrpc.answer_in(await _decoded(answer.body), _ID)
-    except ValueError:
-        return _other(answer)
-    if fault is None:
-        return Seen("a result", result, found=True)
-    denied = answer.status in (401, 403)
-    text = f"error {fault.code}: {_excerpt(fault.message, shown)}"
-    return Seen(text, denied=denied, unauthorized=answer.status == 401)
-
-
-async def _document_in(answer: Answer) -> Seen:
-    if answer.status == 200:
-        try:
-            return Seen("a document", await _decoded(answer.body), found=True)
-        except ValueError:
-            pass
-    return _other(answer)
 
 
 def _other(answer: Answer) -> Seen:
@@ -140,8 +152,5 @@ def _other(answer: Answer) -> Seen:
     return Seen(f"HTTP {answer.status}, {what}")
 
 
-def _excerpt(text: str, shown: Iterable[str]) -> str:
-    """What is fit for the log: services quote what they were shown."""
-    for secret in shown:
-        text = text.replace(secret, "[redacted]")
+def _excerpt(text: str) -> str:
     return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
+from gateway.backend.redaction import REDACTED
 from gateway.backend.source import BackendSource
 from gateway.backend.transport import Transport
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, PATIENCE, probe
-from gateway.model import Caller, Listing
+from gateway.model import Caller, Listing, Method, Quarantined
 from gateway.settings import Backend
 
 
@@ -22,7 +24,8 @@ class Credential(Protocol):
 
 
 class ListingReader:
-    """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it."""
+    """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it. ``secrets``
+    are taken out of them, as is whatever ``credential`` shows."""
 
     def __init__(
         self,
@@ -30,17 +33,19 @@ class ListingReader:
         settings: Backend,
         credential: Credential,
         progress: Callable[[str], None] = lambda _: None,
+        secrets: Sequence[str] = (),
     ) -> None:
         self._transport = transport
         self._settings = settings
         self._credential = credential
         self._progress = progress
+        self._secrets = secrets
         self._dialect = settings.listing.dialect
 
     async def fetch(self, caller: Caller) -> Listing:
         """Raises :class:`NoListing`, and what the credential raises."""
         try:
-            return await self._read(caller)
+            return _without_unusable(await self._read(caller))
         except NoListing as error:
             if error.unauthorized:
                 self._credential.refused(caller)
@@ -79,4 +84,20 @@ class ListingReader:
             timeout=listing.timeout,
             max_bytes=listing.max_size,
             patience=patience,
+            secrets=self._secrets,
         )
+
+
+def _without_unusable(listing: Listing) -> Listing:
+    """A method that is called by what quoted a credential cannot be called by what is left of it."""
+    usable = tuple(method for method in listing.methods if REDACTED not in _called_by(method))
+    if len(usable) == len(listing.methods):
+        return listing
+    reason, remedy = "its name quotes a credential", "give it another name in the backend's listing"
+    unusable = (method.name for method in listing.methods if REDACTED in _called_by(method))
+    quarantined = (Quarantined(name, reason, remedy) for name in unusable)
+    return replace(listing, methods=usable, quarantined=(*listing.quarantined, *quarantined))
+
+
+def _called_by(method: Method) -> str:
+    return f"{method.sent_as or method.name} {method.endpoint or ''}"

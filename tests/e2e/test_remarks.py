@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -48,6 +49,26 @@ async def test_a_public_gateway_that_knows_no_proxies_is_remarked_at_start(
     found = await remarks(backend, *knobs)
     assert len(found) == count
     assert all(remark.startswith("server.trusted_proxies is empty") for remark in found)
+
+
+@pytest.mark.parametrize(
+    ("mode", "count"), [(0o600, 0), (0o640, 0), (0o440, 0), (0o400, 0), (0o644, 1), (0o604, 1), (0o444, 1)], ids=oct
+)
+@pytest.mark.parametrize("linked", [False, True], ids=["a file", "a link, as Kubernetes mounts it"])
+async def test_a_secret_file_that_every_user_may_read_is_remarked_at_start(
+    backend: ScriptedBackend, tmp_path: Path, mode: int, count: int, linked: bool
+) -> None:
+    file = named = tmp_path / "secret"
+    file.write_text("a-secret-of-32-bytes-or-somewhat-more\n")
+    file.chmod(mode)
+    if linked:
+        named = tmp_path / "link"
+        named.symlink_to(file)
+    found = await remarks(backend, f"server.secret_file={named}")
+    assert len(found) == count
+    for remark in found:
+        assert remark.startswith(f"server.secret_file: every user of this machine may read {named}")
+        assert "a-secret" not in remark
 
 
 async def test_check_remarks_the_same(backend: ScriptedBackend) -> None:

@@ -1,0 +1,55 @@
+"""What a service was shown, and quotes in its listing: a listing goes to everybody who may see it, and to models."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+from gateway import jsonrpc
+
+REDACTED: Final = "[redacted]"
+MIN_SECRET: Final = 4  # redacting shorter ones would blot out ordinary words
+_NODES: Final = 1000
+
+
+def without(text: str, secrets: Sequence[str]) -> str:
+    """The text with each secret taken out; one that has another within comes before it in ``secrets``."""
+    for secret in secrets:
+        text = text.replace(secret, REDACTED)
+    return text
+
+
+def in_order(secrets: Sequence[str]) -> tuple[str, ...]:
+    """Those that can be told from ordinary words, the longest first."""
+    return tuple(sorted({secret for secret in secrets if len(secret) >= MIN_SECRET}, key=lambda one: (-len(one), one)))
+
+
+def quotes(value: Any, secrets: Sequence[str]) -> bool:
+    """Whether a decoded JSON value has one of the secrets in it, however its sender escaped it."""
+    try:
+        written = jsonrpc.encode(value)
+    except ValueError:
+        return True  # it cannot be told so quickly
+    return any(jsonrpc.encode(secret)[1:-1] in written for secret in secrets)
+
+
+def redacting(value: Any, secrets: Sequence[str]) -> Generator[None, None, Any]:
+    """The value without the secrets, in texts and in names of members. Changes it in place; pauses now and then."""
+    whole = [value]
+    waiting: list[Any] = [whole]
+    nodes = 0
+    while waiting:
+        container = waiting.pop()
+        items = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
+        if isinstance(container, dict):
+            container.clear()
+        for key, child in items:
+            name = without(key, secrets) if isinstance(key, str) else key
+            container[name] = without(child, secrets) if isinstance(child, str) else child
+            if isinstance(child, dict | list):
+                waiting.append(child)
+        nodes += len(items)
+        if nodes >= _NODES:
+            nodes = 0
+            yield
+    return whole[0]
