@@ -209,16 +209,15 @@ class Gateway:
         :class:`gateway.signing.SecretError`."""
         settings = self.settings
         parts = self._parts = await pipeline(self._current)
-        self._budgets = (
-            Budget("discovery", settings.limits.discovery),
-            Budget("next page", settings.limits.discovery, times=_PAGES_PER_LISTING),
-        )
+        listings = Budget("discovery", settings.limits.discovery)
+        next_pages = Budget("next page", settings.limits.discovery, times=_PAGES_PER_LISTING)
+        self._budgets = (listings, next_pages)
         self._pages = Pages()
         self._changes = Changes(lambda: self.settings.catalog.notify_interval, settings.mcp.heartbeat)
         parts.discovery.on_change(self._prepare_pages)
         parts.discovery.on_changed(self._changes.tell)
         operations = Operations(
-            parts.discovery, parts.invocation, self._pages, self._budgets[0], Cursors(parts.secrets, self._budgets[1]),
+            parts.discovery, parts.invocation, self._pages, listings, Cursors(parts.secrets, next_pages),
             lambda: self.settings.catalog, ServerInfo(SERVER_NAME, __version__),
             self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
         )  # fmt: skip

@@ -28,9 +28,9 @@ def quotes(value: Any, secrets: Sequence[str]) -> bool:
     """Whether a decoded JSON value has one of the secrets in it, however its sender escaped it."""
     try:
         written = jsonrpc.encode(value)
+        return any(jsonrpc.encode(secret)[1:-1] in written for secret in secrets)
     except ValueError:
         return True  # it cannot be told so quickly
-    return any(jsonrpc.encode(secret)[1:-1] in written for secret in secrets)
 
 
 def redacting(value: Any, secrets: Sequence[str]) -> Generator[None, None, Any]:
