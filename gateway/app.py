@@ -20,6 +20,7 @@ from gateway.backend.client import HEADERS, BackendClient, Limits
 from gateway.backend.faults import Cleaner
 from gateway.backend.params import Conventions
 from gateway.backend.shapes import Shapes
+from gateway.background import Background
 from gateway.catalog.build import Builder
 from gateway.catalog.changes import Changes
 from gateway.catalog.discovery import Discovery
@@ -194,9 +195,9 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         self.port = 0
         self.admin_port = 0
+        self.background = Background()
         self._current = Current(settings)
         self._runners: list[web.AppRunner] = []
-        self._refreshing: asyncio.Task[None] | None = None
         self._started = time.monotonic()
         self._stopping = False
 
@@ -232,16 +233,17 @@ class Gateway:
             settings.server.max_body, settings.server.body_timeout,
         )  # fmt: skip
         try:
-            self.admin_port = await self._listen(admin_application(self._unready), settings.server.admin_port)
+            admin = admin_application(self._unready, self.background)
+            self.admin_port = await self._listen(admin, settings.server.admin_port)
             self.port = await self._listen(public_application(context), settings.server.port)
         except OSError:
             await self.stop()
             raise
-        parts.trust.start()
+        parts.trust.start(self.background)
         if settings.lists_per_caller and settings.auth.anonymous == "none":
             parts.discovery.attempted.set()  # there is no shared view to wait for
         else:
-            self._refreshing = asyncio.create_task(parts.discovery.keep_fresh())
+            self.background.start("listing", parts.discovery.keep_fresh)
         for remark in remarks_on(settings):
             log.warning("remark on the configuration", remark=remark)
         log.info("gateway started", host=settings.server.host, port=self.port, admin_port=self.admin_port)
@@ -253,9 +255,7 @@ class Gateway:
     async def stop(self) -> None:
         """Finish what is under way, then let go of everything."""
         self._stopping = True
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            await asyncio.wait([self._refreshing])
+        await self.background.stop()
         self._changes.close()
         for runner in reversed(self._runners):
             await runner.cleanup()

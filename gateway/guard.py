@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gateway import config
 from gateway.auth.access import Access
@@ -16,6 +15,7 @@ from gateway.auth.introspection import GOOGLE, IntrospectionVerifier
 from gateway.auth.jwks import FetchFailed, IssuerKeys
 from gateway.auth.metadata import ResourceMetadata, resource_metadata_of
 from gateway.auth.verifier import SignatureVerifier, Verifiers
+from gateway.background import Background
 from gateway.model import ANONYMOUS, Caller
 from gateway.outbound import Outbound, TlsFiles
 from gateway.settings import Credentials, Issuer, Settings
@@ -29,13 +29,12 @@ class Trust:
 
     issuers: tuple[tuple[Policy, IssuerKeys], ...]
     outbounds: dict[str, Outbound]
-    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def start(self) -> None:
+    def start(self, background: Background) -> None:
         """Fetch keys, and keep them fresh."""
         for policy, keys in self.issuers:
             if not policy.issuer.introspects:
-                self._tasks.append(asyncio.create_task(keys.keep_fresh()))
+                background.start(f"keys of {policy.issuer.issuer}", keys.keep_fresh)
 
     def unready(self) -> str | None:
         """Why tokens cannot be verified. One issuer of several that cannot be reached is no reason, once tried."""
@@ -65,10 +64,6 @@ class Trust:
         return next(iter(self.outbounds.values()))
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
         for outbound in self.outbounds.values():
             await outbound.close()
 

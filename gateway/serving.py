@@ -34,17 +34,16 @@ async def serve(settings: Settings, load: Callable[[], Settings], file: Path | N
         loop.add_signal_handler(name, stop.set)
     loop.add_signal_handler(signal.SIGHUP, reload.set)
     await gateway.start()
-    tasks = [asyncio.create_task(_reload_whenever(reload, gateway, load)), asyncio.create_task(_settle(gateway))]
+    gateway.background.start("reload", lambda: _reload_whenever(reload, gateway, load))
+    settling = asyncio.create_task(_settle(gateway))
     watched = [Path(name) for name in (file, settings.catalog.pin) if name is not None]
     if watched:
-        tasks.append(asyncio.create_task(_watch(watched, reload, stop)))
+        gateway.background.start("watch of files", lambda: _watch(watched, reload))
     try:
         await stop.wait()
         log.info("stopping", reason="signal")
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        settling.cancel()
         await gateway.stop()
     log.info("stopped")
 
@@ -72,11 +71,11 @@ async def _reload_whenever(reload: asyncio.Event, gateway: Gateway, load: Callab
         log.info("configuration reloaded", changed=list(change.changed))
 
 
-async def _watch(files: Iterable[Path], reload: asyncio.Event, stop: asyncio.Event) -> None:
+async def _watch(files: Iterable[Path], reload: asyncio.Event) -> None:
     """Set ``reload`` when a file's content changes, also by a swapped symbolic link as Kubernetes does it."""
     contents = {file: _content(file) for file in files}
     folders = {file.parent for file in contents}
-    async for _ in awatch(*folders, recursive=False, stop_event=stop, debounce=200):
+    async for _ in awatch(*folders, recursive=False, debounce=200):
         for file, content in contents.items():
             changed = _content(file)
             if changed is not None and changed != content:

@@ -12,10 +12,11 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import aiohttp
@@ -46,7 +47,7 @@ class Ran:
 
 async def run(*arguments: str, **environ: str) -> Ran:
     """Run to the end; ``environ`` is added to the environment."""
-    process = await _start(arguments, environ)
+    process = await started(*arguments, environ=environ)
     try:
         async with asyncio.timeout(PATIENCE):
             out, err = await process.communicate()
@@ -110,7 +111,7 @@ class Program:
         return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field))
 
     async def __aenter__(self) -> Self:
-        self._process = await _start(self._arguments, {})
+        self._process = await started(*self._arguments)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._readers = [
@@ -139,12 +140,15 @@ async def serving(url: str, *more: str) -> AsyncIterator[tuple[Program, Front]]:
         yield program, Front((await program.logged("gateway started"))["port"], session)
 
 
-async def _start(arguments: tuple[str, ...], environ: dict[str, str]) -> asyncio.subprocess.Process:
+async def started(
+    *arguments: str, environ: Mapping[str, str] = MappingProxyType({}), output: int = asyncio.subprocess.PIPE
+) -> asyncio.subprocess.Process:
+    """The process itself; ``output`` is where both its streams go."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY__")}
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway", *arguments),
         env={**inherited, **environ},
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stdout=output,
+        stderr=output,
     )

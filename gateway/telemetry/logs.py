@@ -1,32 +1,40 @@
 """Logs: one line per request, start-up and refresh, to standard error; JSON, or readable on a terminal.
 
+Logging never raises and never waits: a log that cannot be written costs no answer (:mod:`gateway.telemetry.lines`).
+
 Control characters in values are escaped by the renderers, so that a caller cannot forge a line. aiohttp writes a
 traceback for each malformed request; those become one sampled line, or a flood of garbage would fill the disk.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import sys
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
 import structlog
+from structlog.typing import EventDict, Processor
 
 from gateway import jsonrpc
+from gateway.telemetry.lines import Lines
 from gateway.telemetry.sampling import Sampler
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _SAMPLE_SECONDS: Final = 10.0
 _level = _LEVELS["info"]
+_lines: Lines | None = None
 
 
-def _drop_below_level(_: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
     if _LEVELS.get(method, _LEVELS["error"]) < _level:
         raise structlog.DropEvent
     return event
 
 
-def _render_json(_: Any, __: str, event: structlog.typing.EventDict) -> str:
+def _render_json(_: Any, __: str, event: EventDict) -> str:
     event = {**{name: event.pop(name) for name in ("time", "level", "event")}, **event}
     try:
         return jsonrpc.encode(event).decode()
@@ -38,7 +46,7 @@ def _printable(value: Any) -> str:
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
-def _render_text(_: Any, __: str, event: structlog.typing.EventDict) -> str:
+def _render_text(_: Any, __: str, event: EventDict) -> str:
     head = f"{event.pop('time')} {event.pop('level'):7} {event.pop('event')}"
     traceback = event.pop("exception", None)
     fields = " ".join(f"{key}={_field(value)}" for key, value in event.items())
@@ -51,23 +59,63 @@ def _field(value: Any) -> str:
 
 
 def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> None:
-    """Set up structlog, and lead what libraries log into it."""
+    """Set up structlog, and lead what libraries and the interpreter say into it."""
+    global _lines
     set_level(level)
-    text = format == "text" or (format == "auto" and sys.stderr.isatty())
+    text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
+    render = _safe(
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text, key="time"),
+        structlog.processors.format_exc_info,
+        _render_text if text else _render_json,
+    )
+
+    def lost_line(lines: int) -> str:
+        return str(render(None, "error", {"event": "log lines were lost, they could not be written", "lines": lines}))
+
+    if _lines is None:
+        # Where standard error is closed, its number may be a connection's by now.
+        _lines = Lines(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno(), lost_line)
+        atexit.register(_lines.close)
+    _lines.lost_line = lost_line
+    put = _lines.put
     structlog.configure(
-        processors=[
-            _drop_below_level,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text, key="time"),
-            structlog.processors.format_exc_info,
-            _render_text if text else _render_json,
-        ],
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        processors=[_drop_below_level, render],
+        logger_factory=lambda *_: _Output(put),
         cache_logger_on_first_use=True,
     )
     root = logging.getLogger()
     root.handlers[:] = [_Bridge()]
     root.setLevel(logging.WARNING)
+    # By themselves, these two write to standard error and wait for it.
+    logging.captureWarnings(True)
+    sys.unraisablehook = _log_unraisable
+
+
+class _Output:
+    """What structlog hands finished lines to."""
+
+    def __init__(self, put: Callable[[str], None]) -> None:
+        self.debug = self.info = self.warning = self.error = self.critical = put
+
+
+def _safe(*steps: Processor) -> Processor:
+    """The steps one after the other. What cannot be rendered becomes a line with the event alone."""
+
+    def render(logger: Any, method: str, event: EventDict) -> Any:
+        name = event.get("event")
+        try:
+            return _through(steps, logger, method, event)
+        except Exception as error:  # noqa: BLE001, a stranger's value may raise whatever it likes when it is shown
+            return _through(steps, logger, method, {"event": str(name), "unprintable": type(error).__name__})
+
+    return render
+
+
+def _through(steps: Iterable[Processor], logger: Any, method: str, event: Any) -> Any:
+    for step in steps:
+        event = step(logger, method, event)
+    return event
 
 
 def set_level(level: str) -> None:
@@ -89,6 +137,12 @@ class _Bridge(logging.Handler):
         self._bad_http = Sampler(1, _SAMPLE_SECONDS)
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._emit(record)
+        except Exception as error:  # noqa: BLE001, a library's message that does not fit its arguments
+            structlog.get_logger().error("library", logger=record.name, unprintable=type(error).__name__)
+
+    def _emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()
         if record.name == "aiohttp.server" and record.levelno >= logging.ERROR and _is_bad_http(record):
             more = self._bad_http.admit()
@@ -97,6 +151,11 @@ class _Bridge(logging.Handler):
             return
         method = log.error if record.levelno >= logging.ERROR else log.warning
         method("library", logger=record.name, message=record.getMessage(), **_cause(record))
+
+
+def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
+    where = failure.err_msg or "in a finalizer"
+    structlog.get_logger().error("exception ignored", where=where, exc_info=failure.exc_value)
 
 
 def _is_bad_http(record: logging.LogRecord) -> bool:

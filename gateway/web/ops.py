@@ -6,16 +6,21 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from gateway.background import Background
 
-def admin_application(unready: Callable[[], str | None]) -> web.Application:
-    """``/livez`` is 200 while the loop turns; ``/readyz`` is 503 with the reason while ``unready`` gives one."""
+
+def admin_application(unready: Callable[[], str | None], background: Background) -> web.Application:
+    """``/livez`` is 200 while the loop turns; ``/readyz`` is 503 with the reason while ``unready`` gives one, and with
+    ``?verbose`` has a line for each piece of background work. That one of these ended does not make it unready: it is
+    started again, and calls are served meanwhile."""
 
     async def livez(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
-    async def readyz(_: web.Request) -> web.Response:
+    async def readyz(request: web.Request) -> web.Response:
         reason = unready()
-        return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"{reason}\n")
+        lines = [reason or "ok", *(background.describe() if "verbose" in request.query else ())]
+        return web.Response(status=200 if reason is None else 503, text="".join(f"{line}\n" for line in lines))
 
     application = web.Application()
     application.router.add_get("/livez", livez)

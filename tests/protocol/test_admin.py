@@ -75,3 +75,25 @@ async def test_the_admin_port_serves_no_tools(session: ClientSession, start: Sta
     gateway = await start()
     for verb in ("GET", "POST"):
         assert (await Client(session, gateway.admin_port).send(verb, path)).status == 404
+
+
+async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_with(
+    session: ClientSession, gateway: Gateway
+) -> None:
+    ended = asyncio.Event()
+
+    async def fails() -> None:
+        ended.set()
+        raise ZeroDivisionError
+
+    gateway.background.start("sweeping", fails)
+    async with asyncio.timeout(10):
+        await ended.wait()
+    answer = await asked(session, gateway, "/readyz?verbose")
+    assert answer.status == 200
+    ready, listing, sweeping = answer.body.decode().splitlines()
+    assert (ready, listing) == ("ok", "listing: running")
+    assert sweeping.startswith("sweeping: ")
+    assert "ended unexpectedly" in sweeping
+    assert sweeping.endswith("ZeroDivisionError")
+    assert (await asked(session, gateway, "/readyz")).body == b"ok\n"

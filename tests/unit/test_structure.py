@@ -20,7 +20,7 @@ MODULES = sorted(
 STEPS = (
     ("errors", "text", "units"),
     ("model", "jsonrpc", "settings"),
-    ("telemetry", "outbound", "signing"),
+    ("background", "telemetry", "outbound", "signing"),
     ("store", "backend", "auth", "config"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds"),

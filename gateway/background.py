@@ -1,0 +1,97 @@
+"""Work that goes on for as long as the gateway runs, and is started again where it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+_BACKOFF: Final = (0.1, 1.0, 5.0, 15.0, 30.0)
+"""Seconds before a start, the first of these after the first end in a row."""
+_STEADY: Final = 60.0
+"""Seconds of running after which an earlier end counts no more."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Job:
+    """One piece of work. ``ended`` says what it last ended with, ``at`` when, in monotonic seconds."""
+
+    name: str
+    work: Callable[[], Awaitable[None]]
+    running: bool = True
+    ends: int = 0
+    ended: str = ""
+    at: float = 0.0
+
+    def describe(self, now: float) -> str:
+        state = f"{self.name}: {'running' if self.running else 'not running'}"
+        if self.ends:
+            times = "once" if self.ends == 1 else f"{self.ends} times"
+            state += f", ended unexpectedly {times}, last {now - self.at:.0f} s ago: {self.ended}"
+        return state
+
+
+class Background:
+    """The jobs of one gateway. ``pause`` waits before a start and ``clock`` is monotonic, both in seconds."""
+
+    def __init__(
+        self, pause: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pause = pause
+        self._clock = clock
+        self._jobs: dict[asyncio.Task[None], Job] = {}
+
+    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Run ``work``, which should never end. Where it does, that is logged and it is started again, each time later,
+        half a minute at most."""
+        job = Job(name, work)
+        self._jobs[asyncio.create_task(self._keep(job))] = job
+
+    def describe(self) -> Iterator[str]:
+        """A line for each job, for operators."""
+        now = self._clock()
+        return (job.describe(now) for job in self._jobs.values())
+
+    async def stop(self) -> None:
+        """End all jobs."""
+        jobs, self._jobs = list(self._jobs), {}
+        for task in jobs:
+            task.cancel()
+        if jobs:
+            await asyncio.wait(jobs)
+
+    async def _keep(self, job: Job) -> None:
+        in_a_row = 0
+        while True:
+            started, job.running = self._clock(), True
+            failure = await _end_of(job.work)
+            job.at, job.running = self._clock(), False
+            job.ended = "it returned" if failure is None else type(failure).__name__
+            job.ends += 1
+            if job.at - started >= _STEADY:
+                in_a_row = 0
+            wait = _BACKOFF[min(in_a_row, len(_BACKOFF) - 1)]
+            in_a_row += 1
+            log.error("background work ended unexpectedly", work=job.name, starts_in=wait, exc_info=failure)
+            await self._pause(wait)
+
+
+async def _end_of(work: Callable[[], Awaitable[None]]) -> BaseException | None:
+    """What work ended with; None where it returned. Raises :class:`asyncio.CancelledError` where this task is told to
+    end, which is not what a cancellation within the work means."""
+    try:
+        await work()
+    except asyncio.CancelledError as failure:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return failure
+    except Exception as failure:  # noqa: BLE001, whatever it is, the work has to go on
+        return failure
+    return None
