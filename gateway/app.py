@@ -233,7 +233,7 @@ class Gateway:
             settings.server.max_body, settings.server.body_timeout,
         )  # fmt: skip
         try:
-            admin = admin_application(self._unready, self.background)
+            admin = admin_application(self._unready, self.background, parts.discovery.renew)
             self.admin_port = await self._listen(admin, settings.server.admin_port)
             self.port = await self._listen(public_application(context), settings.server.port)
         except OSError:
@@ -252,6 +252,10 @@ class Gateway:
         """Wait until the first attempt at a listing is over."""
         await self._parts.discovery.attempted.wait()
 
+    async def list_anew(self) -> None:
+        """Ask for the listing now, whatever its age."""
+        await self._parts.discovery.renew()
+
     async def stop(self) -> None:
         """Finish what is under way, then let go of everything."""
         self._stopping = True
@@ -269,15 +273,18 @@ class Gateway:
         """
         change = config.merge(self.settings, new)
         pins = await asyncio.to_thread(pins_of, change.settings)
-        if pins != self._current.pins and "catalog.pin" not in change.changed:
-            change = replace(change, changed=(*change.changed, "catalog.pin"))
+        if other_pins := pins != self._current.pins:
+            # Other settings, so that what is being built by the pins of before is built again.
+            catalog = change.settings.catalog.model_copy()
+            changed = tuple(dict.fromkeys((*change.changed, "catalog.pin")))
+            change = replace(change, settings=change.settings.model_copy(update={"catalog": catalog}), changed=changed)
         self._current.settings, self._current.pins = change.settings, pins
         self._parts.cleaner.learn(change.settings.catalog.secrets())
         if any(knob.startswith("limits.") for knob in change.changed):
             for budget in self._budgets:
                 budget.set_rate(change.settings.limits.discovery)
         if any(knob.startswith("catalog.") for knob in change.changed):
-            await self._parts.discovery.rebuild()
+            await self._parts.discovery.rebuild(forget=other_pins and pins is not None and pins.holds)
         if "catalog.search" in change.changed:
             self._parts.discovery.tell_all()
         logs.set_level(change.settings.telemetry.log.level)

@@ -66,11 +66,12 @@ class Invocation:
         self._settings = settings
         self._timeout = timeout
 
-    async def find(self, caller: Caller, name: str) -> Tool:
-        """The tool in the caller's view, by its name or its method's. Raises :class:`UnknownTool`,
+    async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
+        """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
+        listing where there is none at hand. Raises :class:`UnknownTool`,
         :class:`~gateway.errors.CatalogUnavailable`."""
         tool = OWN.get(name) if self._settings().search else None
-        tool = tool or await self._discovery.find(caller, name)
+        tool = tool or await self._discovery.find(caller, name, patience)
         if tool is None:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
         return tool

@@ -134,6 +134,21 @@ def decoding(raw: bytes | msgspec.Raw, level: int = 0) -> Generator[None, None, 
     return whole
 
 
+def fault_in(raw: bytes) -> str:
+    """What is wrong with JSON that cannot be decoded, and where."""
+    try:
+        raw.decode()
+        _decode(raw)
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 (byte {error.start})"
+    except RecursionError:
+        return "nested too deeply"
+    except msgspec.MsgspecError as error:
+        what = str(error).removeprefix("JSON is malformed: ")
+        return what if "(byte" in what else f"it ends too early (byte {len(raw)})"
+    return "nothing that shows in the whole of it"
+
+
 def decode_strictly(raw: bytes) -> Any:
     """Read JSON from a client.
 

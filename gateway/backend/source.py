@@ -20,6 +20,8 @@ from gateway.settings import CustomListing
 
 _ID: Final = "listing"
 _EXCERPT: Final = 80
+_FIRST: Final = 40
+_LOOKED_AT: Final = 16 * 1024
 _SPACE: Final = b" \t\r\n"
 _SLICE: Final = 0.005
 """Seconds of work between two turns of the loop."""
@@ -101,7 +103,11 @@ class BackendSource:
 
     async def _result_in(self, answer: Answer) -> Seen:
         try:
-            result, fault = jsonrpc.answer_in(await self._decoded(answer.body), _ID)
+            document = await self._decoded(answer.body)
+        except ValueError:
+            return _not_json(answer, self._shown)
+        try:
+            result, fault = jsonrpc.answer_in(document, _ID)
         except ValueError:
             return _other(answer)
         if fault is None:
@@ -111,12 +117,12 @@ class BackendSource:
         return Seen(text, denied=denied, unauthorized=answer.status == 401)
 
     async def _document_in(self, answer: Answer) -> Seen:
-        if answer.status == 200:
-            try:
-                return Seen("a document", await self._decoded(answer.body), found=True)
-            except ValueError:
-                pass
-        return _other(answer)
+        if answer.status != 200:
+            return _other(answer)
+        try:
+            return Seen("a document", await self._decoded(answer.body), found=True)
+        except ValueError:
+            return _not_json(answer, self._shown)
 
     async def _decoded(self, raw: bytes) -> Any:
         """JSON without the credentials that it quotes. Raises :class:`ValueError`."""
@@ -138,6 +144,18 @@ async def _in_turns(parts: Generator[None, None, Any]) -> Any:
         if time.monotonic() - turn > _SLICE:
             await asyncio.sleep(0)
             turn = time.monotonic()
+
+
+def _not_json(answer: Answer, shown: Sequence[str]) -> Seen:
+    """Broken JSON where JSON was meant: with its place, and with the first bytes, which tell most of the causes (a byte
+    order mark, a warning of PHP's before the JSON)."""
+    meant = "json" in answer.content_type or answer.body.lstrip(_SPACE)[:1] in (b"{", b"[")
+    if not meant or not answer.body or answer.status in (401, 403):
+        return _other(answer)
+    # Without what the service was shown, before anything is cut: half a secret is found nowhere.
+    start = without(answer.body[:_LOOKED_AT].decode("latin-1"), shown)
+    first = repr(start[:_FIRST].encode("latin-1")).removeprefix("b")
+    return Seen(f"HTTP {answer.status}, broken JSON: {jsonrpc.fault_in(answer.body)}; it begins with {first}")
 
 
 def _other(answer: Answer) -> Seen:

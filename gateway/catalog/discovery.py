@@ -18,25 +18,23 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 import structlog
-from cachetools import LRUCache
 
 from gateway.catalog.doubt import ASK_AGAIN_AFTER, check_size
 from gateway.catalog.fallback import Fallback
 from gateway.catalog.garbage import COLLECTOR, LARGE
+from gateway.catalog.news import log_news
 from gateway.catalog.promises import Promises
-from gateway.catalog.views import Entry, Equals, refusal_of, shown_for
+from gateway.catalog.views import Entry, Equals, Views, refusal_of, shown_for
 from gateway.errors import GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View
 from gateway.settings import CatalogSettings
 
-MAX_VIEWS: Final = 10_000
 EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is kept: permissions may be on their way."""
 PATIENCE: Final = 20.0
 """Seconds that somebody waits for a listing where there is nothing else to show."""
 _LEAST_WAIT: Final = 0.05
-_BACKOFF: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 
 log = structlog.get_logger()
 
@@ -74,7 +72,7 @@ class Discovery:
         self._equals = Equals()
         self._promises = Promises()
         self._slots = asyncio.Semaphore(settings().views_at_once)
-        self._entries: LRUCache[View, Entry] = LRUCache(MAX_VIEWS)
+        self._views = Views(settings)
         self._listeners: list[Callable[[Catalog], None]] = []
         self._watchers: list[Callable[[View], None]] = []
 
@@ -88,19 +86,19 @@ class Discovery:
 
     def current(self, view: View = SHARED) -> Catalog | None:
         """The catalog at hand, however old."""
-        entry = self._entries.get(view)
-        return entry.catalog if entry else None
+        return self._views[view].catalog
 
     def remaining(self, view: View) -> float:
         """Seconds for which the view's catalog is still fresh."""
-        entry = self._entries.get(view)
-        return max(0.0, entry.fresh_until - self._clock()) if entry else 0.0
+        return max(0.0, self._views[view].fresh_until - self._clock())
 
-    async def catalog(self, caller: Caller) -> Catalog:
-        """Raises :class:`~gateway.errors.CatalogUnavailable`, whose cause is what the last attempt failed with;
+    async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:
+        """The caller's tools; ``patience`` is the longest wait in seconds where none are at hand.
+
+        Raises :class:`~gateway.errors.CatalogUnavailable`, whose cause is what the last attempt failed with;
         :class:`~gateway.errors.Unauthorized` or :class:`~gateway.errors.Forbidden` where the backend refuses this
         caller the listing."""
-        entry = self._entry(caller.view)
+        entry = self._views[caller.view]
         now = self._clock()
         entry.check(caller, now)
         if entry.catalog is not None and now < entry.fresh_until:
@@ -113,7 +111,7 @@ class Discovery:
             if entry.stands_in:
                 self._start(entry, caller)
             else:
-                await self._joined(entry, caller)
+                await self._joined(entry, caller, self._patience if patience is None else patience)
             entry.check(caller, self._clock())
         if entry.catalog is None or self._clock() - entry.good_at > self._settings().max_stale:
             return await self._last_resort(entry)
@@ -123,21 +121,21 @@ class Discovery:
         """Refresh a caller's own view in the background if it is stale: its open streams ask for this."""
         if caller.view.shared:
             return
-        entry = self._entry(caller.view)
+        entry = self._views[caller.view]
         now = self._clock()
         if now >= entry.fresh_until and now >= entry.retry_at and not entry.denies(caller, now):
             self._start(entry, caller)
 
-    async def find(self, caller: Caller, name: str) -> Tool | None:
+    async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None:
         """The tool of this name in the caller's view, also one that was there until a moment ago: a listing may flap.
 
         Raises :class:`~gateway.errors.CatalogUnavailable`.
         """
-        catalog = await self.catalog(caller)
+        catalog = await self.catalog(caller, patience)
         tool = catalog.find(name)
         if tool is not None:
             return tool
-        entry = self._entries.get(caller.view)
+        entry = self._views.get(caller.view)
         if entry is None or entry.departed is None or self._clock() >= entry.departed_until:
             return None
         tool = entry.departed.find(name)
@@ -155,23 +153,38 @@ class Discovery:
 
     async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
         """Ask the backend now; failures are logged and kept, not raised."""
-        await asyncio.shield(self._start(self._entry(caller.view), caller))
+        await asyncio.shield(self._start(self._views[caller.view], caller))
 
     def tell_all(self) -> None:
         """Have watchers hear of every view: what is shown of them changed, not what they are."""
-        for entry in list(self._entries.values()):
+        for entry in self._views:
             self._tell(entry.view)
 
-    async def rebuild(self) -> None:
+    async def renew(self) -> str:
+        """List anew at once, callers' own listings when they next come. Why there is no new one, empty where there is,
+        and where there is no shared one to wait for."""
+        for entry in self._views:
+            if not entry.view.shared:
+                entry.expire()
+        shared = self._views.get(SHARED)
+        if shared is None:
+            return ""
+        if shared.refresh is not None:  # it may have asked before that changed for which it is asked anew
+            await asyncio.wait([shared.refresh])
+        await self.refresh()
+        return shared.trouble
+
+    async def rebuild(self, *, forget: bool = False) -> None:
         """Build the shared catalog again from the listing at hand, after the operator's knobs changed. Callers' own are
-        asked for anew when they next come."""
-        for entry in self._entries.values():
+        stale from now on, and gone where the change hides something of them (:meth:`Entry.follow`); with ``forget``
+        in any case."""
+        for entry in self._views:
             entry.departed = None  # what the operator takes away is gone
             if entry.stands_in:
                 self._tell(entry.view)
-            if not entry.view.shared:
+            if forget and not entry.view.shared:
                 entry.forget()
-        shared = self._entries.get(SHARED)
+        shared = self._views.get(SHARED)
         listing = shared.listing if shared is not None else None
         if shared is None or listing is None:
             return
@@ -181,23 +194,18 @@ class Discovery:
             log.error("catalog not rebuilt", reason=str(error))
             return
         if shared.listing is listing:  # a refresh in between brought a newer one, built as it should be
-            shared.departed = None
+            shared.departed, before = None, shared.catalog
             self._adopt(shared, listing, catalog)
+            log_news(before, catalog)
 
     async def keep_fresh(self) -> None:
         """Refresh the shared view shortly before it gets stale, for ever; jittered, so that replicas spread."""
         caller = Caller()
         while True:
             await self.refresh(caller)
-            entry = self._entry(SHARED)
+            entry = self._views[SHARED]
             wait = max(entry.fresh_until, entry.retry_at) - self._clock()
             await asyncio.sleep(max(_LEAST_WAIT, wait * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
-
-    def _entry(self, view: View) -> Entry:
-        entry = self._entries.get(view)
-        if entry is None:
-            entry = self._entries[view] = Entry(view)
-        return entry
 
     def _start(self, entry: Entry, caller: Caller) -> asyncio.Task[None]:
         """The refresh under way, or a new one."""
@@ -205,12 +213,13 @@ class Discovery:
             entry.refresh = asyncio.create_task(self._refresh(entry, caller))
         return entry.refresh
 
-    async def _joined(self, entry: Entry, caller: Caller) -> None:
-        """Wait for a refresh, and for one more where it was another token of this caller's that was refused."""
+    async def _joined(self, entry: Entry, caller: Caller, patience: float) -> None:
+        """Wait for a refresh, and for one more where it was another token of this caller's that was refused. It goes on
+        where the wait is over, or its caller hangs up."""
+        deadline = time.monotonic() + patience
         while True:
             refresh = self._start(entry, caller)
-            # One caller who hangs up must not end the refresh for the others.
-            await asyncio.wait([refresh], timeout=self._patience)
+            await asyncio.wait([refresh], timeout=max(0.0, deadline - time.monotonic()))
             if not refresh.done() or entry.denial is None or entry.denial.token == shown_for(caller):
                 return
 
@@ -241,17 +250,17 @@ class Discovery:
                 if len(catalog.tools) >= LARGE:
                     COLLECTOR.set_aside()
         except NoListing as error:
-            self._failed(entry, error, [str(step) for step in error.steps])
+            entry.fail(error, [str(step) for step in error.steps], self._clock())
             if error.denied and (self._callers_own or not entry.view.shared):
                 refusal = refusal_of(entry.view, error, callers_own=self._callers_own)
                 entry.deny(caller, refusal, self._clock())
         except GatewayError as error:
-            self._failed(entry, error, [error.message])
+            entry.fail(error, [error.message], self._clock())
             if error.refuses and error.status < 500:
                 entry.deny(caller, error, self._clock())
         except Exception as error:
             log.exception("listing failed unexpectedly")
-            self._failed(entry, error, [type(error).__name__])
+            entry.fail(error, [type(error).__name__], self._clock())
         else:
             if self._believes(entry, catalog):
                 self._refreshed(entry, listing, catalog, (time.perf_counter() - started) * 1000)
@@ -266,12 +275,13 @@ class Discovery:
         if held or entry.doubt.believes(before, len(catalog.tools), now):
             return True
         entry.retry_at = now + ASK_AGAIN_AFTER
+        entry.trouble = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not believed yet"
         log.warning("a listing that shrinks is not believed yet", tools=before, listed=len(catalog.tools))
         return False
 
     def _refreshed(self, entry: Entry, listing: Listing, catalog: Catalog, ms: float) -> None:
         now = self._clock()
-        entry.failures, entry.retry_at, entry.good_at, entry.denial = 0, 0.0, now, None
+        entry.failures, entry.retry_at, entry.good_at, entry.denial, entry.trouble = 0, 0.0, now, None, ""
         entry.fresh_until = now + (self._settings().ttl if catalog.tools else min(EMPTY_TTL, self._settings().ttl))
         before = entry.catalog
         changed = self._adopt(entry, listing, catalog)
@@ -279,13 +289,7 @@ class Discovery:
             entry.departed, entry.departed_until = before, now + self._settings().ttl
         fields: dict[str, Any] = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed}
         log.info("listing refreshed", **fields, quarantined=len(catalog.quarantined), ms=round(ms, 1))
-        known = {*before.quarantined, *before.drifted} if before else set()
-        for event, methods in (
-            ("method quarantined", catalog.quarantined), ("tool differs from its pin", catalog.drifted)
-        ):  # fmt: skip
-            for method in methods:
-                if method not in known:
-                    log.warning(event, method=method.name, reason=method.reason, remedy=method.remedy)
+        log_news(before, catalog)
 
     async def _last_resort(self, entry: Entry) -> Catalog:
         """The fallback, built by the knobs of the moment. Raises :class:`~gateway.errors.CatalogUnavailable` where
@@ -310,7 +314,7 @@ class Discovery:
 
     async def _swap(self) -> None:
         """Take what is not believed any more out of all catalogs; a turn of the loop for each."""
-        for entry in list(self._entries.values()):
+        for entry in self._views:
             if entry.stands_in:
                 self._tell(entry.view)
             elif entry.catalog is not None:
@@ -331,7 +335,7 @@ class Discovery:
         if changed:
             for listener in self._listeners:
                 listener(catalog)
-        entry.catalog, entry.digest = catalog, catalog.digest
+        entry.catalog, entry.digest, entry.built_by = catalog, catalog.digest, self._settings()
         if changed and before:
             self._tell(entry.view)
         return changed
@@ -339,11 +343,3 @@ class Discovery:
     def _tell(self, view: View) -> None:
         for watcher in self._watchers:
             watcher(view)
-
-    def _failed(self, entry: Entry, failure: Exception, steps: list[str]) -> None:
-        entry.failure = failure.with_traceback(None)  # its frames hold what was asked with
-        entry.denial = None
-        entry.retry_at = self._clock() + _BACKOFF[min(entry.failures, len(_BACKOFF) - 1)]
-        entry.failures += 1
-        served = "nothing" if entry.catalog is None else "the last good listing"
-        log.warning("listing failed", steps=steps, serving=served, attempts=entry.failures)

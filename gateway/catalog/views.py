@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakValueDictionary
 
 import structlog
+from cachetools import LRUCache
 
 from gateway.catalog.doubt import Doubt
+from gateway.catalog.hiding import Change
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing
 from gateway.model import AccessToken, Caller, Catalog, Listing, View
+from gateway.settings import CatalogSettings
 
+MAX_VIEWS: Final = 10_000
 DENIED_TTL: Final = 5.0
 """Seconds for which a caller who was refused the listing is not asked for again."""
 _RETRY_AFTER: Final = 5
+_BACKOFF: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 
 log = structlog.get_logger()
@@ -35,14 +41,16 @@ class Denial:
 class Entry:
     """What is known for one view; times are those of discovery's clock.
 
-    ``digest`` is of what was last shown, ``departed`` the catalog before the last change, ``stands_in`` whether the
-    fallback is shown in its place. Only the shared view's ``listing`` is kept: ten thousand callers' would weigh too
-    much, and equal catalogs may come of listings that differ in what curation hides.
+    ``built_by`` are the knobs that the catalog was built by, ``digest`` is of what was last shown, ``departed`` the
+    catalog before the last change, ``stands_in`` whether the fallback is shown in its place, ``trouble`` why the last
+    attempt at a listing brought no new one. Only the shared view's ``listing`` is kept: ten thousand callers' would
+    weigh too much, and equal catalogs may come of listings that differ in what curation hides.
     """
 
     view: View
     listing: Listing | None = None
     catalog: Catalog | None = None
+    built_by: CatalogSettings | None = None
     digest: str = ""
     fresh_until: float = 0.0
     good_at: float = 0.0
@@ -53,13 +61,35 @@ class Entry:
     departed_until: float = 0.0
     stands_in: bool = False
     failure: Exception | None = None
+    trouble: str = ""
     denial: Denial | None = None
     refresh: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def forget(self) -> None:
         """Nothing of what was shown may be shown again; it is asked for anew."""
         self.catalog = self.listing = self.departed = None
+        self.expire()
+
+    def expire(self) -> None:
+        """Ask anew when the caller next comes; what was shown serves until then."""
         self.fresh_until = self.retry_at = 0.0
+
+    def follow(self, change: Change) -> None:
+        """Go on under other knobs: what was shown is stale, and gone where the change hides something of it."""
+        if self.catalog is not None and change.hides(self.catalog):
+            self.forget()
+        self.built_by = change.after
+        self.expire()
+
+    def fail(self, failure: Exception, steps: list[str], now: float) -> None:
+        """Keep what there is after an attempt that brought nothing."""
+        self.failure = failure.with_traceback(None)  # its frames hold what was asked with
+        self.trouble = "; ".join(steps)
+        self.denial = None
+        self.retry_at = now + _BACKOFF[min(self.failures, len(_BACKOFF) - 1)]
+        self.failures += 1
+        served = "nothing" if self.catalog is None else "the last good listing"
+        log.warning("listing failed", steps=steps, serving=served, attempts=self.failures)
 
     def deny(self, caller: Caller, error: GatewayError, now: float) -> None:
         """What a caller may not see any more is gone at once, however fresh."""
@@ -84,6 +114,39 @@ class Entry:
         """Raises the refusal that holds for this caller."""
         if self.denial is not None and self.denies(caller, now):
             raise self.denial.error.with_traceback(None) from self.failure
+
+
+class Views:
+    """What is known of each view, of the most recent :data:`MAX_VIEWS`. ``settings`` gives the current knobs."""
+
+    def __init__(self, settings: Callable[[], CatalogSettings]) -> None:
+        self._settings = settings
+        self._entries: LRUCache[View, Entry] = LRUCache(MAX_VIEWS)
+        self._change: Change | None = None
+
+    def __iter__(self) -> Iterator[Entry]:
+        for view in list(self._entries):
+            entry = self.get(view)
+            if entry is not None:  # it is not forgotten meanwhile
+                yield entry
+
+    def get(self, view: View) -> Entry | None:
+        """The entry of a view that was asked for before."""
+        return self[view] if view in self._entries else None
+
+    def __getitem__(self, view: View) -> Entry:
+        """The entry of a view, a new one where there is none. A caller's listing is not kept, so its catalog cannot be
+        built again when the knobs change: it goes on as :meth:`Entry.follow` says."""
+        entry = self._entries.get(view)
+        if entry is None:
+            entry = self._entries[view] = Entry(view)
+        knobs = self._settings()
+        if not view.shared and entry.built_by is not None and entry.built_by is not knobs:
+            change = self._change
+            if change is None or change.before is not entry.built_by or change.after is not knobs:
+                change = self._change = Change(entry.built_by, knobs)
+            entry.follow(change)
+        return entry
 
 
 class Equals:

@@ -83,9 +83,15 @@ class Operations:
         await self._budget.spend(caller.counted_as)
 
     async def list_tools(
-        self, caller: Caller, cursor: object, projector: Projector, size: int | None = None
+        self,
+        caller: Caller,
+        cursor: object,
+        projector: Projector,
+        size: int | None = None,
+        patience: float | None = None,
     ) -> ToolPage:
-        """A page, the first without a cursor.
+        """A page, the first without a cursor. ``patience`` is the longest wait in seconds for a listing where there is
+        none at hand.
 
         Raises as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
         :class:`~gateway.errors.CatalogUnavailable`.
@@ -96,7 +102,7 @@ class Operations:
         else:
             self._access.check_list(caller)
             after = await self._cursors.follow(cursor, caller)
-        catalog = self._access.visible(caller, await self._discovery.catalog(caller))
+        catalog = self._access.visible(caller, await self._discovery.catalog(caller, patience))
         if self._settings().search:
             catalog = DOORS
         page = self._pages.page(catalog, projector, after, size or self._settings().page_size)

@@ -17,6 +17,9 @@ from gateway.web.reading import read_json_body
 from gateway.web.replies import json_response, rest_error
 
 TOOLS: Final = "/mcp/tools"
+PATIENCE: Final = 3.5
+"""Seconds that a caller waits for a first listing: older discovery clients give up after five, and an answer says when
+to come back."""
 OWN_SEGMENTS: Final = {"list": "GET", "describe": "GET", "invoke": "POST"}
 """Segments of our own, and their methods."""
 _SUFFIX: Final = "~"  # no tool name has it
@@ -62,7 +65,8 @@ async def list_tools(request: web.Request) -> web.Response:
     """``GET /mcp/tools/list?cursor=&names=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
     context = request.app[CONTEXT]
     cursor, projector = request.query.get("cursor"), RestProjector(naming_of(request))
-    page = await context.operations.list_tools(caller_of(request), cursor, projector, context.rest_page_size())
+    caller, size = caller_of(request), context.rest_page_size()
+    page = await context.operations.list_tools(caller, cursor, projector, size, PATIENCE)
     return json_response(b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor)))
 
 
@@ -74,7 +78,7 @@ async def describe(request: web.Request) -> web.Response:
         raise MissingParameter('The parameter "name" is missing')
     caller, projector = caller_of(request), RestProjector(naming_of(request))
     await context.operations.admit_discovery(caller)
-    tool = await context.invocation.find(caller, name)
+    tool = await context.invocation.find(caller, name, PATIENCE)
     context.access.check_sight(caller, tool)
     return json_response(jsonrpc.encode({"tool": projector.project(tool)}))
 

@@ -1,4 +1,4 @@
-"""The admin port: /livez and /readyz (design.md §6 "Ready")."""
+"""The admin port: /livez, /readyz and /refresh."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.app import Gateway
-from tests.fault.behaviours import Hang
+from tests.fault.behaviours import Hang, error, result
+from tests.fault.methods import Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
+from tests.front import Front
 from tests.protocol.conftest import Start, settings
 from tests.protocol.talk import Answer, Client
 
@@ -97,3 +99,51 @@ async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_wi
     assert "ended unexpectedly" in sweeping
     assert sweeping.endswith("ZeroDivisionError")
     assert (await asked(session, gateway, "/readyz")).body == b"ok\n"
+
+
+# --- listing anew ---------------------------------------------------------------------------------------------
+
+
+async def refreshed(session: ClientSession, gateway: Gateway, **headers: str) -> Answer:
+    async with asyncio.timeout(20):
+        return await Client(session, gateway.admin_port).send("POST", "/refresh", headers=headers)
+
+
+async def test_a_refresh_lists_anew_at_once(session: ClientSession, gateway: Gateway, backend: ScriptedBackend) -> None:
+    assert "novel" not in await Front(gateway.port, session).tools()
+    backend.on("rpc.discover", result(openrpc((Rpc("novel"),))))
+    answer = await refreshed(session, gateway)
+    assert (answer.status, answer.body) == (200, b"ok\n")
+    assert "novel" in await Front(gateway.port, session).tools()
+
+
+async def test_a_refresh_asks_once_more_where_a_listing_is_under_way(
+    session: ClientSession, waiting: Gateway, backend: ScriptedBackend
+) -> None:
+    """That one may have been answered before what changed."""
+    asking = asyncio.create_task(refreshed(session, waiting))
+    backend.on("rpc.discover", result(openrpc((Rpc("novel"),))))
+    # An answer of the admin port that was asked later: the refresh has been taken up.
+    await asked(session, waiting, "/livez")
+    backend.release.set()
+    assert (await asking).status == 200
+    assert list(await Front(waiting.port, session).tools()) == ["novel"]
+
+
+async def test_a_refresh_that_brings_nothing_says_why(
+    session: ClientSession, gateway: Gateway, backend: ScriptedBackend
+) -> None:
+    tools = await Front(gateway.port, session).tools()
+    backend.on("rpc.discover", error(-32000, "out of order"))
+    answer = await refreshed(session, gateway)
+    assert answer.status == 502
+    assert b"rpc.discover: error -32000: out of order" in answer.body
+    assert await Front(gateway.port, session).tools() == tools
+
+
+async def test_a_page_in_a_browser_cannot_have_the_backend_listed(
+    session: ClientSession, gateway: Gateway, backend: ScriptedBackend
+) -> None:
+    answer = await refreshed(session, gateway, Origin="https://evil.example")
+    assert answer.status == 403
+    assert backend.calls("rpc.discover") == 0

@@ -15,10 +15,12 @@ from urllib.parse import urlsplit
 import kubernetes_validate
 import pytest
 import yaml
+from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gateway import __version__, cli
 from gateway.auth.conditions import same_resource_faults
+from gateway.background import Background
 from gateway.config import load, merge
 from gateway.settings import Settings
 from gateway.web.ops import admin_application
@@ -194,6 +196,13 @@ def test_ports_are_those_of_the_settings(resources: Resources, container: dict[s
     assert rule["from"]
 
 
+def admin(unready: str | None) -> web.Application:
+    async def renew() -> str:
+        return ""
+
+    return admin_application(lambda: unready, Background(), renew)
+
+
 def test_probes_ask_for_paths_of_the_admin_port(container: dict[str, Any]) -> None:
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
     assert {name: probe["path"] for name, probe in asked.items()} == {
@@ -201,7 +210,7 @@ def test_probes_ask_for_paths_of_the_admin_port(container: dict[str, Any]) -> No
         "readinessProbe": "/readyz",
         "livenessProbe": "/livez",
     }
-    served = {route.resource.canonical for route in admin_application(lambda: None).router.routes() if route.resource}
+    served = {route.resource.canonical for route in admin(None).router.routes() if route.resource}
     assert {probe["path"] for probe in asked.values()} <= served
     assert {probe["port"] for probe in asked.values()} == {"admin"}
 
@@ -327,7 +336,7 @@ async def test_the_health_check_tells_a_live_gateway_from_a_dead_one() -> None:
         )
         return await process.wait()
 
-    async with TestServer(admin_application(lambda: "not ready"), host="127.0.0.1") as server:
+    async with TestServer(admin("not ready"), host="127.0.0.1") as server:
         port = server.port
         assert await status(port) == 0
     assert await status(port) != 0

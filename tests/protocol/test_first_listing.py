@@ -1,0 +1,65 @@
+"""Who waits how long while there is no listing: older discovery clients give up after five seconds, MCP's do not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import ClientSession
+
+from gateway.app import Gateway
+from gateway.web import rest
+from tests.fault.behaviours import Hang, result
+from tests.fault.methods import openrpc
+from tests.fault.scripted import ScriptedBackend
+from tests.front import Front
+from tests.protocol.catalog import METHODS
+from tests.protocol.conftest import settings
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+async def waiting(backend: ScriptedBackend) -> AsyncIterator[Gateway]:
+    """A gateway whose backend takes its time for the first listing."""
+    backend.on("rpc.discover", Hang("nothing", result(openrpc(tuple(METHODS)))))
+    gateway = Gateway(settings(backend.url, "backend.listing.timeout=60s"))
+    await gateway.start()
+    async with asyncio.timeout(PATIENCE):
+        await backend.called("rpc.discover")
+    yield gateway
+    backend.release.set()
+    await gateway.stop()
+
+
+async def answered(session: ClientSession, url: str) -> tuple[int, str | None, str]:
+    async with session.get(url) as response:
+        return response.status, response.headers.get("Retry-After"), await response.text()
+
+
+async def test_rest_says_when_to_come_back_while_the_listing_goes_on_and_mcp_waits_for_it(
+    session: ClientSession, backend: ScriptedBackend, waiting: Gateway
+) -> None:
+    front = Front(waiting.port, session)
+    tools = f"{front.mcp}/tools"
+    async with asyncio.timeout(PATIENCE):
+        patient = asyncio.create_task(front.tools("modern"))
+        answers = await asyncio.gather(
+            answered(session, f"{tools}/list"), answered(session, f"{tools}/describe?name=add")
+        )
+        for status, retry_after, text in answers:
+            assert status == 503
+            assert retry_after is not None
+            assert int(retry_after) >= 1
+            assert '"catalog_unavailable"' in text
+        assert not backend.abandoned.is_set()
+        assert not patient.done()
+        backend.release.set()
+        assert "add" in await patient
+        assert (await answered(session, f"{tools}/list"))[0] == 200
+    assert backend.calls("rpc.discover") == 1
+
+
+def test_the_wait_of_rest_leaves_time_for_the_answer_within_four_seconds() -> None:
+    assert 0 < rest.PATIENCE < 4
