@@ -267,17 +267,22 @@ class Gateway:
         await self._parts.close()
 
     async def apply(self, new: Settings) -> config.Change:
-        """Go on with the live knobs of ``new`` and the pins as they are now, at once and without losing a request.
+        """Go on with the live knobs of ``new``, and with the pins and the fallback as they are now, at once and without
+        losing a request.
 
-        Raises :class:`config.ConfigError` where the pins cannot be read; then nothing changes.
+        Raises :class:`config.ConfigError` where a file cannot be read; then nothing changes.
         """
         change = config.merge(self.settings, new)
-        pins = await asyncio.to_thread(pins_of, change.settings)
-        if other_pins := pins != self._current.pins:
-            # Other settings, so that what is being built by the pins of before is built again.
+        pins, fallback = await asyncio.to_thread(pins_of, change.settings), await _fallback(change.settings)
+        other_pins, spare = pins != self._current.pins, self._parts.discovery.fallback
+        other = (("catalog.pin", other_pins), ("catalog.fallback", fallback != spare.listing))
+        files = [knob for knob, differs in other if differs]
+        if files:
+            # Other settings, so that what is being built by the files of before is built again.
             catalog = change.settings.catalog.model_copy()
-            changed = tuple(dict.fromkeys((*change.changed, "catalog.pin")))
+            changed = tuple(dict.fromkeys((*change.changed, *files)))
             change = replace(change, settings=change.settings.model_copy(update={"catalog": catalog}), changed=changed)
+        spare.listing = fallback
         self._current.settings, self._current.pins = change.settings, pins
         self._parts.cleaner.learn(change.settings.catalog.secrets())
         if any(knob.startswith("limits.") for knob in change.changed):

@@ -21,7 +21,7 @@ from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.diff import diff, looks_of, saved
 from gateway.catalog.lint import lint
 from gateway.catalog.pins import PinError, write
-from gateway.config import ConfigError, load
+from gateway.config import ConfigError, Source, load
 from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.guard import caller_of_token
 from gateway.listing.dialect import NoListing
@@ -54,7 +54,7 @@ def fail(code: int, *lines: str) -> NoReturn:
 
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:
-    """The options --config and --set, as ``settings`` and ``reload``."""
+    """The options --config and --set, as ``settings`` and the ``source`` that they are from."""
 
     @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="YAML file with the knobs.")
     @click.option(
@@ -62,14 +62,12 @@ def configured(command: Callable[..., None]) -> Callable[..., None]:
     )
     @wraps(command)
     def with_settings(file: Path | None, overrides: tuple[str, ...], **arguments: Any) -> None:
-        def reload() -> Settings:
-            return load(file, overrides)
-
+        source = Source(file, overrides)
         try:
-            settings = reload()
+            settings = source.load()
         except ConfigError as error:
             fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults))
-        command(settings=settings, reload=reload, file=file, **arguments)
+        command(settings=settings, source=source, **arguments)
 
     return with_settings
 
@@ -82,11 +80,11 @@ def main() -> None:
 
 @main.command()
 @configured
-def serve(settings: Settings, reload: Callable[[], Settings], file: Path | None) -> None:
+def serve(settings: Settings, source: Source) -> None:
     """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
     logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
     try:
-        run(serving.serve(settings, reload, file))
+        run(serving.serve(settings, source))
     except (ConfigError, SecretError) as error:
         fail(UNUSABLE, str(error))
     except OSError as error:

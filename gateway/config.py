@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -104,13 +104,38 @@ def read_yaml(text: str, origin: str) -> Any:
         raise ConfigError([f"{origin}: {error}"]) from None
 
 
-def load(file: Path | None = None, overrides: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings from all layers. Raises :class:`ConfigError`."""
+class Source:
+    """Where settings come from: a file, the environment and ``overrides``. ``files`` are those that the last load read:
+    the file itself, and those whose content stands in it."""
+
+    def __init__(self, file: Path | None, overrides: Iterable[str] = ()) -> None:
+        self.files: frozenset[Path] = frozenset()
+        self._file = file
+        self._overrides = tuple(overrides)
+
+    def load(self) -> Settings:
+        """Raises :class:`ConfigError`; ``files`` are told in any case."""
+        read: set[Path] = set()
+        try:
+            return load(self._file, self._overrides, read=read)
+        finally:
+            self.files = frozenset(read)
+
+
+def load(
+    file: Path | None = None,
+    overrides: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
+    read: set[Path] | None = None,
+) -> Settings:
+    """The settings from all layers; ``read`` gets the files that were read. Raises :class:`ConfigError`."""
+    read = set() if read is None else read
     environ = os.environ if environ is None else environ
     faults: list[str] = []
     tree: dict[str, Any] = {}
     if file is not None:
-        tree = _read_file(file, environ, faults)
+        read.add(file)
+        tree = _read_file(file, _References(environ, file.parent, faults, read))
     for name, text in sorted(environ.items()):
         if name.startswith(ENVIRONMENT_PREFIX):
             path = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
@@ -131,7 +156,7 @@ def load(file: Path | None = None, overrides: Iterable[str] = (), environ: Mappi
     return settings
 
 
-def _read_file(file: Path, environ: Mapping[str, str], faults: list[str]) -> dict[str, Any]:
+def _read_file(file: Path, references: _References) -> dict[str, Any]:
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise ConfigError([f"{file}: larger than 1 MiB"])
@@ -144,10 +169,27 @@ def _read_file(file: Path, environ: Mapping[str, str], faults: list[str]) -> dic
         return {}
     if not isinstance(tree, dict):
         raise ConfigError([f"{file}: must be a mapping with sections such as backend:"])
-    resolved: dict[str, Any] = _interpolate(tree, _References(environ, file.parent, faults), "")
+    resolved: dict[str, Any] = _interpolate(tree, references, "")
     for path in _FILES:
         _anchor(resolved, path.split("."), file.parent)
     return resolved
+
+
+def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
+    """The files that the settings name, each with its knob."""
+    for path in _FILES:
+        yield from _named(settings, path.split("."), "")
+
+
+def _named(value: Any, path: Sequence[str], knob: str) -> Iterator[tuple[str, Path]]:
+    if not path:
+        if value is not None:
+            yield knob.lstrip("."), Path(value)
+    elif path[0] == "*":
+        for index, element in enumerate(value):
+            yield from _named(element, path[1:], f"{knob}.{index}")
+    else:
+        yield from _named(getattr(value, path[0]), path[1:], f"{knob}.{path[0]}")
 
 
 def _anchor(tree: Any, path: Sequence[str], folder: Path) -> None:
@@ -164,16 +206,19 @@ def _anchor(tree: Any, path: Sequence[str], folder: Path) -> None:
 
 @dataclass(frozen=True)
 class _References:
-    """What ``${…}`` may stand for; ``faults`` collects what cannot be had."""
+    """What ``${…}`` may stand for; ``faults`` collects what cannot be had, ``read`` the files that were read."""
 
     environ: Mapping[str, str]
     folder: Path
     faults: list[str]
+    read: set[Path]
 
     def value(self, name: str, path: str) -> str:
         try:
             if name.startswith("file:"):
-                return (self.folder / name.removeprefix("file:")).read_text(encoding="utf-8").removesuffix("\n")
+                file = self.folder / name.removeprefix("file:")
+                self.read.add(file)
+                return file.read_text(encoding="utf-8").removesuffix("\n")
             return self.environ[name]
         except KeyError:
             self.faults.append(f"{path}: the environment has no variable {name}")

@@ -66,7 +66,7 @@ class Discovery:
         self._builder = builder
         self._settings = settings
         self._clock = clock
-        self._fallback = Fallback(fallback, self._build, settings)
+        self.fallback = Fallback(fallback, self._build, settings)
         self._patience = patience
         self._callers_own = callers_own
         self._equals = Equals()
@@ -148,7 +148,7 @@ class Discovery:
         if not self._promises.broke(tool):
             return
         log.warning("a result broke the output schema, which is listed no more", tool=tool.name, method=tool.method)
-        self._fallback.forget()
+        self.fallback.forget()
         await asyncio.shield(asyncio.create_task(self._swap()))
 
     async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
@@ -296,8 +296,8 @@ class Discovery:
         there is none, and for a caller to whom the backend denies its listing."""
         denied = isinstance(entry.failure, NoListing) and entry.failure.denied and not entry.view.shared
         try:
-            before = self._fallback.made
-            catalog = None if denied else await self._fallback.catalog()
+            before = self.fallback.made
+            catalog = None if denied else await self.fallback.catalog()
         except NoListing as error:
             raise entry.unavailable(self._clock()) from error
         if catalog is None:
@@ -327,7 +327,7 @@ class Discovery:
 
     def _adopt(self, entry: Entry, listing: Listing | None, catalog: Catalog) -> bool:
         catalog = self._equals.one_of(catalog)
-        stood_in = self._fallback.made if entry.stands_in else None
+        stood_in = self.fallback.made if entry.stands_in else None
         before = entry.digest if stood_in is None else stood_in.digest
         entry.stands_in = False
         changed = before != catalog.digest

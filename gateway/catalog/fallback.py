@@ -10,7 +10,8 @@ from gateway.settings import CatalogSettings
 
 
 class Fallback:
-    """Built on first use, and again when the knobs change. ``made`` is the catalog of the last time."""
+    """Built on first use, and again when the knobs or the ``listing`` change. ``made`` is the catalog of the last
+    time."""
 
     def __init__(
         self,
@@ -19,21 +20,22 @@ class Fallback:
         settings: Callable[[], CatalogSettings],
     ) -> None:
         self.made: Catalog | None = None
-        self._listing = listing
+        self.listing = listing
         self._build = build
         self._settings = settings
-        self._made_by: CatalogSettings | None = None
+        self._made_by: tuple[CatalogSettings, Listing] | None = None
         self._making = asyncio.Lock()
 
     async def catalog(self) -> Catalog | None:
         """None where the operator gave no listing. Raises what building raises."""
-        if self._listing is None:
-            return None
         async with self._making:  # whoever comes meanwhile gets the same
-            settings = self._settings()
-            if self.made is None or self._made_by is not settings:
-                self.made = await self._build(self._listing)
-                self._made_by = settings
+            listing, settings = self.listing, self._settings()
+            if listing is None:
+                return None
+            by = self._made_by
+            if self.made is None or by is None or by[0] is not settings or by[1] is not listing:
+                self.made = await self._build(listing)
+                self._made_by = settings, listing
             return self.made
 
     def forget(self) -> None:

@@ -48,7 +48,7 @@ class Server(Section):
 
     host: str = knob("127.0.0.1", "Address to bind to. Anything but loopback needs authentication.")
     port: int = knob(8080, "Public port: MCP and REST.", ge=0, le=65535)
-    admin_port: int = knob(9090, "Port for /livez and /readyz; keep it away from the public.", ge=0, le=65535)
+    admin_port: int = knob(9090, "Port for /livez, /readyz and /refresh; keep it away from the public.", ge=0, le=65535)
     public_url: str | None = knob(
         None,
         "The URL under which clients reach the gateway, for example https://gw.example.com; "

@@ -129,6 +129,7 @@ class CatalogSettings(Section):
         None,
         "Listing file, as for backend.listing.dialect: static, that serves where no listing can be had and the last "
         "good one is older than max_stale.",
+        live=True,
     )
     max_tools: int = knob(
         5000, "Most methods to offer. A listing with more is not used, and the last good one serves.", live=True, ge=1

@@ -33,9 +33,10 @@ def written(file: Path, url: str, **sections: str) -> None:
 
 
 @asynccontextmanager
-async def serving(file: Path) -> AsyncIterator[tuple[Program, Front]]:
+async def serving(file: Path, until: str = "listing refreshed") -> AsyncIterator[tuple[Program, Front]]:
+    """``serve`` with the configuration in a file, once it has logged ``until``."""
     async with Program("serve", "--config", str(file)) as program, aiohttp.ClientSession() as session:
-        await program.logged("listing refreshed")
+        await program.logged(until)
         yield program, Front((await program.logged("gateway started"))["port"], session)
 
 

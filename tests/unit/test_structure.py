@@ -29,6 +29,7 @@ STEPS = (
     ("web",),
     ("guard", "remarks"),
     ("app", "report", "trust_report", "config_reference"),
+    ("reloading",),
     ("serving", "demo"),
     ("cli",),
     ("__main__",),
@@ -50,7 +51,6 @@ HOMES = {
     "limits": ("limits",),
     "click": ("cli",),
     "uvloop": ("cli",),
-    "watchfiles": ("serving",),
     "pydantic": ("settings", "units", "config", "config_reference"),
 }
 WITHIN_FUNCTIONS = {("gateway.cli", "uvloop")}

@@ -1,0 +1,163 @@
+"""Files that the settings name, and that change while the gateway serves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_reload import RELOADED, serving, until, written
+from tests.fault.scripted import ScriptedBackend
+from tests.front import Front
+from tests.program import PATIENCE, run
+
+RESTART = "a file changed that is read at the start only: restart to use it"
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[ScriptedBackend]:
+    async with ScriptedBackend() as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "gateway.yaml"
+
+
+def put(file: Path, text: str) -> None:
+    """Replace a file in one step."""
+    temporary = file.with_name(".put")
+    temporary.write_text(text)
+    temporary.replace(file)
+
+
+def methods(*names: str) -> str:
+    return json.dumps({"methods": {name: {} for name in names}})
+
+
+async def shows(gateway: Front, *names: str) -> None:
+    async def shown() -> bool:
+        return set(await gateway.tools()) == set(names)
+
+    await until(shown)
+
+
+async def test_a_changed_methods_file_shows_without_a_reload(backend: ScriptedBackend, file: Path) -> None:
+    listing = file.with_name("methods.yaml")
+    put(listing, methods("add"))
+    written(file, backend.url, backend=f"{{url: '{backend.url}', listing: {{dialect: static, file: methods.yaml}}}}")
+    async with serving(file) as (program, gateway):
+        await shows(gateway, "add")
+        put(listing, methods("add", "echo"))
+        await shows(gateway, "add", "echo")
+        assert (await program.logged("tools changed"))["new"] == ["echo"]
+        put(listing, "no: methods")
+        assert "methods.yaml" in str((await program.logged("listing failed"))["steps"])
+        await shows(gateway, "add", "echo")
+        put(listing, methods("echo"))
+        await shows(gateway, "echo")
+        assert RELOADED not in program.output
+
+
+async def test_a_methods_file_in_a_swapped_config_map_shows(backend: ScriptedBackend, tmp_path: Path) -> None:
+    """Kubernetes mounts methods.yaml -> ..data/methods.yaml, and moves ..data to another folder."""
+    mount = tmp_path / "mount"
+    for number, names in ((1, ("add",)), (2, ("echo",))):
+        (mount / f"..{number}").mkdir(parents=True)
+        put(mount / f"..{number}" / "methods.yaml", methods(*names))
+    (mount / "..data").symlink_to("..1")
+    (mount / "methods.yaml").symlink_to("..data/methods.yaml")
+    listing = f"{{dialect: static, file: '{mount}/methods.yaml'}}"
+    written(tmp_path / "gateway.yaml", backend.url, backend=f"{{url: '{backend.url}', listing: {listing}}}")
+    async with serving(tmp_path / "gateway.yaml") as (_, gateway):
+        await shows(gateway, "add")
+        (mount / "..data_tmp").symlink_to("..2")
+        (mount / "..data_tmp").replace(mount / "..data")
+        await shows(gateway, "echo")
+
+
+async def test_a_changed_fallback_takes_the_place_of_the_one_that_serves(backend: ScriptedBackend, file: Path) -> None:
+    spare = file.with_name("spare.yaml")
+    put(spare, methods("spare"))
+    written(file, backend.refused_url, catalog="{fallback: spare.yaml}")
+    async with serving(file, until="listing failed") as (program, gateway):
+        await shows(gateway, "spare")
+        put(spare, methods("spare", "wheel"))
+        assert (await program.logged(RELOADED))["changed"] == ["catalog.fallback"]
+        await shows(gateway, "spare", "wheel")
+        put(spare, "no: methods")
+        refused = await program.logged("configuration refused, the old one stays")
+        assert "catalog.fallback" in str(refused["faults"])
+        await shows(gateway, "spare", "wheel")
+
+
+async def test_a_pin_file_that_only_a_reload_named_is_watched(backend: ScriptedBackend, file: Path) -> None:
+    pins = file.with_name("pins.json")
+    written(file, backend.url)
+    ran = await run("tools", "--config", str(file), "--set", f"catalog.pin={pins}", "--pin")
+    assert ran.code == 0, ran.said
+    async with serving(file) as (program, gateway):
+        everything = set(await gateway.tools())
+        written(file, backend.url, catalog="{pin: pins.json}")
+        assert (await program.logged(RELOADED))["changed"] == ["catalog.pin"]
+        assert set(await gateway.tools()) == everything
+        content = json.loads(pins.read_text())
+        del content["tools"]["echo"]
+        put(pins, json.dumps(content))
+        await shows(gateway, *(everything - {"echo"}))
+
+
+async def test_a_file_whose_content_stands_in_the_configuration_is_watched(
+    backend: ScriptedBackend, file: Path
+) -> None:
+    text = file.with_name("about.txt")
+    put(text, "One text.\n")
+    written(file, backend.url, catalog="{tools: {add: {description: '${file:about.txt}'}}}")
+    async with serving(file) as (program, gateway):
+        assert (await gateway.tools())["add"]["description"] == "One text."
+        put(text, "Another text.\n")
+        assert (await program.logged(RELOADED))["changed"] == ["catalog.tools"]
+        assert (await gateway.tools())["add"]["description"] == "Another text."
+
+
+async def test_a_reference_that_led_nowhere_is_watched_until_it_leads_somewhere(
+    backend: ScriptedBackend, file: Path
+) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        written(file, backend.url, catalog="{tools: {add: {description: '${file:about.txt}'}}}")
+        assert "about.txt" in str((await program.logged("configuration refused, the old one stays"))["faults"])
+        put(file.with_name("about.txt"), "A text.")
+        await program.logged(RELOADED)
+        assert (await gateway.tools())["add"]["description"] == "A text."
+
+
+async def test_a_secret_that_changes_is_said_to_take_a_restart_and_changes_nothing(
+    backend: ScriptedBackend, file: Path
+) -> None:
+    secret = file.with_name("secret")
+    put(secret, "0123456789abcdef0123456789abcdef\n")
+    knobs = {"server": "{port: 0, admin_port: 0, secret_file: secret}", "catalog": "{rest_page_size: 1}"}
+    written(file, backend.url, **knobs)
+    async with serving(file) as (program, gateway):
+        put(secret, "fedcba9876543210fedcba9876543210\n")
+        entry = await program.logged(RESTART)
+        assert (entry["level"], entry["knob"], entry["file"]) == ("warning", "server.secret_file", str(secret))
+        assert RELOADED not in program.output
+        assert "fedcba9876543210" not in program.output
+        assert len(await gateway.tools("rest")) > 1
+
+
+async def test_sighup_lists_anew_as_well(backend: ScriptedBackend, file: Path) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, _):
+        asked = backend.calls("rpc.discover")
+        program.signal(signal.SIGHUP)
+        await program.logged(RELOADED)
+        async with asyncio.timeout(PATIENCE):
+            await backend.called("rpc.discover", asked + 1)
