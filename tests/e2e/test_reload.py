@@ -152,7 +152,7 @@ async def test_sighup_reloads_and_the_log_level_follows(backend: ScriptedBackend
 
 
 async def falls_silent(program: Program, gateway: Front) -> bool:
-    """Whether a request leaves no line; a line is written before its answer, so it is due with the next poll."""
+    """Whether a request leaves no line; it is written within milliseconds of its answer."""
     before = program.output.count('"event":"request"')
     await gateway.call("rest", "add", {"a": 1, "b": 1})
     await asyncio.sleep(0.05)
