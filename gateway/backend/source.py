@@ -21,6 +21,7 @@ from gateway.settings import CustomListing
 _ID: Final = "listing"
 _EXCERPT: Final = 80
 _FIRST: Final = 40
+"""Characters of a broken answer that are shown."""
 _LOOKED_AT: Final = 16 * 1024
 _SPACE: Final = b" \t\r\n"
 _SLICE: Final = 0.005
@@ -153,8 +154,8 @@ def _not_json(answer: Answer, shown: Sequence[str]) -> Seen:
     if not meant or not answer.body or answer.status in (401, 403):
         return _other(answer)
     # Without what the service was shown, before anything is cut: half a secret is found nowhere.
-    start = without(answer.body[:_LOOKED_AT].decode("latin-1"), shown)
-    first = repr(start[:_FIRST].encode("latin-1")).removeprefix("b")
+    start = without(answer.body[:_LOOKED_AT].decode("utf-8", "surrogateescape"), shown)
+    first = repr(start[:_FIRST].encode("utf-8", "surrogateescape")).removeprefix("b")
     return Seen(f"HTTP {answer.status}, broken JSON: {jsonrpc.fault_in(answer.body)}; it begins with {first}")
 
 

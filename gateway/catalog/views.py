@@ -127,7 +127,7 @@ class Views:
     def __iter__(self) -> Iterator[Entry]:
         for view in list(self._entries):
             entry = self.get(view)
-            if entry is not None:  # it is not forgotten meanwhile
+            if entry is not None:  # others may take its place while this goes on
                 yield entry
 
     def get(self, view: View) -> Entry | None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from gateway.background import Background
+from gateway.text import printable
 
 
 def admin_application(
@@ -28,7 +29,7 @@ def admin_application(
     async def refresh(request: web.Request) -> web.Response:
         if "Origin" in request.headers:  # a page in a browser on this machine reaches the port too
             return web.Response(status=403, text="not for pages in browsers\n")
-        trouble = await renew()
+        trouble = printable(await renew())  # a stranger's words, perhaps on a terminal
         return web.Response(status=502, text=f"{trouble}\n") if trouble else web.Response(text="ok\n")
 
     application = web.Application()

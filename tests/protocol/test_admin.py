@@ -134,10 +134,10 @@ async def test_a_refresh_that_brings_nothing_says_why(
     session: ClientSession, gateway: Gateway, backend: ScriptedBackend
 ) -> None:
     tools = await Front(gateway.port, session).tools()
-    backend.on("rpc.discover", error(-32000, "out of order"))
+    backend.on("rpc.discover", error(-32000, "out of \x1b[2J\u202eorder"))
     answer = await refreshed(session, gateway)
     assert answer.status == 502
-    assert b"rpc.discover: error -32000: out of order" in answer.body
+    assert b"rpc.discover: error -32000: out of [2Jorder" in answer.body
     assert await Front(gateway.port, session).tools() == tools
 
 
