@@ -128,7 +128,8 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
         *current.settings.catalog.secrets(),
     )
     cleaner = Cleaner((*secrets, urlsplit(backend.url).hostname or "", urlsplit(backend.url).netloc))
-    client = BackendClient(outbound, backend.url, Limits(backend.timeout, backend.max_response), cleaner)
+    limits, passes_errors = Limits(backend.timeout, backend.max_response), backend.errors == "passed"
+    client = BackendClient(outbound, backend.url, limits, cleaner, passes_errors=passes_errors)
     validators = Validators()
     discovery = Discovery(
         ListingReader(outbound, backend, listing_credential, progress, credentials).fetch,

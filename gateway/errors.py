@@ -12,6 +12,7 @@ positive integer. Messages are written for the caller: they never hold a backend
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar
 
 
@@ -221,10 +222,34 @@ class CatalogUnavailable(Refused):
 # --- A tool call came to nothing: isError on MCP, 4xx and 5xx on REST -------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceError:
+    """A service's own JSON-RPC error, its message and data cleaned."""
+
+    code: int
+    message: str
+    data: object = None
+
+
 class ToolFault(GatewayError):
-    """The call was understood, and failed."""
+    """The call was understood, and failed.
+
+    ``passed`` is the service's own error where ``backend.errors: passed`` has it shown, by ``/jsonrpc`` and the tools'
+    own paths alone: MCP reserves the codes that most services use.
+    """
 
     slug = "execution_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        data: object = None,
+        retry_after: int | None = None,
+        passed: ServiceError | None = None,
+    ) -> None:
+        super().__init__(message, data=data, retry_after=retry_after)
+        self.passed = passed
 
 
 class InvalidArguments(ToolFault):

@@ -6,7 +6,8 @@ Rules that hold here:
   any size the engine reads (4,300 digits).
 * What *clients* send is read strictly: duplicate member names are refused, since two readers may pick different
   ones, and nesting is capped at :data:`MAX_DEPTH`.
-* ``id`` is a string or an integer (MCP narrows JSON-RPC §4 so), at most 256 bytes, and goes back as it came.
+* ``id`` is a string or an integer (MCP narrows JSON-RPC §4 so), at most 256 bytes, and goes back as it came. Where
+  plain JSON-RPC is spoken, null and fractional numbers are ids too (:func:`decode_any_ids`).
 * This is the only module that names the JSON engine.
 """
 
@@ -15,18 +16,23 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gateway.errors import GatewayError, InvalidRequest, ParseError
+from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
 
-Id: TypeAlias = str | int
+Id: TypeAlias = str | int | msgspec.Raw
+"""Raw is null or a fractional number, in the text it came in: a decoded float would lose digits."""
 
 MAX_DEPTH: Final = 64
 MAX_ID_BYTES: Final = 256
 _MAX_RESPONSE_DEPTH: Final = 256
 """What every client's parser is sure to read."""
+
+NULL: Final = msgspec.Raw(b"null")
+"""The id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)."""
 
 _PART: Final = 64 * 1024
 _PART_LEVELS: Final = 6
@@ -176,6 +182,24 @@ def decode_strictly(raw: bytes) -> Any:
     return value
 
 
+def decode_any_ids(raw: bytes) -> Any:
+    """Read JSON from a client of plain JSON-RPC: a null or fractional ``id`` of a message (JSON-RPC 2.0 §4) becomes
+    :class:`msgspec.Raw`, which :func:`message_of` takes. Raises as :func:`decode_strictly`."""
+    value = decode_strictly(raw)
+    messages = value if type(value) is list else [value]
+    # An absent id is a notification's, and no null.
+    odd = [
+        index
+        for index, message in enumerate(messages)
+        if type(message) is dict and type(message.get("id", 0)) in (float, NoneType)
+    ]
+    if odd:
+        texts = _elements(raw) if type(value) is list else [raw]
+        for index in odd:
+            messages[index]["id"] = _members(texts[index])["id"]
+    return value
+
+
 def _depth(skeleton: bytes) -> int:
     """How deep brackets nest, or more than :data:`MAX_DEPTH`: each pass takes the innermost pairs away."""
     brackets = skeleton.translate(None, _NO_BRACKETS)
@@ -227,9 +251,9 @@ def message_of(value: Any) -> Message:
 
 
 def _check_id(id: Any) -> None:
-    if type(id) is not int and type(id) is not str:
+    if type(id) not in (int, str, msgspec.Raw):
         raise BadMessage('Invalid request: "id" must be a string or an integer')
-    if len(str(id).encode()) > MAX_ID_BYTES:
+    if len(bytes(id) if type(id) is msgspec.Raw else str(id).encode()) > MAX_ID_BYTES:
         raise BadMessage(f'Invalid request: "id" is longer than {MAX_ID_BYTES} bytes')
 
 
@@ -238,7 +262,7 @@ def result_bytes(id: Id, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
 
 
-def error_bytes(id: Id | None, error: GatewayError) -> bytes:
+def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
     """An error response; ``id`` is omitted where it is unknown, since MCP's schema has no null id."""
     body: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:

@@ -76,13 +76,17 @@ class Limits:
 
 
 class BackendClient:
-    """Calls to one endpoint; ``url`` is the backend's, and every other address derives from its origin."""
+    """Calls to one endpoint; ``url`` is the backend's, and every other address derives from its origin.
+    ``passes_errors`` says whether faults bring the service's own error along."""
 
-    def __init__(self, transport: Transport, url: str, limits: Limits, cleaner: Cleaner) -> None:
+    def __init__(
+        self, transport: Transport, url: str, limits: Limits, cleaner: Cleaner, *, passes_errors: bool = False
+    ) -> None:
         self.url = url
         self._transport = transport
         self._limits = limits
         self._cleaner = cleaner
+        self._passes_errors = passes_errors
         self._ids = itertools.count(1)
 
     async def call(
@@ -155,12 +159,14 @@ class BackendClient:
             raise kind(message) from error
 
     def _fault(self, fault: jsonrpc.Fault, method: str, answer: Answer, headers: Mapping[str, str]) -> ToolFault:
-        text = self._cleaner.describe(fault, headers.get("Authorization", "").rpartition(" ")[2])
+        shown = headers.get("Authorization", "").rpartition(" ")[2]
+        text = self._cleaner.describe(fault, shown)
+        passed = self._cleaner.passed(fault, shown) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
         if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
-            return BackendDenied(text)
-        return ParamsRefused(text) if fault.code in _REFUSALS else BackendError(text)
+            return BackendDenied(text, passed=passed)
+        return (ParamsRefused if fault.code in _REFUSALS else BackendError)(text, passed=passed)
 
     def _not_a_response(self, answer: Answer, method: str, violation: str) -> ToolFault:
         log.warning(

@@ -2,7 +2,7 @@
 
 A JSON-RPC error's message and short data help a model to mend its call, so they go through; but services put stack
 traces, class names, file paths, their own addresses and now and then the caller's token there. Those are taken out
-and the whole is capped. The code never leaves: MCP reserves the range that most services use.
+and the whole is capped. The code does not leave by way of MCP, which reserves the range that most services use.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.backend.redaction import in_order, without
+from gateway.errors import ServiceError
 from gateway.jsonrpc import Fault
 from gateway.text import cap, printable
 
@@ -61,6 +62,33 @@ class Cleaner:
         if data and data not in message:
             message = f"{message}: {data}"
         return cap(message, MAX_BYTES)
+
+    def passed(self, fault: Fault, shown: str = "") -> ServiceError | None:
+        """The service's own error with its texts cleaned, for ``backend.errors: passed``; None where it has no code.
+
+        The data keep their form up to :data:`MAX_BYTES` of JSON; larger ones are given as text, cut there.
+        """
+        if fault.code is None:
+            return None
+        message = cap(self.clean(fault.message, shown), MAX_BYTES)
+        return ServiceError(fault.code, message, self._cleaned_data(_without_stacks(fault.data, 4), shown))
+
+    def _cleaned_data(self, data: Any, shown: str) -> Any:
+        raw = jsonrpc.encode(data)
+        if len(raw) <= MAX_BYTES:
+            cleaned = self._each_cleaned(data, shown)
+            if len(jsonrpc.encode(cleaned)) <= MAX_BYTES:
+                return cleaned
+        return cap(self.clean(data if isinstance(data, str) else raw.decode(), shown), MAX_BYTES)
+
+    def _each_cleaned(self, value: Any, shown: str) -> Any:
+        if isinstance(value, str):
+            return self.clean(value, shown)
+        if isinstance(value, list):
+            return [self._each_cleaned(item, shown) for item in value]
+        if isinstance(value, dict):
+            return {self.clean(key, shown): self._each_cleaned(child, shown) for key, child in value.items()}
+        return value
 
     def clean(self, text: str, shown: str = "") -> str:
         if not text:

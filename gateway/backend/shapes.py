@@ -68,7 +68,8 @@ class Shapes:
         if not binding.repeatable:
             raise ParamsRefused(
                 f"{refusal.message}. It was called {binding.structure}, which is a guess: the operator can set "
-                f"backend.params.structure, or structure for this tool under catalog.tools, to {other}"
+                f"backend.params.structure, or structure for this tool under catalog.tools, to {other}",
+                passed=refusal.passed,
             ) from refusal
         try:
             result = await send(params)

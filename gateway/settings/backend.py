@@ -166,6 +166,12 @@ class Backend(Section):
     )
     timeout: Duration = knob(30.0, "Deadline of a call, from the first byte sent to the last received.", gt=0, le=3600)
     max_response: Size = knob(8 * 1024**2, "Largest answer, after decompression.", ge=1024, le=256 * 1024**2)
+    errors: Literal["cleaned", "passed"] = knob(
+        "cleaned",
+        "What /jsonrpc and /mcp/tools/{name} show of the service's own errors. cleaned: the message, with a code of "
+        "the gateway's. passed: the service's own code and data, too, without stacks and secrets. "
+        "MCP and REST show the message, whatever this says.",
+    )
     connections: int = knob(100, "Most connections to the backend at a time.", ge=1, le=10_000)
     proxy: str | None = knob(None, "HTTP proxy on the way; the environment's proxies are ignored.")
     tls: Tls = knob(Tls, "TLS towards the backend.")

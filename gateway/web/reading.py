@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Final
 
 from aiohttp import web
@@ -11,17 +12,21 @@ from gateway.errors import InvalidRequest, NotAcceptable, RequestTimeout, TooLar
 from gateway.web.context import CONTEXT
 
 _CHARSETS: Final = ("utf-8", "utf8")
+_JSON_TYPES: Final = ("application/json",)
+JSONRPC_TYPES: Final = ("application/json", "application/json-rpc", "application/jsonrequest")
+"""What clients of plain JSON-RPC call their messages ("JSON-RPC over HTTP", a draft that many follow)."""
 
 
-async def read_json_body(request: web.Request) -> bytes:
+async def read_json_body(request: web.Request, types: Collection[str] = _JSON_TYPES) -> bytes:
     """The body, undecoded. Raises :class:`UnsupportedMediaType`, :class:`TooLarge`, :class:`RequestTimeout`.
 
-    Other content types are refused because a foreign page may send those without asking (CORS "simple requests").
+    Content types beside ``types`` are refused, since a foreign page may send some without asking (CORS "simple
+    requests").
     """
     context = request.app[CONTEXT]
     if request.headers.get("Content-Type") != "application/json":
-        if request.content_type != "application/json":
-            raise UnsupportedMediaType("Content-Type must be application/json")
+        if request.content_type not in types:
+            raise UnsupportedMediaType(f"Content-Type must be {' or '.join(types)}")
         if request.charset is not None and request.charset.lower() not in _CHARSETS:
             raise UnsupportedMediaType("JSON is UTF-8")
     if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip"):

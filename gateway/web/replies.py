@@ -8,12 +8,12 @@ from aiohttp import web
 
 from gateway import jsonrpc
 from gateway.auth.challenge import challenge_of
-from gateway.errors import Challenged, GatewayError, MethodNotAllowed
+from gateway.errors import Challenged, GatewayError, MethodNotAllowed, ToolFault
 from gateway.web.context import CONTEXT
 
 MCP_PATH: Final = "/mcp"
 JSONRPC_PATH: Final = "/jsonrpc"
-RPC_PATHS: Final = (MCP_PATH, JSONRPC_PATH)
+TOOL_PATH: Final = "/mcp/tools/{name}"
 JSON: Final = "application/json"
 
 
@@ -28,13 +28,26 @@ def rest_error(request: web.Request, error: GatewayError) -> web.Response:
 
 
 def rpc_error(request: web.Request, error: GatewayError, id: jsonrpc.Id | None = None) -> web.Response:
-    """A JSON-RPC error response with the error's own HTTP status."""
-    return with_headers(request, json_response(jsonrpc.error_bytes(id, error), error.status), error)
+    """A JSON-RPC 2.0 error response with the error's own HTTP status."""
+    return with_headers(request, json_response(rpc_error_bytes(id, error), error.status), error)
+
+
+def rpc_error_bytes(id: jsonrpc.Id | None, error: GatewayError) -> bytes:
+    """An error as JSON-RPC 2.0 §5 has it: an unknown ``id`` is null, where MCP leaves it out. A service's own error is
+    shown as such where it is passed on."""
+    passed = error.passed if isinstance(error, ToolFault) else None
+    return jsonrpc.error_bytes(jsonrpc.NULL if id is None else id, passed or error)
 
 
 def refusal(request: web.Request, error: GatewayError) -> web.Response:
-    """The answer to an exchange that ends before its handler had a say, in the language of the path."""
-    return rpc_error(request, error) if request.path in RPC_PATHS else rest_error(request, error)
+    """The answer to an exchange that ends before its handler had a say, in the language of the route."""
+    if request.path == MCP_PATH:
+        return with_headers(request, json_response(jsonrpc.error_bytes(None, error), error.status), error)
+    resource = request.match_info.route.resource
+    calls_a_tool = request.method == "POST" and resource is not None and resource.canonical == TOOL_PATH
+    if calls_a_tool or request.path == JSONRPC_PATH:
+        return rpc_error(request, error)
+    return rest_error(request, error)
 
 
 def with_headers(request: web.Request, response: web.Response, error: GatewayError) -> web.Response:

@@ -7,7 +7,7 @@ from aiohttp import web
 from gateway.web import mcp, rest, rpc, tool_route
 from gateway.web.context import CONTEXT, Context
 from gateway.web.middleware import MIDDLEWARES, complete_headers
-from gateway.web.replies import JSONRPC_PATH, MCP_PATH
+from gateway.web.replies import JSONRPC_PATH, MCP_PATH, TOOL_PATH
 
 
 def public_application(context: Context) -> web.Application:
@@ -21,7 +21,7 @@ def public_application(context: Context) -> web.Application:
     router.add_get(f"{rest.TOOLS}/list", rest.list_tools)
     router.add_get(f"{rest.TOOLS}/describe", rest.describe)
     router.add_post(f"{rest.TOOLS}/invoke", rest.invoke)
-    router.add_post(f"{rest.TOOLS}/{{name}}", tool_route.post)
-    router.add_get(f"{rest.TOOLS}/{{name}}", tool_route.get)
+    router.add_post(TOOL_PATH, tool_route.post)
+    router.add_get(TOOL_PATH, tool_route.get)
     router.add_post(JSONRPC_PATH, rpc.post)
     return application

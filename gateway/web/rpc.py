@@ -3,32 +3,31 @@
 The same decisions as everywhere: only tools of the caller's view can be called, by their name or their method's;
 positional params become the names they stand for before they are checked; hidden arguments are refused. The result
 is the backend's own, the id the caller's. The calls of a batch are made one after the other.
+
+The rules are those of JSON-RPC 2.0, where MCP narrows them: §4 takes null and fractions for ids, §5 wants an id on
+each error, null where the request's cannot be read.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-import structlog
 from aiohttp import web
 
 from gateway import jsonrpc
-from gateway.errors import GatewayError, InternalError, MethodNotFound, UnknownTool
-from gateway.jsonrpc import BadMessage, Id, Notification, Request
-from gateway.web.context import CONTEXT, TRACE, caller_of
-from gateway.web.reading import read_json_body
-from gateway.web.replies import json_response, rpc_error
-from gateway.web.rest import value_bytes
-from gateway.web.tool_route import by_name
+from gateway.errors import GatewayError, InternalError
+from gateway.jsonrpc import BadMessage, Notification, Request
+from gateway.web.context import CONTEXT, caller_of
+from gateway.web.reading import JSONRPC_TYPES, read_json_body
+from gateway.web.replies import json_response, rpc_error, rpc_error_bytes
+from gateway.web.tool_route import call_in, value_of
 
 MAX_BATCH: Final = 50
-
-log = structlog.get_logger()
 
 
 async def post(request: web.Request) -> web.Response:
     try:
-        value = jsonrpc.decode_strictly(await read_json_body(request))
+        value = jsonrpc.decode_any_ids(await read_json_body(request, JSONRPC_TYPES))
         if not isinstance(value, list):
             return await _single(request, value)
         if not 0 < len(value) <= MAX_BATCH:
@@ -43,12 +42,12 @@ async def post(request: web.Request) -> web.Response:
 
 async def _single(request: web.Request, value: Any) -> web.Response:
     """One message: a refusal is the exchange's own status, so that its challenge is seen; the rest is in-band."""
-    message = _message_of(value)
+    message = call_in(value)
     try:
         body = await _answer(request, message)
     except GatewayError as error:
-        if error.refuses:
-            return rpc_error(request, error, getattr(message, "id", None))
+        if error.refuses or isinstance(error, InternalError):
+            return rpc_error(request, error, message.id if isinstance(message, Request) else None)
         body = _error(message, error)
     return web.Response(status=204) if body is None else json_response(body)
 
@@ -56,42 +55,20 @@ async def _single(request: web.Request, value: Any) -> web.Response:
 async def _item(request: web.Request, value: Any) -> bytes | None:
     """One message of a batch: whatever becomes of it concerns no other."""
     try:
-        message = _message_of(value)
+        message = call_in(value)
     except BadMessage as error:
-        return jsonrpc.error_bytes(error.id, error)
+        return rpc_error_bytes(error.id, error)
     try:
         return await _answer(request, message)
     except GatewayError as error:
         return _error(message, error)
-    except Exception:
-        log.exception("internal error", method=message.method)
-        return _error(message, InternalError())
-
-
-def _message_of(value: Any) -> Request | Notification:
-    message = jsonrpc.message_of(value)
-    if not isinstance(message, Request | Notification):
-        raise BadMessage("Invalid request: responses are not accepted, the gateway asks nothing")
-    return message
 
 
 async def _answer(request: web.Request, message: Request | Notification) -> bytes | None:
-    invocation = request.app[CONTEXT].invocation
-    caller = caller_of(request)
-    try:
-        tool = await invocation.find(caller, message.method)
-    except UnknownTool:
-        raise MethodNotFound(f"Method not found: {message.method[:128]}") from None
-    request[TRACE].fields["tool"] = tool.name
-    outcome = await invocation.run(caller, tool, by_name(tool, message.params))
-    if outcome.fault is not None:
-        invocation.refuse(outcome)
-        raise outcome.fault
-    if isinstance(message, Notification):
-        return None
-    return jsonrpc.result_bytes(message.id, value_bytes(outcome.value))
+    found = request.app[CONTEXT].invocation.find(caller_of(request), message.method)
+    value = await value_of(request, message, found)
+    return None if isinstance(message, Notification) else jsonrpc.result_bytes(message.id, value)
 
 
 def _error(message: Request | Notification, error: GatewayError) -> bytes | None:
-    id: Id | None = getattr(message, "id", None)
-    return None if isinstance(message, Notification) else jsonrpc.error_bytes(id, error)
+    return None if isinstance(message, Notification) else rpc_error_bytes(message.id, error)

@@ -1,27 +1,40 @@
 """``/mcp/tools/{name}``: one tool, spoken to in JSON-RPC 2.0.
 
 The body names the tool or its backend method; one that names another is refused, so that what a proxy in front allows
-by path is what runs.
+by path is what runs. Errors come with their own HTTP status; :mod:`gateway.web.rpc` has the rules of messages.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
+import structlog
 from aiohttp import web
 
 from gateway import jsonrpc
-from gateway.errors import Forbidden, GatewayError, InvalidArguments, MethodNotAllowed, MissingParameter
-from gateway.jsonrpc import BadMessage, Request
+from gateway.errors import (
+    Forbidden,
+    GatewayError,
+    InternalError,
+    InvalidArguments,
+    MethodNotAllowed,
+    MethodNotFound,
+    MissingParameter,
+    UnknownTool,
+)
+from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
 from gateway.model import Tool
 from gateway.web.context import CONTEXT, TRACE, caller_of
-from gateway.web.reading import read_json_body
+from gateway.web.reading import JSONRPC_TYPES, read_json_body
 from gateway.web.replies import json_response, rpc_error
 from gateway.web.rest import OWN_SEGMENTS, name_of, value_bytes
 
+log = structlog.get_logger()
+
 
 async def post(request: web.Request) -> web.Response:
-    return await _call(request, await read_json_body(request))
+    return await _call(request, await read_json_body(request, JSONRPC_TYPES))
 
 
 async def get(request: web.Request) -> web.Response:
@@ -48,24 +61,59 @@ async def _tool(request: web.Request) -> Tool:
 
 
 async def _call(request: web.Request, body: bytes) -> web.Response:
-    id: jsonrpc.Id | None = None
+    """The response to one message, or 204: a notification is made, and nobody hears what came of it but that the
+    exchange itself is refused."""
     try:
-        message = jsonrpc.message_of(jsonrpc.decode_strictly(body))
-        if not isinstance(message, Request):
-            raise BadMessage('Invalid request: one JSON-RPC request with an "id" is expected')
-        id = message.id
-        tool = await _tool(request)
-        request[TRACE].fields["tool"] = tool.name
-        if message.method not in (tool.name, *tool.names.values(), tool.method):
-            raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says', id)
-        context = request.app[CONTEXT]
-        outcome = await context.invocation.run(caller_of(request), tool, by_name(tool, message.params))
-        if outcome.fault is not None:
-            context.invocation.refuse(outcome)
-            raise outcome.fault
+        message = call_in(jsonrpc.decode_any_ids(body))
+    except BadMessage as error:
+        return rpc_error(request, error, error.id)
     except GatewayError as error:
-        return rpc_error(request, error, getattr(error, "id", id) or id)
-    return json_response(jsonrpc.result_bytes(id, value_bytes(outcome.value)))
+        return rpc_error(request, error)
+    id = message.id if isinstance(message, Request) else None
+    try:
+        value = await value_of(request, message, _named(request, message))
+    except GatewayError as error:
+        if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage):
+            return rpc_error(request, error, id)
+        return web.Response(status=204)
+    return web.Response(status=204) if id is None else json_response(jsonrpc.result_bytes(id, value))
+
+
+async def _named(request: web.Request, message: Request | Notification) -> Tool:
+    """The tool that the path names, if the body does not name another. Raises :class:`GatewayError`."""
+    tool = await _tool(request)
+    if message.method not in (tool.name, *tool.names.values(), tool.method):
+        raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
+    return tool
+
+
+def call_in(value: Any) -> Request | Notification:
+    """The call that decoded JSON is. Raises :class:`BadMessage`."""
+    message = jsonrpc.message_of(value)
+    if isinstance(message, ClientResponse):
+        raise BadMessage("Invalid request: responses are not accepted, the gateway asks nothing")
+    return message
+
+
+async def value_of(request: web.Request, message: Request | Notification, found: Awaitable[Tool]) -> bytes:
+    """What a call of plain JSON-RPC comes to, as JSON. Raises :class:`GatewayError` for whatever becomes of it
+    otherwise, so that the error gets the ``id`` of its request."""
+    invocation = request.app[CONTEXT].invocation
+    try:
+        tool = await found
+        request[TRACE].fields["tool"] = tool.name
+        outcome = await invocation.run(caller_of(request), tool, by_name(tool, message.params))
+        if outcome.fault is None:
+            return value_bytes(outcome.value)
+        invocation.refuse(outcome)
+        raise outcome.fault
+    except UnknownTool:
+        raise MethodNotFound(f"Method not found: {message.method[:128]}") from None
+    except GatewayError:
+        raise
+    except Exception:
+        log.exception("internal error", method=message.method)
+        raise InternalError from None
 
 
 def by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:

@@ -68,9 +68,10 @@ async def test_the_id_comes_back_as_it_went_and_the_backend_has_one_of_ours(
     assert backend.requests[0].json["id"] != id
 
 
-@pytest.mark.parametrize("id", [None, 1.5, True, [], {}, "x" * 257])
+@pytest.mark.parametrize("id", [True, [], {}, "x" * 257, 10**256])
 async def test_an_id_that_is_none_is_refused(client: Client, backend: ScriptedBackend, id: Any) -> None:
-    assert (await ask(client, "add", TWO_AND_THREE, id)).fault == (400, -32600)
+    answer = await ask(client, "add", TWO_AND_THREE, id)
+    assert (answer.fault, answer.json["id"]) == ((400, -32600), None)
     assert backend.requests == []
 
 

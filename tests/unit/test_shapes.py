@@ -11,7 +11,7 @@ from gateway.backend.params import Conventions, Params
 from gateway.backend.shapes import Shapes
 from gateway.catalog.build import Builder
 from gateway.catalog.validation import Validators
-from gateway.errors import BackendError, InvalidArguments, ParamsRefused
+from gateway.errors import BackendError, InvalidArguments, ParamsRefused, ServiceError
 from gateway.model import Binding, Listing, Method, Parameter, Structure
 from gateway.settings import CatalogSettings
 from gateway.settings import Params as Knobs
@@ -19,6 +19,7 @@ from gateway.settings import Params as Knobs
 GUESS = Binding("m", Structure.BY_NAME, ("a", "b"), certain=False)
 SAFE = replace(GUESS, repeatable=True)
 ARGUMENTS = {"a": 1, "b": 2}
+OWN = ServiceError(-32602, "Invalid params")
 
 
 class Service:
@@ -32,7 +33,7 @@ class Service:
     async def send(self, params: Params) -> Any:
         self.got.append(params)
         if not isinstance(params, self.takes):
-            raise ParamsRefused("Invalid params")
+            raise ParamsRefused("Invalid params", passed=OWN)
         if self.failure is not None:
             raise self.failure
         return "done"
@@ -59,9 +60,10 @@ async def test_positions_that_are_refused_are_tried_by_name(shapes: Shapes) -> N
 
 async def test_a_tool_that_nobody_vouches_for_is_called_once_and_the_error_names_the_knob(shapes: Shapes) -> None:
     service = Service(list)
-    with pytest.raises(ParamsRefused, match=r"Invalid params\. .*backend\.params\.structure.*by-position"):
+    with pytest.raises(ParamsRefused, match=r"Invalid params\. .*backend\.params\.structure.*by-position") as caught:
         await shapes.call(GUESS, ARGUMENTS, service.send)
     assert service.got == [{"a": 1, "b": 2}]
+    assert caught.value.passed is OWN
 
 
 async def test_what_the_listing_says_is_never_second_guessed(shapes: Shapes) -> None:
