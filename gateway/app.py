@@ -222,6 +222,7 @@ class Gateway:
             parts.discovery, parts.invocation, self._pages, listings, Cursors(parts.secrets, next_pages),
             lambda: self.settings.catalog, ServerInfo(SERVER_NAME, __version__),
             self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
+            settings.backend.max_response,
         )  # fmt: skip
         self._endpoint = Endpoint(operations, Sessions(parts.secrets, parts.store))
         context = Context(

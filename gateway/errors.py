@@ -110,6 +110,12 @@ class UnsupportedVersion(GatewayError):
     code, status, slug = -32022, 400, "unsupported_protocol_version"
 
 
+class BatchTooLarge(GatewayError):
+    """An answer beyond what the answers of a JSON-RPC batch may have together; the error of its item alone."""
+
+    code, status, slug = 413, 413, "batch_too_large"
+
+
 # --- The HTTP exchange is refused ------------------------------------------------------------------------------
 
 

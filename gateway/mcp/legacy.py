@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gateway import jsonrpc
+from gateway import batch, jsonrpc
+from gateway.batch import Room
 from gateway.catalog.changes import Event
 from gateway.errors import (
     GatewayError,
@@ -31,8 +32,6 @@ from gateway.mcp.operations import Operations, PreparedCall
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.responding import response_to
 from gateway.mcp.sessions import Session, Sessions
-
-MAX_BATCH: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +110,21 @@ class Legacy:
         """Each item on its own, through ``one``, in order. Raises :class:`BadMessage`."""
         if not (await self._context(inbound)).revision.batches:
             raise BadMessage("Invalid request: batches exist at 2025-03-26 alone")
-        if not 0 < len(items) <= MAX_BATCH:
-            raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
+        batch.check_length(items)
         if any(isinstance(item, dict) and item.get("method") == "initialize" for item in items):
             raise BadMessage("Invalid request: initialize must not be in a batch")
-        replies = [await one(replace(inbound, alone=False), item) for item in items]
-        bodies = [reply.body for reply in replies if isinstance(reply, Reply) and reply.body]
-        if not bodies:
+        room = Room(self._operations.max_response)
+
+        async def answer_to(item: Any) -> bytes:
+            reply = await one(replace(inbound, alone=False), item)
+            if isinstance(reply, StreamReply) or not reply.body:
+                return b""
+            return reply.body if reply.error is not None else room.fit(item["id"], reply.body)
+
+        answers = [answer for item in items if (answer := await answer_to(item))]
+        if not answers:
             return Reply(202, method="batch")
-        return Reply(200, b"[" + b",".join(bodies) + b"]", method="batch")
+        return Reply(200, b"[" + b",".join(answers) + b"]", method="batch")
 
     async def listen(self, inbound: Inbound) -> StreamReply:
         """``GET``: the stream of what the server has to say. Raises :class:`GatewayError`."""

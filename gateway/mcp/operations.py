@@ -63,11 +63,13 @@ class Operations:
         streams: Streams,
         heartbeat: float,
         access: Access,
+        max_response: int,
     ) -> None:
         self.info = info
         self.changes = changes
         self.streams = streams
         self.heartbeat = heartbeat
+        self.max_response = max_response
         self._access = access
         self._discovery = discovery
         self._invocation = invocation

@@ -165,7 +165,12 @@ class Backend(Section):
         json_schema_extra={"reload": "restart"},
     )
     timeout: Duration = knob(30.0, "Deadline of a call, from the first byte sent to the last received.", gt=0, le=3600)
-    max_response: Size = knob(8 * 1024**2, "Largest answer, after decompression.", ge=1024, le=256 * 1024**2)
+    max_response: Size = knob(
+        8 * 1024**2,
+        "Largest answer, after decompression; also what the answers of one JSON-RPC batch may come to together.",
+        ge=1024,
+        le=256 * 1024**2,
+    )
     errors: Literal["cleaned", "passed"] = knob(
         "cleaned",
         "What /jsonrpc and /mcp/tools/{name} show of the service's own errors. cleaned: the message, with a code of "

@@ -10,11 +10,12 @@ each error, null where the request's cannot be read.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
-from gateway import jsonrpc
+from gateway import batch, jsonrpc
+from gateway.batch import Room
 from gateway.errors import GatewayError, InternalError
 from gateway.jsonrpc import BadMessage, Notification, Request
 from gateway.web.context import CONTEXT, caller_of
@@ -22,19 +23,17 @@ from gateway.web.reading import JSONRPC_TYPES, read_json_body
 from gateway.web.replies import json_response, rpc_error, rpc_error_bytes
 from gateway.web.tool_route import call_in, value_of
 
-MAX_BATCH: Final = 50
-
 
 async def post(request: web.Request) -> web.Response:
     try:
         value = jsonrpc.decode_any_ids(await read_json_body(request, JSONRPC_TYPES))
         if not isinstance(value, list):
             return await _single(request, value)
-        if not 0 < len(value) <= MAX_BATCH:
-            raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
+        batch.check_length(value)
     except GatewayError as error:
         return rpc_error(request, error, getattr(error, "id", None))
-    answers = [answer for item in value if (answer := await _item(request, item)) is not None]
+    room = Room(request.app[CONTEXT].operations.max_response)
+    answers = [answer for item in value if (answer := await _item(request, item, room)) is not None]
     if not answers:
         return web.Response(status=204)
     return json_response(b"[" + b",".join(answers) + b"]")
@@ -52,16 +51,17 @@ async def _single(request: web.Request, value: Any) -> web.Response:
     return web.Response(status=204) if body is None else json_response(body)
 
 
-async def _item(request: web.Request, value: Any) -> bytes | None:
-    """One message of a batch: whatever becomes of it concerns no other."""
+async def _item(request: web.Request, value: Any, room: Room) -> bytes | None:
+    """One message of a batch: whatever becomes of it concerns no other, but for the room that its answer takes."""
     try:
         message = call_in(value)
     except BadMessage as error:
         return rpc_error_bytes(error.id, error)
     try:
-        return await _answer(request, message)
+        body = await _answer(request, message)
     except GatewayError as error:
         return _error(message, error)
+    return None if isinstance(message, Notification) or body is None else room.fit(message.id, body)
 
 
 async def _answer(request: web.Request, message: Request | Notification) -> bytes | None:

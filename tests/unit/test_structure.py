@@ -20,7 +20,7 @@ MODULES = sorted(
 STEPS = (
     ("errors", "text", "units"),
     ("model", "jsonrpc", "settings"),
-    ("background", "telemetry", "outbound", "signing"),
+    ("background", "batch", "telemetry", "outbound", "signing"),
     ("store", "backend", "auth", "config"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds"),
