@@ -13,6 +13,7 @@ PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
 METHOD: Final = "Mcp-Method"
 NAME: Final = "Mcp-Name"
 SESSION: Final = "Mcp-Session-Id"
+LAST_EVENT: Final = "Last-Event-ID"
 EVENT_STREAM: Final = "text/event-stream"
 
 Events: TypeAlias = AsyncGenerator[bytes | None, None]

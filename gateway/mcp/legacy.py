@@ -27,7 +27,7 @@ from gateway.errors import (
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
 from gateway.mcp import progress
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, outcome_members
-from gateway.mcp.exchange import PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
+from gateway.mcp.exchange import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations, PreparedCall
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.responding import response_to
@@ -62,6 +62,12 @@ LATEST: Final = VERSIONS[0]
 ASSUMED: Final = "2025-03-26"
 PROJECTORS: Final = (_STRUCTURED, _ANNOTATED, _PLAIN)
 
+_LEGACY_METHODS: Final = "POST, DELETE"
+_NO_SSE: Final = (
+    "This is MCP over Streamable HTTP: POST JSON-RPC messages here. GET opens a stream for a client that names its "
+    "Mcp-Session-Id or MCP-Protocol-Version. The older HTTP+SSE transport is not served"
+)
+_NO_RESUMING: Final = "Streams of this MCP endpoint (Streamable HTTP) have no event ids and cannot be resumed"
 _CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 
 
@@ -129,6 +135,12 @@ class Legacy:
     async def listen(self, inbound: Inbound) -> StreamReply:
         """``GET``: the stream of what the server has to say. Raises :class:`GatewayError`."""
         self._check_version(inbound)
+        # Clients of HTTP+SSE (2024-11-05, basic/transports) name neither, and would wait on the stream for an event
+        # that never comes; a 405 ends their attempt at once.
+        if PROTOCOL_VERSION not in inbound.headers and SESSION not in inbound.headers:
+            raise MethodNotAllowed(_NO_SSE, allow=_LEGACY_METHODS)
+        if LAST_EVENT in inbound.headers:
+            raise MethodNotAllowed(_NO_RESUMING, allow=_LEGACY_METHODS)
         if not inbound.takes_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
         context = await self._context(inbound)

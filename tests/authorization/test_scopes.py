@@ -54,7 +54,8 @@ async def test_news_about_tools_take_the_scopes_for_listing() -> None:
         ann = it.of("ann", "other")
         listen = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         modern = await ann.mcp(listen, modern_headers("subscriptions/listen"))
-        older = await ann.send("GET", "/mcp", None, {"Accept": "text/event-stream"})
+        listener = {"Accept": "text/event-stream", "MCP-Protocol-Version": LEGACY[0]}
+        older = await ann.send("GET", "/mcp", None, listener)
         for answer in (modern, older):
             assert answer.status == 403
             assert challenge_of(answer)["scope"] == "tools.list"

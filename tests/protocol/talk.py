@@ -137,7 +137,7 @@ class Client:
 
     async def has_room_for_a_stream(self) -> bool:
         """Whether one more stream is let in; it is hung up at once."""
-        headers = CIMultiDict({"Accept": "text/event-stream"})
+        headers = CIMultiDict({"Accept": "text/event-stream", **legacy_headers(LEGACY[0])})
         async with self.request("GET", "/mcp", None, headers) as answer:
             answer.close()
             assert answer.status in (200, 429)

@@ -38,8 +38,8 @@ TYPES = [
 
 
 def code(path: str, status: int, slug: str) -> Any:
-    """How this error reads in the language of the path: JSON-RPC on MCP, a slug elsewhere."""
-    return status if path == "/mcp" else slug
+    """How this error reads in the language of the path: JSON-RPC on MCP and on a tool's own path, a slug elsewhere."""
+    return status if path in ("/mcp", "/mcp/tools/add") else slug
 
 
 @pytest.mark.parametrize(("path", "body"), PLACES)

@@ -65,9 +65,9 @@ async def test_a_changed_listing_is_told_on_the_session_s_stream(
         assert await stream.message() == CHANGED
 
 
-@pytest.mark.parametrize("version", [*LEGACY, None])
+@pytest.mark.parametrize("version", LEGACY)
 async def test_a_client_without_a_session_may_listen_as_well(
-    connect: Connect, backend: ScriptedBackend, version: str | None
+    connect: Connect, backend: ScriptedBackend, version: str
 ) -> None:
     """npm's clients do; nobody knows whose their streams are, so each has its copy."""
     client = await connect(*QUICK)
@@ -163,7 +163,7 @@ async def test_a_gateway_that_stops_ends_the_stream_in_peace(start: Start, sessi
 
 @pytest.mark.parametrize("accept", ["application/json", "text/html", "*/*"])
 async def test_who_does_not_accept_a_stream_is_refused(client: Client, accept: str) -> None:
-    answer = await client.send("GET", "/mcp", headers={"Accept": accept})
+    answer = await client.send("GET", "/mcp", headers={"Accept": accept, **legacy_headers(LEGACY[0])})
     assert answer.fault == (406, 406)
 
 
@@ -178,24 +178,13 @@ async def test_another_era_s_version_is_405_even_with_a_session(client: Client, 
     assert (await client.mcp({"jsonrpc": "2.0", "id": 1, "method": "ping"}, legacy_headers(None, session))).result == {}
 
 
-async def test_nothing_is_resumed(connect: Connect, backend: ScriptedBackend) -> None:
-    """Resumability MAY be left out: Last-Event-ID is no reason to refuse, nor to repeat."""
-    client = await connect(*QUICK)
-    session = await client.initialize()
-    headers = legacy_headers(LEGACY[0], session) | {"Last-Event-ID": "7"}
-    async with client.stream(headers=headers) as stream:
-        await stream.comment()
-        shrink(backend)
-        assert await stream.message() == CHANGED
-
-
 async def test_open_streams_are_bounded_whatever_their_era(connect: Connect) -> None:
     client = await connect("limits.streams=2")
     async with AsyncExitStack() as stack:
         one = await opened(stack, client, None)
         listening = await stack.enter_async_context(client.listen({}))
         await listening.message()
-        refused: Any = await client.send("GET", "/mcp", headers=JSON)
+        refused: Any = await client.send("GET", "/mcp", headers=JSON | legacy_headers(LEGACY[0]))
         assert refused.fault == (429, 429)
         assert int(refused.headers["Retry-After"]) >= 1
         one.close()

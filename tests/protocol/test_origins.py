@@ -18,6 +18,11 @@ ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
 APP = "https://app.example.com"
 PUBLIC = "https://gw.example.net"
 PLACES = ("/mcp", "/mcp/tools/list", "/mcp/tools/describe", "/mcp/tools/invoke", "/mcp/tools/add", "/nope")
+JSON_RPC = {
+    *((verb, "/mcp") for verb in ("GET", "POST", "OPTIONS")),
+    *(("POST", f"/mcp/tools/{name}") for name in ("list", "describe", "add")),
+}
+"""Where errors are JSON-RPC's."""
 
 
 async def call(client: Client, **headers: str) -> Answer:
@@ -47,7 +52,7 @@ async def test_a_host_that_is_not_ours_is_421(client: Client, backend: ScriptedB
     for path in PLACES:
         for verb in ("GET", "POST", "OPTIONS"):
             answer = await client.send(verb, path, headers={"Host": host})
-            assert answer.fault == (421, 421 if path == "/mcp" else "misdirected_request")
+            assert answer.fault == (421, 421 if (verb, path) in JSON_RPC else "misdirected_request")
     assert (await call(client, Host=host)).status == 421
     assert backend.requests == []
 

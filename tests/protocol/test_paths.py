@@ -91,7 +91,7 @@ async def test_a_tool_path_that_names_no_tool_is_404(client: Client, backend: Sc
     path, _, query = segment.partition("?")
     target = f"/mcp/tools/{'nope' if query else path}" + (f"?{query}" if query else "")
     status, answer = await post(client, target, ADD)
-    assert (status, answer["error"]["code"]) == (404, -32602)  # type: ignore[index]
+    assert (status, answer["error"]["code"]) == (404, -32601)  # type: ignore[index]
     assert backend.requests == []
 
 

@@ -1,0 +1,60 @@
+"""Clients of the HTTP+SSE transport (2024-11-05), which begin with a GET: they hear at once that it is not served here.
+
+Streams that resume are not served either (2025-11-25, basic/transports "Resumability and Redelivery", a MAY).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from tests.authorization.stand import stand
+from tests.protocol.talk import LEGACY, SESSION, Client, legacy_headers
+
+LISTENER: Final = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
+
+
+@pytest.mark.parametrize("headers", [LISTENER, {}, {"Accept": "text/html"}], ids=["old client", "bare", "browser"])
+async def test_a_get_that_names_neither_session_nor_revision_is_405(client: Client, headers: Mapping[str, str]) -> None:
+    answer = await client.send("GET", "/mcp", headers=headers)
+    assert (answer.fault, answer.headers["Allow"]) == ((405, 405), "POST, DELETE")
+    assert "id" not in answer.json
+    for words in ("Streamable HTTP", "HTTP+SSE", "POST"):
+        assert words in answer.error["message"]
+
+
+@pytest.mark.parametrize("version", LEGACY)
+async def test_a_stream_is_not_resumed(client: Client, version: str) -> None:
+    session = await client.initialize(version)
+    headers = LISTENER | legacy_headers(version, session) | {"Last-Event-ID": "7"}
+    answer = await client.send("GET", "/mcp", headers=headers)
+    assert (answer.fault, answer.headers["Allow"]) == ((405, 405), "POST, DELETE")
+    assert "resume" in answer.error["message"]
+
+
+@pytest.mark.parametrize("version", LEGACY)
+async def test_no_event_has_an_id_and_the_first_is_none(client: Client, version: str) -> None:
+    """An event with an id and no data would promise that a client may come back with that id."""
+    session = await client.initialize(version)
+    async with client.request("GET", "/mcp", None, LISTENER | legacy_headers(version, session)) as answer:
+        first = await answer.content.readuntil(b"\n\n")
+        answer.close()
+    assert (answer.status, first) == (200, b":\n\n")
+
+
+@pytest.mark.parametrize("named", ["revision", "session"])
+async def test_either_name_opens_the_stream(client: Client, named: str) -> None:
+    session = await client.initialize()
+    headers = {SESSION: session} if named == "session" else legacy_headers(LEGACY[0])
+    async with client.stream(headers=headers) as stream:
+        await stream.comment()
+
+
+async def test_who_has_no_token_hears_of_that_first() -> None:
+    async with stand() as it:
+        refused = await it.client().send("GET", "/mcp", headers=LISTENER)
+        assert (refused.status, "WWW-Authenticate" in refused.headers) == (401, True)
+        known = await it.of("ann").send("GET", "/mcp", None, LISTENER)
+        assert known.fault == (405, 405)
