@@ -40,7 +40,8 @@ from gateway.listing.reader import ListingReader
 from gateway.mcp import legacy, modern
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
-from gateway.mcp.operations import Operations, ServerInfo
+from gateway.mcp.operations import Operations
+from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
 from gateway.model import Catalog, Listing
 from gateway.outbound import Outbound, TlsFiles
@@ -220,7 +221,7 @@ class Gateway:
         parts.discovery.on_changed(self._changes.tell)
         operations = Operations(
             parts.discovery, parts.invocation, self._pages, listings, Cursors(parts.secrets, next_pages),
-            lambda: self.settings.catalog, ServerInfo(SERVER_NAME, __version__),
+            lambda: self.settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
             self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
             settings.backend.max_response,
         )  # fmt: skip

@@ -270,6 +270,12 @@ class ConfirmationRequired(ToolFault):
     code, status, slug = 403, 403, "confirmation_required"
 
 
+class CapabilityRequired(ToolFault):
+    """The tool needs something of the client that clients of this surface do not declare."""
+
+    code, status, slug = 403, 403, "capability_required"
+
+
 class InputRequired(ToolFault):
     """The backend asks the client for more input, and this surface cannot pass the question on."""
 

@@ -24,6 +24,7 @@ from gateway.errors import (
     BackendUnauthorized,
     BackendUnavailable,
     BackendWantsToken,
+    CapabilityRequired,
     ConfirmationRequired,
     InputRequired,
     InvalidArguments,
@@ -107,10 +108,10 @@ class Invocation:
             state: State | None = None
             if extras is not None and extras.state is not None and (tool.confirm or tool.rounds):
                 state = self._rounds.read(extras.state, caller, tool, arguments)
-            if tool.confirm or tool.requires:
-                if extras is None:
-                    raise ConfirmationRequired("This tool needs a person's consent, or a client that can be asked")
-                ask = await self._rounds.consent(extras, state, caller, tool, arguments) if tool.confirm else None
+            if extras is None:
+                _check_surface(tool)
+            elif tool.confirm:
+                ask = await self._rounds.consent(extras, state, caller, tool, arguments)
                 if ask is not None:
                     return Outcome(tool, ask=ask)
             value = await self._forward(caller, tool, arguments, extras, state)
@@ -224,6 +225,15 @@ class Invocation:
                 return  # the call ran, and nothing is known against its result
             shown = "; ".join(faults[:3])
             raise ResultMismatch(f"The call ran, but its result breaks the tool's output schema: {shown}")
+
+
+def _check_surface(tool: Tool) -> None:
+    """What a tool takes that nobody can give who brings no :class:`~gateway.model.CallExtras`."""
+    if tool.confirm:
+        raise ConfirmationRequired("This tool needs a person's consent, which takes a client of MCP 2026-07-28")
+    if tool.requires:
+        names = ", ".join(sorted(tool.requires))
+        raise CapabilityRequired(f"This tool needs a client of MCP 2026-07-28 that declares the capability {names}")
 
 
 def _round_members(tool: Tool, extras: CallExtras, state: State | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
+from gateway.catalog import texts
 from gateway.catalog.curation import Curation
 from gateway.catalog.names import assign
 from gateway.catalog.normalize import Policy, tool_of
@@ -77,6 +78,7 @@ class Builder:
             notes=(*listing.notes, *notes),
             drifted=tuple(draft.drifted),
             hidden=hidden,
+            service=texts.service(listing.service),
         )
 
 

@@ -6,13 +6,17 @@ value has to equal: labels of an enum, constants, defaults, examples, patterns a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.model import ServiceInfo
 from gateway.text import cap, printable
 
 MAX_DESCRIPTION: Final = 4096
 MAX_TITLE: Final = 256
+_MAX_VERSION: Final = 64
+_WEBSITE: Final = re.compile(r"(?i:https?)://[A-Za-z0-9\[][A-Za-z0-9._~:/?#\[\]!$&'()*+,;=%-]{0,2000}")
 _LIMITS: Final = {"title": MAX_TITLE, "description": MAX_DESCRIPTION, "$comment": MAX_DESCRIPTION}
 _LITERAL: Final = frozenset(
     ("enum", "const", "default", "examples", "example", "pattern", "required", "dependentRequired", "type", "format",
@@ -23,6 +27,17 @@ _BY_NAME: Final = frozenset(("properties", "patternProperties", "dependentSchema
 
 def title(text: str) -> str:
     return cap(printable(text).strip(), MAX_TITLE)
+
+
+def service(info: ServiceInfo) -> ServiceInfo:
+    """What a listing says of its service, fit to show. A website that is no http or https URL is left out: clients make
+    a link of it."""
+    return ServiceInfo(
+        title(info.title[:MAX_TITLE]),
+        cap(printable(info.version[:_MAX_VERSION]).strip(), _MAX_VERSION),
+        cap(printable(info.description[:MAX_DESCRIPTION]).strip(), MAX_DESCRIPTION),
+        info.website if _WEBSITE.fullmatch(info.website) else "",
+    )
 
 
 def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

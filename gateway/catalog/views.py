@@ -161,7 +161,7 @@ class Equals:
 
 
 def _remarks(catalog: Catalog) -> tuple[object, ...]:
-    return catalog.dialect, catalog.quarantined, catalog.drifted, catalog.notes
+    return catalog.dialect, catalog.quarantined, catalog.drifted, catalog.notes, catalog.service
 
 
 def shown_for(caller: Caller) -> AccessToken | None:

@@ -24,7 +24,7 @@ from gateway.listing.dialect import (
     text_of,
 )
 from gateway.listing.typewords import schema_of_word, told
-from gateway.model import Listing, Method, Parameter, Schema, Structure
+from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 NOT_SAID: Final = "The service does not say which arguments are required."
 _UNKNOWN: Final = "The service does not say whether there are arguments."
@@ -85,8 +85,12 @@ def parse(document: dict[str, Any]) -> Listing:
     unsaid = any(NOT_SAID in method.description for method in listing.methods)
     return replace(
         listing,
-        title=text_of(document.get("title")) or text_of(document.get("name")),
-        version=text_of(document.get("version")),
+        service=ServiceInfo(
+            text_of(document.get("title")) or text_of(document.get("name")),
+            text_of(document.get("version")),
+            text_of(document.get("description")) or text_of(document.get("summary")),
+            text_of(document.get("help")),
+        ),
         notes=(_REMARK,) if unsaid else (),
     )
 

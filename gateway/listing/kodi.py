@@ -25,7 +25,7 @@ from gateway.listing.dialect import (
     texts_of,
 )
 from gateway.listing.typewords import schema_of_word
-from gateway.model import Listing, Method, Parameter, Schema, Structure
+from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 INTROSPECT: Final = "JSONRPC.Introspect"
 DRAFT: Final = "http://json-schema.org/draft-03/schema#"
@@ -81,7 +81,8 @@ def parse(document: dict[str, Any]) -> Listing:
         )
 
     listing = listing_of(Kodi.name, document["methods"].items(), read)
-    return replace(listing, title=text_of(document.get("description")), version=text_of(document.get("version")))
+    service = ServiceInfo(text_of(document.get("description")), text_of(document.get("version")))
+    return replace(listing, service=service)
 
 
 def _parameter(item: Any) -> Parameter:

@@ -25,7 +25,7 @@ from gateway.listing.dialect import (
     text_of,
     texts_of,
 )
-from gateway.model import Listing, Method, Parameter, Quarantined, Structure
+from gateway.model import Listing, Method, Parameter, Quarantined, ServiceInfo, Structure
 
 FILE: Final = "openrpc.json"
 _TITLE_LENGTH: Final = 64
@@ -89,8 +89,12 @@ def parse(document: dict[str, Any]) -> Listing:
         OpenRpc.name,
         tuple(methods),
         tuple(quarantined),
-        text_of(info.get("title")),
-        text_of(info.get("version")),
+        ServiceInfo(
+            text_of(info.get("title")),
+            text_of(info.get("version")),
+            text_of(info.get("description")),
+            text_of(object_of(info.get("contact")).get("url")),
+        ),
     )
 
 

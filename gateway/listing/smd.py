@@ -27,7 +27,7 @@ from gateway.listing.dialect import (
     text_of,
 )
 from gateway.listing.typewords import any_of, schema_of_word
-from gateway.model import Listing, Method, Parameter, Schema, Structure
+from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 DRAFT: Final = "http://json-schema.org/draft-03/schema#"
 _LEAVE_OUT: Final = "leave it out with catalog.exclude, or front it with a service of its own"
@@ -66,7 +66,7 @@ def parse(document: dict[str, Any], place: str = "") -> Listing:
         return _method(name, entry_of(service), document, place)
 
     listing = listing_of(Smd.name, _services(document), read)
-    return replace(listing, title=text_of(document.get("description")))
+    return replace(listing, service=ServiceInfo(description=text_of(document.get("description"))))
 
 
 def _services(document: dict[str, Any]) -> list[tuple[Any, Any]]:

@@ -26,7 +26,7 @@ import yaml
 from gateway import jsonrpc
 from gateway.listing import describe, drupal, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
 from gateway.listing.dialect import About, NoListing, Source, Step
-from gateway.model import Listing, Method, Parameter, Seen, Structure
+from gateway.model import Listing, Method, Parameter, Seen, ServiceInfo, Structure
 
 _FAULTS_SHOWN: Final = 10
 _SCHEMA: Final = {"type": ["object", "boolean"]}
@@ -40,6 +40,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
     "properties": {
         "title": {"type": "string"},
         "version": {"type": "string"},
+        "description": {"type": "string"},
         "methods": {
             "type": "object",
             "propertyNames": {"type": "string", "minLength": 1, "maxLength": 512},
@@ -149,7 +150,8 @@ def parse(document: Any, file: str) -> Listing:
         shown = [f"{'.'.join(map(str, fault.absolute_path)) or 'the file'}: {fault.message}" for fault in faults]
         raise ValueError("; ".join(shown[:_FAULTS_SHOWN]) + (" …" if len(shown) > _FAULTS_SHOWN else ""))
     methods = tuple(_method(name, entry or {}) for name, entry in document["methods"].items())
-    return Listing(Static.name, methods, title=document.get("title", ""), version=document.get("version", ""))
+    service = ServiceInfo(document.get("title", ""), document.get("version", ""), document.get("description", ""))
+    return Listing(Static.name, methods, service=service)
 
 
 def _method(name: str, entry: dict[str, Any]) -> Method:

@@ -25,7 +25,7 @@ from gateway.errors import (
     ParseError,
 )
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
-from gateway.mcp import progress
+from gateway.mcp import progress, server_info
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, outcome_members
 from gateway.mcp.exchange import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations, PreparedCall
@@ -36,12 +36,14 @@ from gateway.mcp.sessions import Session, Sessions
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a revision knows of tools and results."""
+    """What a revision knows of servers, tools and results."""
 
     version: str
     projector: ToolProjector
     shape: ResultShape
+    introduces: tuple[str, ...]
     batches: bool = False
+    explains_progress: bool = True
 
 
 _STRUCTURED: Final = ToolProjector("2025-06-18", objects_only=True)
@@ -51,10 +53,12 @@ _PLAIN: Final = ToolProjector("2024-11-05", annotations=False, titles=False, out
 REVISIONS: Final = {
     revision.version: revision
     for revision in (
-        Revision("2025-11-25", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06)),
-        Revision("2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06)),
-        Revision("2025-03-26", _ANNOTATED, ResultShape(False, True, BLOCKS_2025_03), batches=True),
-        Revision("2024-11-05", _PLAIN, ResultShape(False, True, BLOCKS_2024_11)),
+        Revision("2025-11-25", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), server_info.WHOLE),
+        Revision("2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), server_info.TITLED),
+        Revision("2025-03-26", _ANNOTATED, ResultShape(False, True, BLOCKS_2025_03), server_info.PLAIN, batches=True),
+        Revision(
+            "2024-11-05", _PLAIN, ResultShape(False, True, BLOCKS_2024_11), server_info.PLAIN, explains_progress=False
+        ),
     )
 }
 VERSIONS: Final = tuple(REVISIONS)
@@ -193,12 +197,12 @@ class Legacy:
     async def _initialize(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
         asked = params.get("protocolVersion")
         version = asked if isinstance(asked, str) and asked in REVISIONS else LATEST
-        info = self._operations.info
-        server = {"name": info.name, "version": info.version}
-        if info.title and REVISIONS[version].shape.structured:
-            server["title"] = info.title
+        info = self._operations.server_info(context.inbound.caller)
         capabilities = {"tools": {"listChanged": True}}
+        server = info.implementation(REVISIONS[version].introduces)
         result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": server}
+        if info.instructions:
+            result["instructions"] = info.instructions
         headers = {SESSION: self._sessions.open(version, context.inbound.caller)}
         return Reply(200, jsonrpc.result_bytes(request.id, jsonrpc.encode(result)), headers, request.method)
 
@@ -224,7 +228,8 @@ class Legacy:
             return self._started(context, request, call, can_refuse=not streams)
 
         if token is not None and streams:
-            events = progress.with_progress(token, start, self._operations.heartbeat, cancels=False)
+            shown = call.tool.named(context.inbound.naming) if context.revision.explains_progress else ""
+            events = progress.with_progress(token, start, self._operations.heartbeat, cancels=False, tool=shown)
             return StreamReply(events, method=request.method, tool=call.tool.name)
         work = start()
         try:

@@ -47,6 +47,7 @@ from gateway.mcp.exchange import METHOD, NAME, PROTOCOL_VERSION, Events, Headers
 from gateway.mcp.operations import Operations, PreparedCall
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.responding import response_to
+from gateway.mcp.server_info import TITLED, WHOLE, ServerInfo
 from gateway.model import Caller, Outcome
 
 VERSIONS: Final = ("2026-07-28",)
@@ -58,9 +59,7 @@ SHAPE: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_20
 class Modern:
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
-        info = operations.info
-        server = {"name": info.name, "version": info.version} | ({"title": info.title} if info.title else {})
-        self._tail = b'"_meta":%b}' % jsonrpc.encode({META_SERVER: server})
+        self._latest: tuple[ServerInfo | None, bytes] = (None, b"")
         self._handlers: dict[str, Callable[[Inbound, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
             "server/discover": self._discover,
             "tools/list": self._list,
@@ -114,18 +113,23 @@ class Modern:
             raise MethodNotFound(f"Method not found: {request.method[:128]}")
         return handler, params
 
-    async def _discover(self, _: Inbound, request: Request, __: dict[str, Any]) -> Reply:
-        # Nothing here depends on the backend: clients take any error for a server of an older era.
+    async def _discover(self, inbound: Inbound, request: Request, _: dict[str, Any]) -> Reply:
+        # Nothing here waits for the backend: clients take any error for a server of an older era.
+        info = self._operations.server_info(inbound.caller)
         capabilities = {"tools": {"listChanged": True}}
         result = {"resultType": "complete", "supportedVersions": list(VERSIONS), "capabilities": capabilities}
-        return self._reply(request, self._cacheable(jsonrpc.encode(result)[1:-1], DISCOVER_TTL_MS, shared=True))
+        if info.instructions:
+            result["instructions"] = info.instructions
+        tail = _meta(info, WHOLE)
+        members = jsonrpc.encode(result)[1:-1]
+        return self._reply(request, _cacheable(members, DISCOVER_TTL_MS, tail, shared=inbound.caller.view.shared))
 
     async def _list(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply:
         page = await self._operations.list_tools(inbound.caller, params.get("cursor"), PROJECTOR.named(inbound.naming))
         members = b'"resultType":"complete","tools":' + page.tools
         if page.cursor is not None:
             members += b',"nextCursor":' + jsonrpc.encode(page.cursor)
-        return self._reply(request, self._cacheable(members, page.ttl_ms, shared=page.shared))
+        return self._reply(request, _cacheable(members, page.ttl_ms, self._tail(inbound.caller), shared=page.shared))
 
     async def _call(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
         call = await self._operations.prepare(inbound.caller, params, extras_of(params))
@@ -139,21 +143,22 @@ class Modern:
             return asyncio.create_task(response_to(request, lambda: self._result(call, can_refuse=False)))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
-        events = progress.with_progress(token, start, self._operations.heartbeat, cancels=True)
+        shown = call.tool.named(inbound.naming)
+        events = progress.with_progress(token, start, self._operations.heartbeat, cancels=True, tool=shown)
         return StreamReply(events, method=request.method, tool=call.tool.name)
 
     async def _result(self, call: PreparedCall, *, can_refuse: bool) -> bytes:
-        return self._outcome(await self._operations.run(call, can_refuse=can_refuse))
+        return self._outcome(await self._operations.run(call, can_refuse=can_refuse), self._tail(call.caller))
 
-    def _outcome(self, outcome: Outcome) -> bytes:
+    def _outcome(self, outcome: Outcome, tail: bytes) -> bytes:
         if outcome.ask is None:
-            return b'{"resultType":"complete",%b,%b' % (outcome_members(outcome, SHAPE), self._tail)
+            return b'{"resultType":"complete",%b,%b' % (outcome_members(outcome, SHAPE), tail)
         asked: dict[str, Any] = {"resultType": "input_required"}
         if outcome.ask.requests:
             asked["inputRequests"] = outcome.ask.requests
         if outcome.ask.state is not None:
             asked["requestState"] = outcome.ask.state
-        return b"{%b,%b" % (jsonrpc.encode(asked)[1:-1], self._tail)
+        return b"{%b,%b" % (jsonrpc.encode(asked)[1:-1], tail)
 
     async def _listen(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> StreamReply:
         if not inbound.takes_stream:
@@ -189,9 +194,21 @@ class Modern:
     def _reply(self, request: Request, result: bytes, tool: str = "") -> Reply:
         return Reply(200, jsonrpc.result_bytes(request.id, result), method=request.method, tool=tool)
 
-    def _cacheable(self, members: bytes, ttl_ms: int, *, shared: bool) -> bytes:
-        scope = b"public" if shared else b"private"
-        return b'{%b,"ttlMs":%d,"cacheScope":"%b",%b' % (members, ttl_ms, scope, self._tail)
+    def _tail(self, caller: Caller) -> bytes:
+        """The end of every result; what introduces the server to people is in that of ``server/discover`` alone."""
+        info = self._operations.server_info(caller)
+        if self._latest[0] is not info:
+            self._latest = info, _meta(info, TITLED)
+        return self._latest[1]
+
+
+def _meta(info: ServerInfo, known: tuple[str, ...]) -> bytes:
+    return b'"_meta":%b}' % jsonrpc.encode({META_SERVER: info.implementation(known)})
+
+
+def _cacheable(members: bytes, ttl_ms: int, tail: bytes, *, shared: bool) -> bytes:
+    scope = b"public" if shared else b"private"
+    return b'{%b,"ttlMs":%d,"cacheScope":"%b",%b' % (members, ttl_ms, scope, tail)
 
 
 def _unsupported(version: str) -> UnsupportedVersion:

@@ -16,7 +16,8 @@ from gateway.errors import InvalidParams
 from gateway.invocation import Invocation
 from gateway.limits import Budget, Streams
 from gateway.mcp.cursors import Cursors
-from gateway.model import Caller, CallExtras, Outcome, Tool
+from gateway.mcp.server_info import Introduction, ServerInfo
+from gateway.model import Caller, CallExtras, Outcome, ServiceInfo, Tool
 from gateway.settings import CatalogSettings
 
 
@@ -40,15 +41,6 @@ class PreparedCall:
     extras: CallExtras | None
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    """How the gateway introduces itself to clients."""
-
-    name: str
-    version: str
-    title: str = ""
-
-
 class Operations:
     def __init__(
         self,
@@ -58,14 +50,13 @@ class Operations:
         budget: Budget,
         cursors: Cursors,
         settings: Callable[[], CatalogSettings],
-        info: ServerInfo,
+        introduction: Introduction,
         changes: Changes,
         streams: Streams,
         heartbeat: float,
         access: Access,
         max_response: int,
     ) -> None:
-        self.info = info
         self.changes = changes
         self.streams = streams
         self.heartbeat = heartbeat
@@ -77,6 +68,12 @@ class Operations:
         self._budget = budget
         self._cursors = cursors
         self._settings = settings
+        self._introduction = introduction
+
+    def server_info(self, caller: Caller) -> ServerInfo:
+        """How the gateway introduces itself: nobody waits for a listing, so that the one at hand counts, if any."""
+        catalog = self._discovery.current(caller.view)
+        return self._introduction.of(ServiceInfo() if catalog is None else catalog.service)
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Whether the caller may learn what tools there are; counts one. Raises

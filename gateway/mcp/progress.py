@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway import jsonrpc
 from gateway.mcp.exchange import Events
+from gateway.units import format_duration
 
 
 def token_of(params: dict[str, Any]) -> str | int | None:
@@ -21,17 +22,18 @@ def token_of(params: dict[str, Any]) -> str | int | None:
 
 
 async def with_progress(
-    token: str | int, start: Callable[[], asyncio.Task[bytes]], heartbeat: float, *, cancels: bool
+    token: str | int, start: Callable[[], asyncio.Task[bytes]], heartbeat: float, *, cancels: bool, tool: str = ""
 ) -> Events:
     """Progress while the work that ``start`` begins is under way, then what it came to, a whole response.
 
-    ``cancels`` says whether the end of the stream before that ends the work.
+    ``cancels`` says whether the end of the stream before that ends the work. ``tool`` is what messages call it; without
+    it there are none (2024-11-05 has no ``message``).
     """
     beat = 0
     work = start()
     try:
         while True:
-            yield _progress(token, beat)
+            yield _progress(token, beat, _waiting(tool, beat * heartbeat) if tool else None)
             beat += 1
             done, _ = await asyncio.wait({work}, timeout=heartbeat)
             if done:
@@ -44,6 +46,12 @@ async def with_progress(
             await asyncio.wait({work})
 
 
-def _progress(token: str | int, beat: int) -> bytes:
-    params = {"progressToken": token, "progress": beat}
+def _waiting(tool: str, seconds: float) -> str:
+    return f"Waiting for {tool}" + (f", {format_duration(round(seconds, 3))} so far" if seconds else "")
+
+
+def _progress(token: str | int, beat: int, message: str | None) -> bytes:
+    params: dict[str, Any] = {"progressToken": token, "progress": beat}
+    if message is not None:
+        params["message"] = message
     return jsonrpc.encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})

@@ -6,7 +6,17 @@ it; a ``Tool`` is ours, and knows no MCP revision: an era projects it.
 
 from gateway.model.callers import ANONYMOUS, SHARED, AccessToken, Caller, Principal, View
 from gateway.model.calls import NOTHING, Ask, CallExtras, Nothing, Outcome
-from gateway.model.listed import JsonObject, Listing, Method, Parameter, Quarantined, Schema, Seen, Structure
+from gateway.model.listed import (
+    JsonObject,
+    Listing,
+    Method,
+    Parameter,
+    Quarantined,
+    Schema,
+    Seen,
+    ServiceInfo,
+    Structure,
+)
 from gateway.model.tools import Binding, Catalog, Demand, HeaderParameter, Naming, Tool
 
 __all__ = [
@@ -32,6 +42,7 @@ __all__ = [
     "Quarantined",
     "Schema",
     "Seen",
+    "ServiceInfo",
     "Structure",
     "Tool",
     "View",

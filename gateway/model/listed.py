@@ -89,16 +89,21 @@ class Quarantined:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """What a dialect made of a backend's answer.
+class ServiceInfo:
+    """What a listing says of the service itself; "" is what it does not say. ``website`` is a URL."""
 
-    ``title`` and ``version`` are the service's own, where the listing has them; ``notes`` are remarks for the
-    operator.
-    """
+    title: str = ""
+    version: str = ""
+    description: str = ""
+    website: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a dialect made of a backend's answer. ``notes`` are remarks for the operator."""
 
     dialect: str
     methods: tuple[Method, ...]
     quarantined: tuple[Quarantined, ...] = ()
-    title: str = ""
-    version: str = ""
+    service: ServiceInfo = field(default_factory=ServiceInfo)
     notes: tuple[str, ...] = ()

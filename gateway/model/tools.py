@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from gateway.model.listed import JsonObject, Quarantined, Schema, Structure
+from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, Structure
 
 
 class Naming(StrEnum):
@@ -125,6 +125,7 @@ class Catalog:
 
     ``created`` is wall-clock seconds; ``digest`` is equal for catalogs that offer the same tools. ``drifted`` are
     offered although they differ from what was pinned; ``hidden`` are the methods that the operator does not offer.
+    ``service`` is what the listing says of the service itself, fit to show.
     """
 
     tools: tuple[Tool, ...]
@@ -135,6 +136,7 @@ class Catalog:
     notes: tuple[str, ...] = ()
     drifted: tuple[Quarantined, ...] = ()
     hidden: tuple[str, ...] = ()
+    service: ServiceInfo = field(default_factory=ServiceInfo)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

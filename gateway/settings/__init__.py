@@ -18,6 +18,7 @@ from gateway.settings.backend import Backend, Credentials, ListingSettings, Para
 from gateway.settings.catalog import EXCLUDED, Annotations, Argument, CatalogSettings, ToolOverride, has_one_star
 from gateway.settings.custom import CustomListing, CustomParameter
 from gateway.settings.knobs import Section, http_url, is_loopback, knob
+from gateway.settings.mcp_server import Icon, McpServer
 from gateway.units import Duration, Rate, Size
 
 __all__ = [
@@ -31,8 +32,10 @@ __all__ = [
     "Credentials",
     "CustomListing",
     "CustomParameter",
+    "Icon",
     "Issuer",
     "ListingSettings",
+    "McpServer",
     "Params",
     "Scopes",
     "Settings",
@@ -108,6 +111,9 @@ class Mcp(Section):
     )
     hosts: tuple[str, ...] = knob(
         (), 'Host names accepted besides loopback and public_url; ["*"] where a proxy in front checks them.'
+    )
+    server: McpServer = knob(
+        McpServer, "How the gateway introduces itself; what is absent, the service's listing says, if it does."
     )
 
 

@@ -21,7 +21,7 @@ from gateway.errors import GatewayError, InternalError, MethodNotAllowed, NotFou
 from gateway.telemetry import logs
 from gateway.web.context import CONTEXT, TRACE, Trace, authenticate
 from gateway.web.metadata import metadata_response
-from gateway.web.replies import refusal
+from gateway.web.replies import MCP_PATH, refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -69,17 +69,17 @@ async def _shielded(request: web.Request, handler: Handler) -> web.StreamRespons
     except GatewayError as error:
         return refusal(request, error)
     except web.HTTPException as error:
-        return refusal(request, _ours(error))
+        return refusal(request, _ours(error, request.path))
     except Exception:
         log.exception("internal error", path=request.path)
         return refusal(request, InternalError())
 
 
-def _ours(error: web.HTTPException) -> GatewayError:
+def _ours(error: web.HTTPException, path: str) -> GatewayError:
     if isinstance(error, web.HTTPMethodNotAllowed):
         return MethodNotAllowed("Method not allowed", allow=", ".join(sorted(error.allowed_methods)))
     if isinstance(error, web.HTTPNotFound):
-        return NotFound("Not found")
+        return NotFound(f"Not found; the MCP endpoint is {MCP_PATH}" if path == f"{MCP_PATH}/" else "Not found")
     if isinstance(error, web.HTTPRequestEntityTooLarge):
         return TooLarge("The body is too large")
     failure = Refused(error.reason or "Refused")

@@ -97,9 +97,12 @@ def shown(tool: Tool) -> dict[str, Any]:
 
 
 def summary(listing: Listing, catalog: Catalog) -> dict[str, Any]:
+    service = catalog.service
+    more = {"description": service.description, "website": service.website}
     return {
-        "title": listing.title,
-        "version": listing.version,
+        "title": service.title,
+        "version": service.version,
+        **{name: text for name, text in more.items() if text},
         "tools": [shown(tool) for tool in catalog.tools],
         "quarantined": [[entry.name, entry.pointer, entry.reason] for entry in catalog.quarantined],
         "notes": list(catalog.notes),

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gateway import __version__
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, request
 
@@ -25,10 +24,11 @@ def hello(version: object) -> dict[str, Any]:
 async def test_initialize_echoes_a_revision_that_is_served(client: Client, version: str) -> None:
     """2025-11-25 basic/lifecycle "Version negotiation": the server MUST answer with the same version."""
     answer = await client.legacy("initialize", hello(version), version=None)
+    title = {"title": "Scripted backend"} if version in ("2025-11-25", "2025-06-18") else {}
     assert answer.result == {
         "protocolVersion": version,
         "capabilities": {"tools": {"listChanged": True}},
-        "serverInfo": {"name": "jsonrpc-mcp-gateway", "version": __version__},
+        "serverInfo": {"name": "Scripted backend", "version": "1.0.0"} | title,
     }
 
 

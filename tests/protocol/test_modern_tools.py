@@ -24,7 +24,7 @@ async def test_discover_says_what_is_served_and_who_serves_it(client: Client) ->
     assert found["resultType"] == "complete"
     assert found["supportedVersions"] == [MODERN]
     assert found["capabilities"] == {"tools": {"listChanged": True}}
-    assert found["_meta"][SERVER] == {"name": "jsonrpc-mcp-gateway", "version": __version__}
+    assert found["_meta"][SERVER]["name"] == "Scripted backend"
     assert "serverInfo" not in found
 
 
@@ -89,13 +89,13 @@ async def test_the_list_is_complete_when_there_is_no_next_cursor(client: Client)
     found = (await client.modern("tools/list")).result
     assert found["resultType"] == "complete"
     assert "nextCursor" not in found
-    assert found["_meta"][SERVER]["name"] == "jsonrpc-mcp-gateway"
+    assert found["_meta"][SERVER]["name"] == "Scripted backend"
 
 
 async def test_a_call_gives_the_value_as_structure_and_as_text(client: Client, backend: ScriptedBackend) -> None:
     """server/tools "Structured content": the serialized JSON is a text block as well."""
     found = (await client.modern("tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})).result
-    assert found.pop("_meta")[SERVER]["version"] == __version__
+    assert found.pop("_meta")[SERVER]["version"] == "1.0.0"
     assert found == {
         "resultType": "complete",
         "content": [{"type": "text", "text": '{"sum":5}'}],

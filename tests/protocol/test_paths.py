@@ -158,3 +158,11 @@ async def test_a_method_override_is_not_heard(client: Client) -> None:
     """H18."""
     answer = await client.send("PUT", "/mcp", headers={"X-HTTP-Method-Override": "POST"})
     assert answer.status == 405
+
+
+@pytest.mark.parametrize("verb", ["GET", "POST", "DELETE"])
+async def test_a_slash_too_many_is_told_where_the_endpoint_is(client: Client, verb: str) -> None:
+    answer = await client.send(verb, "/mcp/")
+    assert answer.fault == (404, "not_found")
+    assert answer.error["message"] == "Not found; the MCP endpoint is /mcp"
+    assert "/mcp" not in (await client.send(verb, "/nope/")).error["message"]

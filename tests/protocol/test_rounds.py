@@ -69,7 +69,7 @@ async def test_a_method_s_questions_go_to_the_client_and_the_answers_come_back_t
     assert asked.keys() == {"resultType", "inputRequests", "requestState", "_meta"}
     assert asked["resultType"] == "input_required"
     assert asked["inputRequests"] == requests
-    assert asked["_meta"][SERVER]["name"] == "jsonrpc-mcp-gateway"
+    assert asked["_meta"][SERVER]["name"] == "Scripted backend"
     assert "half way" not in asked["requestState"]
     answers = {**ANSWER, "what": {"role": "assistant"}, "where": {"roots": []}}
     final = (await ask(client, inputResponses=answers, requestState=asked["requestState"])).result
@@ -323,6 +323,10 @@ async def test_a_tool_that_needs_a_capability_is_an_error_for_older_clients_and_
 ) -> None:
     client = await connect("catalog.tools.plain.requires={sampling: {}}")
     call = {"name": "plain", "arguments": {"topic": "x"}}
-    assert (await client.legacy("tools/call", call, version=version)).result["isError"] is True
-    assert (await client.post("/mcp/tools/invoke", call)).fault == (403, "confirmation_required")
+    older = (await client.legacy("tools/call", call, version=version)).result
+    rest = await client.post("/mcp/tools/invoke", call)
+    assert (older["isError"], rest.fault) == (True, (403, "capability_required"))
+    for words in (older["content"][0]["text"], rest.error["message"]):
+        assert "the capability sampling" in words
+        assert "consent" not in words
     assert backend.requests == []

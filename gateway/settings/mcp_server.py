@@ -1,0 +1,65 @@
+"""Knobs of how the gateway introduces itself to MCP clients (schema.ts ``Implementation``, ``Icon``)."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from gateway.settings.knobs import Section, http_url, knob
+
+_ICON = re.compile(r"https://[\x21-\x7e]+|data:image/[\x21-\x7e]+")
+_SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
+
+
+class Icon(Section):
+    """An image for people."""
+
+    src: str = Field(
+        description="https://… or data:image/…", max_length=65_536, json_schema_extra={"reload": "restart"}
+    )
+    mime_type: str | None = knob(None, "Its media type, where src does not tell.", max_length=128)
+    sizes: tuple[str, ...] = knob((), "Sizes it is good for: 48x48, or any.", max_length=20)
+    theme: Literal["light", "dark"] | None = knob(None, "Background it is made for.")
+
+    @field_validator("src")
+    @classmethod
+    def _check_src(cls, src: str) -> str:
+        if not _ICON.fullmatch(src):
+            raise ValueError("must be an https:// URL or a data:image/ URI")
+        return src
+
+    @field_validator("sizes")
+    @classmethod
+    def _check_sizes(cls, sizes: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(map(_SIZE.fullmatch, sizes)):
+            raise ValueError("each must be a width and a height such as 48x48, or any")
+        return sizes
+
+
+class McpServer(Section):
+    """How the gateway introduces itself to clients; what is absent, the service's listing says, if it does."""
+
+    name: str | None = knob(
+        None,
+        "Name of the server. Absent: the listing's title, else jsonrpc-mcp-gateway.",
+        min_length=1,
+        max_length=256,
+    )
+    title: str | None = knob(None, "Name for people. Absent: the listing's title.", max_length=256)
+    version: str | None = knob(
+        None, "Version of the server. Absent: the listing's, else the gateway's.", min_length=1, max_length=64
+    )
+    instructions: str | None = knob(
+        None,
+        "What a model should know before it uses the tools. Absent: the listing's description. Empty: nothing.",
+        max_length=16_384,
+    )
+    website_url: str | None = knob(None, "Page about the server. Absent: the listing's.", max_length=2048)
+    icons: tuple[Icon, ...] = knob((), "Images for people: [{src: https://…, sizes: [48x48]}].", max_length=10)
+
+    @field_validator("website_url")
+    @classmethod
+    def _check_website(cls, url: str | None) -> str | None:
+        return None if url is None else http_url(url)
