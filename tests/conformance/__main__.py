@@ -13,21 +13,21 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.conformance.stage import conform
+from tests.conformance.stage import conform, operator_knobs
 from tests.conformance.suite import RUNS, NotInstalled, Report, Run
 from tests.services.launch import ServiceMissing
 
 COLUMNS = ("revision", "scenarios", "checks passed", "expected failures", "unexpected")
 
 
+def cells(report: Report) -> tuple[str, ...]:
+    """A row of the table."""
+    wrong = len(report.unexpected) + len(report.stale)
+    return report.name, *map(str, (report.scenarios, report.passed, report.expected, wrong))
+
+
 def table(reports: Sequence[Report]) -> str:
-    rows = [
-        COLUMNS,
-        *(
-            (each.name, *map(str, (each.scenarios, each.passed, each.expected, len(each.unexpected) + len(each.stale))))
-            for each in reports
-        ),
-    ]
+    rows = [COLUMNS, *map(cells, reports)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
@@ -66,6 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"conformance: {str(reason) or 'the gateway did not start in time'}", file=sys.stderr)
         return 2
     print(table(reports))
+    print("\nwith these knobs of the operator:", *operator_knobs(), sep="\n  ")
     for line in (line for report in reports for line in complaints(report)):
         print(f"\n{line}")
     return 0 if all(report.good for report in reports) else 1

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from tests.conformance.backend import Backend
 from tests.conformance.suite import Report, Run, run_suite
+from tests.front import ground
 from tests.program import Program, settings
 
 CONFIGURATION: Final = Path(__file__).with_name("gateway.yaml")
+
+
+def operator_knobs() -> list[str]:
+    """What an operator has to set for these results, a line for each knob: the fixture's own file, and that it is open
+    to all. Addresses aside, the rest are defaults."""
+    opened = [knob.replace("=", ": ", 1) for knob in ground("") if knob.startswith("auth.")]
+    return sorted([*opened, *_lines(yaml.safe_load(CONFIGURATION.read_text()), "")])
+
+
+def _lines(value: Any, path: str) -> Iterator[str]:
+    """Each leaf with its path. A tool's overrides are one leaf."""
+    if isinstance(value, dict) and path.rpartition(".")[0] != "catalog.tools":
+        for name, child in value.items():
+            yield from _lines(child, f"{path}.{name}".lstrip("."))
+    else:
+        written = yaml.safe_dump([value], default_flow_style=True, width=1000).strip()
+        yield f"{path}: {written[1:-1]}"
 
 
 async def conform(run: Run, folder: Path) -> Report:

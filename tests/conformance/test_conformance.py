@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.stage import conform
+from tests.conformance.__main__ import cells
+from tests.conformance.stage import conform, operator_knobs
 from tests.conformance.suite import PATIENCE, RUNS, Check, Expectations, Report, Run, judge
+
+README = (Path(__file__).parents[2] / "README.md").read_text().splitlines()
 
 
 @pytest.mark.timeout(PATIENCE + 30)
@@ -17,6 +20,15 @@ async def test_the_official_suite_finds_nothing_unexpected(run: Run, tmp_path: P
     assert report.unexpected == ()
     assert report.stale == ()
     assert report.passed > 0
+    assert list(cells(report)) in [line.split() for line in README], "the README's figures are of another time"
+
+
+def test_the_readme_names_the_knobs_that_the_figures_take() -> None:
+    """Those of the fixture, read from the fixture: without some of them an operator gets other figures."""
+    start = README.index("with these knobs of the operator:") + 1
+    named = README[start : README.index("```", start)]
+    assert named == [f"  {knob}" for knob in operator_knobs()]
+    assert {"auth.mode: off", "mcp.heartbeat: 50ms"} <= set(operator_knobs())
 
 
 GOOD = Check("ping", "ping", "SUCCESS")
