@@ -314,7 +314,8 @@ class BackendUnavailable(ToolFault):
 
 
 class BackendBusy(ToolFault):
-    """The backend's HTTP 503; its Retry-After goes on to the caller where it is a number of seconds, and few."""
+    """The backend's HTTP 503; its Retry-After goes on to the caller where it is a number of seconds, and few. Or no
+    connection to it came free before the deadline: then nothing was sent."""
 
     code, status, slug = 503, 503, "backend_busy"
 

@@ -7,12 +7,14 @@ an :class:`OutboundError` here.
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from cachetools import LRUCache
@@ -41,6 +43,12 @@ class ConnectFailed(OutboundError):
 
     With TLS 1.3 the request may have left when the other side refuses our certificate; nobody has read it then.
     """
+
+    sent = False
+
+
+class NoConnection(OutboundError):
+    """The time was over before there was a connection: all were taken, or the other side took none."""
 
     sent = False
 
@@ -135,6 +143,26 @@ class _Resolver(aiohttp.ThreadedResolver):
         return kept
 
 
+@dataclass(slots=True)
+class _Exchange:
+    connected: bool = False
+
+
+_EXCHANGE: Final[ContextVar[_Exchange]] = ContextVar("exchange")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Notes when an exchange has its connection: until then nothing of it was sent.
+
+    ``connect`` is part of aiohttp's documented connectors. Its arguments are not, so they pass as they are.
+    """
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Any:
+        connection = await super().connect(*args, **kwargs)
+        _EXCHANGE.get().connected = True
+        return connection
+
+
 class Outbound:
     """A pool of connections; ``headers`` go with every request. Make it and close it within the loop that uses it."""
 
@@ -152,7 +180,7 @@ class Outbound:
         self._timeouts: LRUCache[float, aiohttp.ClientTimeout] = LRUCache(1000)
         self._urls: LRUCache[str, URL] = LRUCache(1000)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
+            connector=_Connector(
                 limit=connections,
                 ttl_dns_cache=_DNS_TTL,
                 keepalive_timeout=_KEEPALIVE,
@@ -187,6 +215,8 @@ class Outbound:
         timeout: float,
         max_bytes: int,
     ) -> Answer:
+        exchange = _Exchange()
+        _EXCHANGE.set(exchange)
         try:
             async with self._session.request(
                 method,
@@ -209,6 +239,8 @@ class Outbound:
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
             raise ConnectFailed(_reason(error, self._tls)) from error
         except TimeoutError as error:
+            if not exchange.connected:
+                raise NoConnection(f"no free connection within {timeout:g} s") from error
             raise DeadlinePassed(f"no complete answer within {timeout:g} s") from error
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
             cause = error.__cause__
@@ -227,7 +259,10 @@ class Outbound:
     def _timeout(self, total: float) -> aiohttp.ClientTimeout:
         known = self._timeouts.get(total)
         if known is None:
-            known = aiohttp.ClientTimeout(total=total, sock_connect=min(CONNECT_TIMEOUT, total))
+            # aiohttp rounds times from its threshold on up to a whole second of the loop's clock.
+            known = aiohttp.ClientTimeout(
+                total=total, sock_connect=min(CONNECT_TIMEOUT, total), ceil_threshold=math.inf
+            )
             self._timeouts[total] = known
         return known
 

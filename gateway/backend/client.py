@@ -38,6 +38,7 @@ from gateway.outbound import (
     ConnectFailed,
     DeadlinePassed,
     Interrupted,
+    NoConnection,
     OutboundError,
 )
 
@@ -49,12 +50,18 @@ HEADERS: Final = {
 """What a transport sends along with every exchange with the backend."""
 NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
+_RETRY_UNSENT: Final = 5
+"""Seconds after which to repeat a call that got no connection."""
 _REFUSALS: Final = (-32602, -32600, -32700)
 """Codes for params of the wrong shape: most services' own, fastapi-jsonrpc's, and that of Ethereum clients."""
 
 # What aiohttp's failures mean to a caller. None of it names the backend's host.
 _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
     ConnectFailed: (BackendUnavailable, "The backend is unavailable"),
+    NoConnection: (
+        BackendBusy,
+        "No connection to the backend came free in time; the call was not sent, so it is safe to repeat",
+    ),
     Interrupted: (BackendUnavailable, "The backend broke off; whether the call took effect is unknown"),
     DeadlinePassed: (
         BackendTimeout,
@@ -156,7 +163,7 @@ class BackendClient:
         except OutboundError as error:
             kind, message = _FAULTS[type(error)]
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug)
-            raise kind(message) from error
+            raise kind(message, retry_after=_RETRY_UNSENT if kind is BackendBusy else None) from error
 
     def _fault(self, fault: jsonrpc.Fault, method: str, answer: Answer, headers: Mapping[str, str]) -> ToolFault:
         shown = headers.get("Authorization", "").rpartition(" ")[2]

@@ -164,7 +164,9 @@ class Backend(Section):
         description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.",
         json_schema_extra={"reload": "restart"},
     )
-    timeout: Duration = knob(30.0, "Deadline of a call, from the first byte sent to the last received.", gt=0, le=3600)
+    timeout: Duration = knob(
+        30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600
+    )
     max_response: Size = knob(
         8 * 1024**2,
         "Largest answer, after decompression; also what the answers of one JSON-RPC batch may come to together.",
