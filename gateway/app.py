@@ -52,6 +52,7 @@ from gateway.signing import read_secrets
 from gateway.store import Store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
+from gateway.web.connection import Port, listen
 from gateway.web.context import Context
 from gateway.web.ops import admin_application
 from gateway.web.origins import Origins
@@ -61,8 +62,8 @@ from gateway.web.routes import public_application
 READY_AFTER: Final = 10.0
 """Seconds after which a gateway is ready although its first listing is still awaited."""
 SERVER_NAME: Final = "jsonrpc-mcp-gateway"
-_KEEPALIVE: Final = 75.0
-_BACKLOG: Final = 1024
+_ADMIN_SHUTDOWN: Final = 0.1
+"""Seconds that requests for health have to finish: they wait for nothing."""
 _PAGES_PER_LISTING: Final = 10
 """For each listing that a caller may begin, the cursors that it may follow."""
 
@@ -199,7 +200,7 @@ class Gateway:
         self.admin_port = 0
         self.background = Background()
         self._current = Current(settings)
-        self._runners: list[web.AppRunner] = []
+        self._ports: list[Port] = []
         self._started = time.monotonic()
         self._stopping = False
 
@@ -237,8 +238,9 @@ class Gateway:
         )  # fmt: skip
         try:
             admin = admin_application(self._unready, self.background, parts.discovery.renew)
-            self.admin_port = await self._listen(admin, settings.server.admin_port)
-            self.port = await self._listen(public_application(context), settings.server.port)
+            self.admin_port = await self._listen(admin, settings.server.admin_port, _ADMIN_SHUTDOWN)
+            public = public_application(context)
+            self.port = await self._listen(public, settings.server.port, settings.server.shutdown_timeout)
         except OSError:
             await self.stop()
             raise
@@ -264,8 +266,8 @@ class Gateway:
         self._stopping = True
         await self.background.stop()
         self._changes.close()
-        for runner in reversed(self._runners):
-            await runner.cleanup()
+        for port in reversed(self._ports):  # health is told until the last
+            await port.close()
         await self._endpoint.close()
         await self._parts.close()
 
@@ -298,15 +300,10 @@ class Gateway:
         logs.set_level(change.settings.telemetry.log.level)
         return change
 
-    async def _listen(self, application: web.Application, port: int) -> int:
-        runner = web.AppRunner(
-            application, access_log=None, keepalive_timeout=_KEEPALIVE, handle_signals=False, handler_cancellation=True,
-            shutdown_timeout=self.settings.server.shutdown_timeout,
-        )  # fmt: skip
-        await runner.setup()
-        self._runners.append(runner)
-        await web.TCPSite(runner, self.settings.server.host, port, backlog=_BACKLOG).start()
-        return int(runner.addresses[0][1])
+    async def _listen(self, application: web.Application, port: int, shutdown_timeout: float) -> int:
+        bound = await listen(application, self.settings.server.host, port, shutdown_timeout)
+        self._ports.append(bound)
+        return bound.number
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         knobs = self.settings.catalog

@@ -171,6 +171,12 @@ class AuthUnavailable(Refused):
     code, status, slug = 503, 503, "auth_unavailable"
 
 
+class MalformedHttp(Refused):
+    """The request is not HTTP as RFC 9112 has it, or readers may understand its framing differently."""
+
+    code, status, slug = 400, 400, "malformed_http"
+
+
 class Forbidden(Refused):
     code, status, slug = 403, 403, "forbidden"
 
@@ -201,6 +207,10 @@ class TooLarge(Refused):
 
 class UnsupportedMediaType(Refused):
     code, status, slug = 415, 415, "unsupported_media_type"
+
+
+class ExpectationFailed(Refused):
+    code, status, slug = 417, 417, "expectation_failed"
 
 
 class MisdirectedRequest(Refused):

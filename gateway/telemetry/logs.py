@@ -24,6 +24,8 @@ from gateway.telemetry.sampling import Sampler
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _SAMPLE_SECONDS: Final = 10.0
+_BAD_HTTP: Final = ("aiohttp.http_exceptions", "aiohttp.web_protocol")
+"""Where aiohttp has what it raises for a malformed head, and for a malformed body that nobody reads."""
 _level = _LEVELS["info"]
 _lines: Lines | None = None
 
@@ -144,7 +146,7 @@ class _Bridge(logging.Handler):
 
     def _emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()
-        if record.name == "aiohttp.server" and record.levelno >= logging.ERROR and _is_bad_http(record):
+        if record.name == "aiohttp.server" and _is_bad_http(record):
             more = self._bad_http.admit()
             if more is not None:
                 log.warning("malformed HTTP refused", **more)
@@ -159,10 +161,13 @@ def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
 
 
 def _is_bad_http(record: logging.LogRecord) -> bool:
-    error = record.exc_info[1] if record.exc_info else None
-    return error is not None and type(error).__module__.startswith("aiohttp.http_exceptions")
+    return any(kind.__module__ in _BAD_HTTP for kind in type(_error(record)).__mro__)
+
+
+def _error(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None
 
 
 def _cause(record: logging.LogRecord) -> dict[str, Any]:
-    error = record.exc_info[1] if record.exc_info else None
+    error = _error(record)
     return {} if error is None else {"cause": repr(error), "exc_info": record.exc_info}

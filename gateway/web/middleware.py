@@ -21,7 +21,7 @@ from gateway.errors import GatewayError, InternalError, MethodNotAllowed, NotFou
 from gateway.telemetry import logs
 from gateway.web.context import CONTEXT, TRACE, Trace, authenticate
 from gateway.web.metadata import metadata_response
-from gateway.web.replies import MCP_PATH, refusal
+from gateway.web.replies import ALWAYS, MCP_PATH, refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -105,8 +105,8 @@ def _guarded(request: web.Request) -> web.Response | None:
 async def complete_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Headers of every answer, a stream's and an error's included, just before they are sent."""
     headers = response.headers
-    headers.setdefault("Cache-Control", "no-store")
-    headers["X-Content-Type-Options"] = "nosniff"
+    for name, value in ALWAYS.items():
+        headers.setdefault(name, value)
     cors = request[TRACE].cors if TRACE in request else None
     if cors is not None:
         origin, foreign = cors

@@ -15,6 +15,8 @@ MCP_PATH: Final = "/mcp"
 JSONRPC_PATH: Final = "/jsonrpc"
 TOOL_PATH: Final = "/mcp/tools/{name}"
 JSON: Final = "application/json"
+ALWAYS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""Headers of every answer."""
 
 
 def json_response(body: bytes, status: int = 200) -> web.Response:

@@ -93,8 +93,8 @@ async def test_a_service_that_takes_no_connection_before_the_deadline_was_sent_n
         service.listen(0)
         queued.connect(service.getsockname())
         outbound = Outbound()
+        url = f"http://127.0.0.1:{service.getsockname()[1]}/"
         with pytest.raises(NoConnection) as caught:
-            url = f"http://127.0.0.1:{service.getsockname()[1]}/"
             await outbound.post(url, BODY, {}, timeout=0.1, max_bytes=1000)
         assert not caught.value.sent
         await outbound.close()

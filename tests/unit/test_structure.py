@@ -39,7 +39,7 @@ STEP = {name: number for number, names in enumerate(STEPS) for name in names}
 # A library, and who may name it.
 HOMES = {
     "aiohttp.web": ("web", "app", "demo"),
-    "aiohttp": ("outbound",),
+    "aiohttp": ("outbound", "web.connection"),
     "jwt": ("auth",),
     "cryptography": ("auth",),
     "redis": ("store",),

@@ -1,0 +1,198 @@
+"""What is no sound HTTP: refused with 400 and the end of the connection, before anything of ours looks at it
+(security.md H01 to H05, H14, H15, H17)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from gateway.app import Gateway
+from tests.clock import Clock, by_hand
+from tests.fault.scripted import ScriptedBackend
+from tests.front import front
+from tests.program import serving
+from tests.protocol.talk import Client, modern_headers, modern_request, status_of
+
+Start = Callable[..., Awaitable[Gateway]]
+
+PORTS = pytest.mark.parametrize("port", ["port", "admin_port"])
+CANARY = b"canary"
+BODY = json.dumps({"name": "add", "arguments": {"a": 2, "b": 3}}).encode()
+CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+NEXT = b"GET /mcp/tools/list HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+def head(version: str, *lines: str, path: str = "/mcp/tools/invoke") -> bytes:
+    fields = "\r\n".join(("Host: 127.0.0.1", "Content-Type: application/json", *lines))
+    return f"POST {path} HTTP/{version}\r\n{fields}\r\n\r\n".encode()
+
+
+LENGTH = f"Content-Length: {len(BODY)}"
+AMBIGUOUS = [
+    pytest.param(head("1.0", "Transfer-Encoding: chunked") + CHUNKED, id="chunked 1.0"),
+    pytest.param(head("1.0", "Transfer-Encoding: chunked", "Connection: keep-alive") + CHUNKED, id="kept alive"),
+    pytest.param(head("2.0", LENGTH) + BODY, id="2.0"),
+    pytest.param(head("0.9", LENGTH) + BODY, id="0.9"),
+    pytest.param(
+        head("1.1", "Content-Encoding: identity", "Content-Encoding: identity", LENGTH) + BODY, id="twice identity"
+    ),
+    pytest.param(
+        head("1.1", "Content-Encoding: identity", "Content-Encoding: gzip", LENGTH) + BODY, id="identity and gzip"
+    ),
+    pytest.param(head("1.1", "Content-Encoding: gzip", "Content-Encoding: gzip", LENGTH) + BODY, id="twice gzip"),
+]
+UNREADABLE = [
+    pytest.param(CANARY + b"\r\n\r\n", id="no request line"),
+    pytest.param(b"\x16\x03\x01\x02\x00\x01\x00" + CANARY + b"\r\n\r\n", id="TLS"),
+    pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", id="preface of HTTP/2"),
+    pytest.param(b"GET /" + CANARY + b" HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n", id="3.0"),
+    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + CANARY + b"\r\n\r\n", id="no colon"),
+    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: \x00" + CANARY + b"\r\n\r\n", id="NUL"),
+    pytest.param(b"GET /" + CANARY * 2000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="long target"),
+    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + CANARY * 2000 + b"\r\n\r\n", id="long header"),
+    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: canary\r\n" * 200 + b"\r\n", id="many headers"),
+    pytest.param(b"GET http://[" + CANARY + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="no URL"),
+    pytest.param(head("1.1", LENGTH, "Transfer-Encoding: chunked") + CANARY, id="length and chunked"),
+    pytest.param(head("1.1", "Transfer-Encoding: canary") + CANARY, id="unknown transfer coding"),
+    pytest.param(head("1.1", "Content-Encoding: br", LENGTH) + CANARY, id="unknown content coding"),
+    pytest.param(head("1.1", "Transfer-Encoding: chunked") + b"canary\r\n\r\n", id="no chunk"),
+]
+
+
+async def all_said(port: int, sent: bytes) -> bytes:
+    """Everything that comes back until the gateway closes the connection; it must do so by itself."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(10):
+            writer.write(sent)
+            return await reader.read()
+    finally:
+        writer.transport.abort()
+
+
+def refused(raw: bytes) -> Any:
+    """The error of a 400 that says nothing about our software, nor repeats what it was sent."""
+    assert status_of(raw) == 400
+    top, _, body = raw.partition(b"\r\n\r\n")
+    fields = dict(line.lower().split(b": ", 1) for line in top.splitlines()[1:])
+    assert fields[b"content-type"] == b"application/json"
+    assert fields[b"connection"] == b"close"
+    assert fields[b"cache-control"] == b"no-store"
+    assert b"server" not in fields
+    assert b"canary" not in raw.lower()
+    assert len(body) == int(fields[b"content-length"])
+    return json.loads(body)["error"]
+
+
+@PORTS
+@pytest.mark.parametrize("sent", AMBIGUOUS)
+async def test_what_readers_may_read_differently_is_400_and_the_end(
+    gateway: Gateway, backend: ScriptedBackend, sent: bytes, port: str
+) -> None:
+    """RFC 9112 §6.1 for HTTP/1.0; whatever is behind it on the connection is not read as a request."""
+    raw = await all_said(getattr(gateway, port), sent)
+    assert refused(raw)["code"] == "malformed_http"
+    assert b"HTTP/2.0" not in raw
+    followed = await all_said(getattr(gateway, port), sent + NEXT)
+    refused(followed)
+    assert followed.count(b"\r\n\r\n") == 1
+    assert backend.requests == []
+
+
+@PORTS
+@pytest.mark.parametrize("sent", UNREADABLE)
+async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
+    gateway: Gateway, backend: ScriptedBackend, sent: bytes, port: str
+) -> None:
+    error = refused(await all_said(getattr(gateway, port), sent))
+    assert error["code"] == 400
+    assert backend.requests == []
+
+
+async def test_a_refusal_speaks_the_language_of_its_path(gateway: Gateway) -> None:
+    error = refused(await all_said(gateway.port, head("2.0", LENGTH, path="/mcp") + BODY))
+    assert error == {"code": 400, "message": "Only HTTP/1.1 and HTTP/1.0 are spoken here"}
+
+
+async def test_http_1_0_is_served(gateway: Gateway, backend: ScriptedBackend) -> None:
+    """nginx speaks it to what is behind it unless told otherwise."""
+    raw = await all_said(gateway.port, head("1.0", LENGTH) + BODY)
+    assert status_of(raw) == 200
+    assert raw.endswith(b'{"result":{"sum":5}}')
+
+
+@PORTS
+async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(gateway: Gateway, port: str) -> None:
+    """H17, RFC 9110 §10.1.1."""
+    sent = NEXT.replace(b"\r\n\r\n", b"\r\nExpect: canary\r\nConnection: close\r\n\r\n")
+    raw = await all_said(getattr(gateway, port), sent)
+    assert status_of(raw) == 417
+    assert b"canary" not in raw
+    assert json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["code"] == "expectation_failed"
+
+
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [("GET", "/mcp/tools/list"), ("GET", "/nope"), ("PUT", "/mcp"), ("POST", "/mcp"), ("OPTIONS", "/mcp")],
+)
+async def test_no_answer_names_the_server_software(client: Client, verb: str, path: str) -> None:
+    assert "Server" not in (await client.send(verb, path)).headers
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/nope"])
+async def test_no_answer_of_the_admin_port_names_the_server_software(gateway: Gateway, path: str) -> None:
+    raw = await all_said(gateway.admin_port, f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+    assert b"\r\nserver:" not in raw.lower()
+
+
+async def test_no_stream_names_the_server_software(client: Client) -> None:
+    params = {"name": "add", "arguments": {"a": 2, "b": 3}, "_meta": {"progressToken": "p"}}
+    headers = modern_headers("tools/call", "add") | {"Accept": "application/json, text/event-stream"}
+    async with client.request(
+        "POST", "/mcp", json.dumps(modern_request("tools/call", params)).encode(), {**headers, **JSON_TYPE}
+    ) as answer:
+        assert answer.content_type == "text/event-stream"
+        assert "Server" not in answer.headers
+
+
+JSON_TYPE = {"Content-Type": "application/json"}
+FLOOD = [
+    b"canary\r\n\r\n",
+    head("2.0", LENGTH) + BODY,
+    head("1.0", "Transfer-Encoding: chunked") + CHUNKED,
+    # nobody reads this body, and aiohttp stumbles over it after the answer
+    head("1.1", "Content-Encoding: gzip", LENGTH, path="/nope") + BODY,
+]
+
+
+async def test_a_flood_of_malformed_requests_leaves_a_few_lines_in_the_log(backend: ScriptedBackend) -> None:
+    async with serving(backend.url) as (program, gateway):
+        port = int(gateway.base.rpartition(":")[2])
+        for sent in FLOOD * 25:
+            await all_said(port, sent)
+        await gateway.call("rest", "echo", {"value": "the last"})
+        await program.said('"tool":"echo"')
+        assert "malformed HTTP refused" in program.output
+        assert sum('"level":"info"' not in line for line in program.lines) < 10
+        assert "Traceback" not in program.output
+
+
+@by_hand
+async def test_an_idle_connection_is_closed_after_75_seconds(clock: Clock) -> None:
+    """aiohttp's own is an hour, which it falls back to where it does not know one of its arguments."""
+    async with ScriptedBackend() as backend, front(backend.url) as gateway:
+        assert gateway.gateway is not None
+        for port in (gateway.gateway.port, gateway.gateway.admin_port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            await clock.moves_on(74)
+            assert not reader.at_eof()
+            await clock.moves_on(2)
+            await reader.read()
+            assert reader.at_eof()
+            writer.close()
