@@ -1,7 +1,7 @@
 """A connection to one of our ports, below requests and routes: what aiohttp would answer by itself, and its end.
 
-aiohttp's runner gives no say in any of it. So its server gets connections of our own, which override the public
-``handle_error`` of :class:`aiohttp.web.RequestHandler`. The request factory and the
+aiohttp's runner gives no say in any of it. So its server gets connections of our own, which override public methods:
+``handle_error``, ``shutdown`` and ``eof_received`` of :class:`aiohttp.web.RequestHandler`. The request factory and the
 request handler are public attributes of :class:`aiohttp.web.Server`.
 """
 
@@ -13,16 +13,22 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from aiohttp import web
-from aiohttp.http import HttpVersion10, HttpVersion11, StreamWriter
+from aiohttp.http import HttpVersion10, HttpVersion11, RawRequestMessage, StreamWriter
 from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpProcessingError, LineTooLong
+from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 
 from gateway.errors import ExpectationFailed, InternalError, MalformedHttp
+from gateway.mcp.exchange import EVENT_STREAM
 from gateway.web.replies import ALWAYS, refusal, rpc_error
 
 KEEPALIVE: Final = 75.0
 """Seconds after which an idle connection is closed."""
 _BACKLOG: Final = 1024
+_AT_ONCE: Final = 0.001  # aiohttp takes 0 for "as long as it takes"
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_FIRST_LOOK: Final = 0.5
+_NEXT_LOOK: Final = 0.1
 
 
 class _Framing(BadHttpMessage):
@@ -32,15 +38,29 @@ class _Framing(BadHttpMessage):
 class Writer(StreamWriter):
     """The way out for one answer, as aiohttp's, but no answer names our software, whoever made it."""
 
+    def __init__(self, connection: Connection, message: RawRequestMessage, body: StreamReader) -> None:
+        super().__init__(connection, asyncio.get_running_loop())
+        self.body = body
+        self.takes_interim = message.version >= HttpVersion11
+        self.streams = False
+        self.over = False
+
     async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
         headers.popall("Server", None)
+        self.streams = headers.get("Content-Type") == EVENT_STREAM
         if not status_line.startswith("HTTP/1."):  # aiohttp repeats the request's version
             status_line = f"HTTP/1.1{status_line[len('HTTP/1.1') :]}"
         await super().write_headers(status_line, headers)
 
+    async def write_eof(self, chunk: bytes = b"") -> None:
+        await super().write_eof(chunk)
+        self.over = True
+
 
 class Connection(web.RequestHandler):
-    """One connection of a client."""
+    """One connection of a client. ``answer`` is the latest answer, from its request's head on."""
+
+    answer: Writer | None = None
 
     def handle_error(
         self,
@@ -63,6 +83,47 @@ class Connection(web.RequestHandler):
         response.headers.update({**ALWAYS, "Connection": "close"})
         response.force_close()
         return response
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:
+        """Let the request under way finish within ``timeout`` seconds, then cut it off. aiohttp would wait twice."""
+        try:
+            async with asyncio.timeout(timeout):
+                await super().shutdown(None)
+        except TimeoutError:
+            await super().shutdown(_AT_ONCE)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the way back open: the client sends no more, and may still be there for its answer.
+
+        Of several requests that it sent ahead, the one under way is answered (RFC 9112 §9.3.2 lets clients repeat the
+        others).
+        """
+        self.close()
+        # By its turn, a request that came together with the end has been taken up.
+        asyncio.get_running_loop().call_soon(self._after_end)
+        return True
+
+    def _after_end(self) -> None:
+        answer = self.answer
+        if self.transport is None:
+            return
+        if answer is None or answer.over or answer.streams or not answer.body.is_eof():
+            self.transport.close()
+        elif answer.takes_interim:
+            asyncio.get_running_loop().call_later(_FIRST_LOOK, self._look, answer, _NEXT_LOOK)
+
+    def _look(self, answer: Writer, wait: float) -> None:
+        """Find out whether the client is there at all: a closed socket resets the connection when something comes.
+
+        An interim answer is what any client of HTTP/1.1 takes (RFC 9110 §15.2). The reset shows at the next one.
+        """
+        if self.transport is None or answer.over:
+            return
+        if answer.streams:
+            self.transport.close()
+        elif answer.output_size == 0:
+            self.transport.write(_CONTINUE)
+            asyncio.get_running_loop().call_later(wait, self._look, answer, 2 * wait)
 
 
 def _fault(error: HttpProcessingError) -> str:
@@ -109,7 +170,7 @@ class Port:
     _server: asyncio.Server
 
     async def close(self) -> None:
-        """Take no further connection, and end those there are once their requests are done."""
+        """Take no further connection, and end those there are as :meth:`Connection.shutdown` does."""
         self._server.close()
         await self._runner.cleanup()
 
@@ -119,14 +180,15 @@ async def listen(application: web.Application, host: str, port: int, shutdown_ti
     runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=shutdown_timeout)
     await runner.setup()
     manager = cast(web.Server, runner.server)
-    loop = asyncio.get_running_loop()
     make_request = manager.request_factory
 
     def request_of(message: Any, body: Any, connection: Any, _: Any, task: Any) -> web.BaseRequest:
-        return make_request(message, body, connection, Writer(connection, loop), task)
+        connection.answer = Writer(connection, message, body)
+        return make_request(message, body, connection, connection.answer, task)
 
     manager.request_factory = request_of
     manager.request_handler = _checked(manager.request_handler)
+    loop = asyncio.get_running_loop()
 
     def connection() -> Connection:
         # Not by way of the manager: it would drop all of these without a word if it did not know one.
