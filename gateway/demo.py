@@ -7,7 +7,7 @@ gateway is special for it.
 from __future__ import annotations
 
 import asyncio
-import signal
+import os
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -18,6 +18,7 @@ from gateway import jsonrpc
 from gateway.app import Gateway
 from gateway.config import load
 from gateway.jsonrpc import BadMessage, Notification, Request
+from gateway.signals import stop_on_signal
 
 SERVICE_PORT: Final = 8000
 ADMIN_PORT: Final = 9090
@@ -176,8 +177,7 @@ async def run(port: int, say: Callable[[str], None]) -> None:
     gateway = Gateway(settings)
     await gateway.start()
     stop = asyncio.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    stop_on_signal(stop)
     try:
         await gateway.listed()
         say(_guide(url, f"http://127.0.0.1:{gateway.port}", f"http://127.0.0.1:{gateway.admin_port}"))
@@ -190,7 +190,8 @@ async def run(port: int, say: Callable[[str], None]) -> None:
 def _free(port: int) -> int:
     """The port, or 0 for any where it is in use."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # elsewhere it lets two listen on one port
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 from typing import Final
 
 import structlog
@@ -13,6 +12,7 @@ from gateway.app import Gateway
 from gateway.config import Source
 from gateway.reloading import Reloads
 from gateway.settings import Settings
+from gateway.signals import call_on_hangup, stop_on_signal
 
 _GC_THRESHOLDS: Final = (10_000, 20, 50)
 
@@ -20,15 +20,14 @@ log = structlog.get_logger()
 
 
 async def serve(settings: Settings, source: Source) -> None:
-    """Serve until SIGTERM or SIGINT. SIGHUP reads the configuration, from ``source``, and the listing anew; so does a
-    change of a file, as far as the file goes. Raises what :meth:`Gateway.start` raises."""
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reads the configuration, from
+    ``source``, and the listing anew; so does a change of a file, as far as the file goes. Raises what
+    :meth:`Gateway.start` raises."""
     gateway = Gateway(settings)
     stop = asyncio.Event()
     reloads = Reloads(gateway, source)
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, reloads.ask)
+    stop_on_signal(stop)
+    call_on_hangup(reloads.ask)
     await gateway.start()
     reloads.start()
     settling = asyncio.create_task(_settle(gateway))

@@ -60,10 +60,12 @@ async def run(*arguments: str, **environ: str) -> Ran:
 
 
 class Program:
-    """A program that runs until it is told to stop. ``lines`` are what it has said, on both streams."""
+    """A program that runs until it is told to stop. ``lines`` are what it has said, on both streams. ``module`` is what
+    Python runs."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, module: str = "gateway") -> None:
         self.lines: list[str] = []
+        self._module = module
         self._arguments = arguments
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
@@ -111,7 +113,7 @@ class Program:
         return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field))
 
     async def __aenter__(self) -> Self:
-        self._process = await started(*self._arguments)
+        self._process = await started(*self._arguments, module=self._module)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._readers = [
@@ -141,12 +143,15 @@ async def serving(url: str, *more: str) -> AsyncIterator[tuple[Program, Front]]:
 
 
 async def started(
-    *arguments: str, environ: Mapping[str, str] = MappingProxyType({}), output: int = asyncio.subprocess.PIPE
+    *arguments: str,
+    module: str = "gateway",
+    environ: Mapping[str, str] = MappingProxyType({}),
+    output: int = asyncio.subprocess.PIPE,
 ) -> asyncio.subprocess.Process:
     """The process itself; ``output`` is where both its streams go."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY__")}
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", *arguments),
+        *(sys.executable, "-m", module, *arguments),
         env={**inherited, **environ},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=output,

@@ -20,7 +20,7 @@ MODULES = sorted(
 STEPS = (
     ("errors", "text", "units"),
     ("model", "jsonrpc", "settings"),
-    ("background", "batch", "telemetry", "outbound", "signing"),
+    ("background", "batch", "outbound", "signals", "signing", "telemetry"),
     ("store", "backend", "auth", "config"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds"),

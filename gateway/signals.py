@@ -1,0 +1,45 @@
+"""Signals to the process.
+
+``signal.signal`` is what every system has; asyncio's ``add_signal_handler`` is missing on Windows, as is SIGHUP.
+All of it wants the main thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+_STOP: Final = ("SIGTERM", "SIGINT", "SIGBREAK")
+
+
+def stop_on_signal(stop: asyncio.Event) -> None:
+    """Set ``stop`` at the first SIGTERM, SIGINT or (Windows) SIGBREAK. A second one ends the process at once, with the
+    exit code 128 and its number as shells have it, whatever is under way and whether or not the loop turns."""
+
+    def ask(*_: object) -> None:
+        for number in _known(_STOP):
+            signal.signal(number, _end)
+        loop.call_soon_threadsafe(stop.set)
+
+    loop = asyncio.get_running_loop()
+    for number in _known(_STOP):
+        signal.signal(number, ask)
+
+
+def call_on_hangup(act: Callable[[], None]) -> None:
+    """Call ``act`` in the running loop at each SIGHUP, where there is one."""
+    loop = asyncio.get_running_loop()
+    for number in _known(("SIGHUP",)):
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
+
+
+def _known(names: tuple[str, ...]) -> list[int]:
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    os._exit(128 + number)
