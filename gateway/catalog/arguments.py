@@ -24,16 +24,17 @@ class Defaults:
 
 def with_arguments(method: Method, arguments: Mapping[str, Argument]) -> dict[str, Any]:
     """The members of a method that overrides of its arguments change."""
-    if method.input_schema is not None and method.parameters in (None, ()):
-        whole = _in_place(method.input_schema, arguments)
+    listed = method.input_schema if isinstance(method.input_schema, Mapping) else None
+    if listed is not None and method.parameters in (None, ()):
+        whole = _in_place(listed, arguments)
         if whole is not None:
             return {"input_schema": whole}
-        known = _from_schema(method.input_schema)
+        known = _from_schema(listed)
     else:
         known = {parameter.name: parameter for parameter in method.parameters or ()}
     for name, argument in arguments.items():
         known[name] = _overridden(known.get(name, Parameter(name)), argument)
-    root = method.root or method.input_schema or {}
+    root = method.root or listed or {}
     return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
 
 

@@ -153,6 +153,8 @@ def _is_certain(method: Method, override: ToolOverride, params: Params) -> bool:
 
 
 def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
+    if isinstance(method.input_schema, bool):
+        raise Unsound("its entry has no inputSchema that is an object")
     if method.input_schema is not None:
         return object_schema(method.input_schema)
     if method.parameters is None:

@@ -96,13 +96,13 @@ def parse(entries: list[Any]) -> Listing:
 
 def _method(entry: dict[str, Any]) -> Method:
     annotations = object_of(entry.get("annotations"))
-    output = entry.get("outputSchema")
+    whole, output = entry.get("inputSchema"), entry.get("outputSchema")
     return Method(
         entry["name"],
         JsonrpcMcp.name,
         title=text_of(entry.get("title")),
         description=text_of(entry.get("description")),
-        input_schema=object_of(entry.get("inputSchema")),
+        input_schema=whole if isinstance(whole, dict) else False,
         structure=Structure.BY_NAME,
         result=output if isinstance(output, dict | bool) else None,
         annotations=annotations,
@@ -112,12 +112,13 @@ def _method(entry: dict[str, Any]) -> Method:
 
 def _detailed(method: Method, other: Method) -> Method:
     """Fill what this listing left open: a description, the schema of a parameter whose factory has one."""
-    properties = object_of(object_of(method.input_schema).get("properties"))
+    whole = object_of(method.input_schema)
+    properties = object_of(whole.get("properties"))
     schemas = {parameter.name: parameter.schema for parameter in other.parameters or ()}
     filled = {
         name: schemas[name] if not isinstance(schema, dict) and name in schemas else schema
         for name, schema in properties.items()
     }
     if filled != properties:
-        method = replace(method, input_schema={**(method.input_schema or {}), "properties": filled})
+        method = replace(method, input_schema={**whole, "properties": filled})
     return method if method.description else replace(method, description=other.description)

@@ -35,7 +35,8 @@ class Method:
     """A backend method as its listing describes it.
 
     ``parameters`` is None where the listing does not tell, which is not the same as none. A listing that has the
-    whole arguments object as one schema gives it as ``input_schema``; ``parameters`` is then unused.
+    whole arguments object as one schema gives it as ``input_schema``; ``parameters`` is then unused. It is False where
+    the entry lacks the schema that its dialect demands: only the operator can then say what the arguments are.
     ``root`` is the document that ``$ref``\\ s of the schemas point into. ``endpoint`` is a path on the backend's own
     origin where this method is served, if not at the usual one, and ``sent_as`` what it is called there, if not by
     ``name``. ``meta`` is published in ``_meta``.
@@ -46,7 +47,7 @@ class Method:
     title: str = ""
     description: str = ""
     parameters: tuple[Parameter, ...] | None = ()
-    input_schema: JsonObject | None = None
+    input_schema: Schema | None = None
     structure: Structure = Structure.UNKNOWN
     result: Schema | None = None
     notification: bool = False
