@@ -293,6 +293,7 @@ def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str | None) -> dict[st
             arguments = jsonrpc.decode(whole.encode())
         except ValueError as error:
             fail(UNUSABLE, f"--args is not JSON: {error}")
+        arguments = {} if arguments is None else arguments
         if not isinstance(arguments, dict):
             fail(UNUSABLE, "--args must be a JSON object")
     for pair in pairs:

@@ -138,6 +138,7 @@ class Invocation:
         self, caller: Caller, tool: Tool, arguments: Mapping[str, Any], extras: CallExtras | None
     ) -> Outcome:
         """Tool search. What ``call_tool`` names runs as if it had been called itself, and the outcome is its own."""
+        arguments = {name: value for name, value in arguments.items() if value is not None}  # null is as left out
         try:
             self._check_arguments(tool, arguments)
         except InvalidArguments as fault:

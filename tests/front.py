@@ -102,7 +102,7 @@ class Front:
         self._session = session
 
     async def call(
-        self, surface: Surface, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
+        self, surface: Surface, tool: str, arguments: Mapping[str, Any] | None, headers: Mapping[str, str] | None = None
     ) -> Called:
         if surface == "rest":
             body: dict[str, Any] = {"name": tool, "arguments": arguments}

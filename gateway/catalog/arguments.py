@@ -73,7 +73,8 @@ def _overridden(before: Parameter, argument: Argument) -> Parameter:
             added["default"] = _default(argument)
         schema = {**(schema if isinstance(schema, Mapping) else {}), **added} if added else schema
     required = before.required and not argument.has_default if argument.required is None else argument.required
-    return Parameter(before.name, schema, required, before.description)
+    described = argument.description is not None or "description" in (argument.schema_ or {})
+    return Parameter(before.name, schema, required, "" if described else before.description)
 
 
 def without(method: Method, hidden: Collection[str]) -> Method:

@@ -21,14 +21,13 @@ from gateway.catalog.properties import published
 from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
 from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title
 from gateway.catalog.validation import Validators
-from gateway.model import Binding, JsonObject, Method, Naming, Schema, Structure, Tool
+from gateway.model import HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, printable
 
 SPREAD: Final = "params"
 MAX_META: Final = 4096
 _SAYS_NONE: Final = {"type", "properties", "additionalProperties", "required", "title", "description", "$schema"}
-HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
             schema = bundler.add(parameter.schema, f"/properties/{escape(parameter.name)}")
         except Unsound as error:
             raise Unsound(error.reason, error.pointer, parameter.name) from None
-        if parameter.description and not schema.get("description"):
+        if parameter.description:  # a schema may be shared by several, and tells of none in particular
             schema = {**schema, "description": cap(printable(parameter.description), MAX_DESCRIPTION)}
         properties[parameter.name] = schema
     whole: dict[str, Any] = {"type": "object", "properties": properties}

@@ -37,7 +37,8 @@ class JsonrpcMcp:
         recognized="`tools[]` with `inputSchema`",
         carries=("title", "description", "parameters", "types", "required", "result", "scopes"),
         passed="by name",
-        lost="Nothing. `annotations` go to `_meta`; `catalog.trust_annotations` publishes `readOnlyHint` and its like.",
+        lost="Nothing. `annotations` are REST's, and go to `_meta` on MCP; `catalog.trust_annotations` publishes "
+        "`readOnlyHint` and its like on both.",
     )
 
     async def fetch(self, source: Source) -> Listing:

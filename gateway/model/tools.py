@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, Structure
 
@@ -75,6 +75,9 @@ class HeaderParameter:
     kind: str
 
 
+HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+"""What a tool may say of its own harmlessness (MCP, ``ToolAnnotations``)."""
+
 Demand: TypeAlias = tuple[bool, frozenset[str]]
 """What a tool takes of its caller: whether it is open to callers without a token, and scopes."""
 
@@ -111,6 +114,13 @@ class Tool:
     def named(self, naming: Naming | None) -> str:
         """The name to show; without ``naming`` the one that is configured."""
         return self.name if naming is None else self.names.get(naming, self.name)
+
+    @property
+    def all_annotations(self) -> dict[str, Any]:
+        """The service's own annotations with the published hints over them. Hints that the operator does not trust
+        are not among them."""
+        own = self.meta.get("annotations", {})
+        return {**{name: value for name, value in own.items() if name not in HINTS}, **self.annotations}
 
     @property
     def demand(self) -> Demand:

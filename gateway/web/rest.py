@@ -42,7 +42,7 @@ class RestProjector:
             "description": tool.description,
             "inputSchema": tool.input_schema,
             "outputSchema": tool.output_schema if isinstance(tool.output_schema, Mapping) else {},
-            "annotations": tool.annotations,
+            "annotations": tool.all_annotations,
             "endpoint": f"{TOOLS}/{quote(segment_of(name))}",
             "method": tool.method,
             "requiresAuth": tool.auth_level == "required",
@@ -92,9 +92,9 @@ async def invoke(request: web.Request) -> web.Response:
     name = body.get("name")
     if not isinstance(name, str) or not name:
         raise MissingParameter('"name" must be the name of a tool')
-    arguments = body.get("arguments", {})
-    if arguments == []:
-        arguments = {}  # how PHP writes an empty map
+    arguments = body.get("arguments")
+    if arguments in (None, []):
+        arguments = {}  # PHP writes an empty map as a list
     if not isinstance(arguments, dict):
         raise InvalidArguments('"arguments" must be an object')
     request[TRACE].fields["tool"] = name[:128]

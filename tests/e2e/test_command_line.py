@@ -84,6 +84,7 @@ async def test_tools_as_json_are_what_clients_are_shown(backend: ScriptedBackend
         (("count", "--args", f'{{"to": {BIG}}}'), f"{BIG}\n"),
         (("echo", "--arg", "value={a: [1, x]}"), '{\n  "a": [\n    1,\n    "x"\n  ]\n}\n'),
         (("echo", "--args", '{"value": null}'), "null\n"),
+        (("greet", "--args", "null", "--arg", "name=World"), "Hello World\n"),
     ],
 )
 async def test_call_prints_the_result(backend: ScriptedBackend, arguments: tuple[str, ...], printed: str) -> None:

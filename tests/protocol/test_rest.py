@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -94,6 +95,30 @@ async def test_a_tool_that_needs_scopes_requires_auth(
     assert {tool["name"]: tool["requiresAuth"] for tool in tools} == {"closed": True, "open": False, "optional": False}
 
 
+OWN = {"category": "content", "auth": {"level": "none", "description": "Any\u200bbody"}, "readOnlyHint": True}
+
+
+@pytest.mark.parametrize(
+    ("knobs", "shown"),
+    [
+        ((), {"category": "content"}),
+        (("catalog.trust_annotations=true",), {"category": "content", "readOnlyHint": True}),
+        (("catalog.tools.purge.annotations.readOnlyHint=false",), {"category": "content", "readOnlyHint": False}),
+    ],
+)
+async def test_the_services_own_annotations_are_given_and_its_hints_where_they_are_trusted(
+    start: Start, session: ClientSession, tmp_path: Any, knobs: Sequence[str], shown: Any
+) -> None:
+    file = tmp_path / "methods.json"
+    file.write_text(json.dumps({"methods": {"purge": {"annotations": OWN}, "none": {}}}))
+    gateway = await start("backend.listing.dialect=static", f"backend.listing.file={file}", *knobs)
+    client = Client(session, gateway.port)
+    auth = {"level": "none", "description": "Anybody"}
+    listed = {tool["name"]: tool["annotations"] for tool in (await client.get(LIST)).json["tools"]}
+    assert listed == {"purge": shown | {"auth": auth}, "none": {}}
+    assert (await client.get(f"{DESCRIBE}?name=purge")).json["tool"]["annotations"] == listed["purge"]
+
+
 @pytest.mark.parametrize("query", ["", "?name=", "?tool=add", "?Name=add"])
 async def test_describe_without_a_name_is_a_missing_parameter(client: Client, query: str) -> None:
     assert_rest_error(await client.get(DESCRIBE + query), 400, "missing_parameter")
@@ -119,9 +144,9 @@ async def test_invoke_gives_the_bare_result(client: Client, name: str, arguments
     assert (answer.status, answer.body) == (200, expected)
 
 
-@pytest.mark.parametrize("body", [{"name": "numbers"}, {"name": "numbers", "arguments": []}])
-async def test_invoke_takes_no_arguments_as_none_and_as_php_writes_them(client: Client, body: Any) -> None:
-    assert (await client.post(INVOKE, body)).json == {"result": [1, 2, 3]}
+@pytest.mark.parametrize("members", [{}, {"arguments": None}, {"arguments": []}])
+async def test_invoke_takes_no_arguments_as_none_and_as_php_writes_them(client: Client, members: Any) -> None:
+    assert (await client.post(INVOKE, {"name": "numbers", **members})).json == {"result": [1, 2, 3]}
 
 
 @pytest.mark.parametrize(

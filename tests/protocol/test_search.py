@@ -43,6 +43,14 @@ async def test_two_tools_are_listed_that_find_and_call_the_others(surface: Surfa
 
 
 @pytest.mark.parametrize("surface", SURFACES)
+async def test_arguments_that_are_null_are_none(surface: Surface) -> None:
+    async with ScriptedBackend((AGE,)) as backend, front(backend.url, ON) as gateway:
+        for name, arguments in (("age", None), ("call_tool", {"name": "age", "arguments": None})):
+            called = await gateway.call(surface, name, arguments)
+            assert called.value == 3
+
+
+@pytest.mark.parametrize("surface", SURFACES)
 async def test_direct_calls_by_name_go_on(surface: Surface) -> None:
     async with ScriptedBackend() as backend, front(backend.url, ON) as gateway:
         assert (await gateway.call(surface, "add", {"a": 2, "b": 3})).value == {"sum": 5}

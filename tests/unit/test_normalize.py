@@ -45,9 +45,32 @@ def test_a_method_without_parameters_takes_an_empty_object_and_sends_none() -> N
     assert not tool.binding.declares_parameters
 
 
-def test_a_description_of_the_schemas_own_is_kept() -> None:
-    own = Parameter("a", {"type": "string", "description": "Own."}, description="Other.")
-    assert made(method(parameters=(own,))).input_schema["properties"]["a"]["description"] == "Own."
+SAID = [
+    ("Own.", "The schema's.", {}, "Own."),
+    ("", "The schema's.", {}, "The schema's."),
+    ("Own.", "", {}, "Own."),
+    ("Own.", "The schema's.", {"description": "The operator's."}, "The operator's."),
+    ("Own.", "The schema's.", {"schema": {"description": "The operator's."}}, "The operator's."),
+    ("Own.", "The schema's.", {"schema": {"type": "string"}}, "Own."),
+    ("Own.", "The schema's.", {"default": "x"}, "Own."),
+]
+
+
+@pytest.mark.parametrize(("own", "schemas", "override", "shown"), SAID)
+def test_a_parameters_own_description_wins_over_its_schemas_and_the_operators_over_both(
+    own: str, schemas: str, override: Any, shown: str
+) -> None:
+    parameter = Parameter("a", {"type": "string"} | ({"description": schemas} if schemas else {}), description=own)
+    tool = made(method(parameters=(parameter,)), {"arguments": {"a": override}} if override else None)
+    assert tool.input_schema["properties"]["a"]["description"] == shown
+
+
+def test_two_parameters_of_one_shared_schema_keep_their_own_descriptions() -> None:
+    shared = {"$ref": "#/components/schemas/Id"}
+    root = {"components": {"schemas": {"Id": {"type": "string", "description": "An identifier."}}}}
+    parameters = (Parameter("from", shared, description="From where."), Parameter("to", shared, description="To."))
+    properties = made(method(parameters=parameters, root=root)).input_schema["properties"]
+    assert [properties[name]["description"] for name in ("from", "to")] == ["From where.", "To."]
 
 
 def test_unknown_parameters_are_taken_as_one_array() -> None:
