@@ -157,7 +157,7 @@ class Invocation:
         return await self.run(caller, found, arguments.get("arguments", {}), extras)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
-        validator = self._validators.compile_tool(tool.digest, tool.input_schema)
+        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
         if not validator.is_valid(arguments):
             faults = validator.faults(arguments)
             raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})

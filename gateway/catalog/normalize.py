@@ -21,7 +21,7 @@ from gateway.catalog.properties import published
 from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
 from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title
 from gateway.catalog.validation import Validators
-from gateway.model import HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
+from gateway.model import CLOSED, HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, printable
 
@@ -49,7 +49,8 @@ def tool_of(
     whole = shown_schema(_input_schema(method, structure))
     defaults = defaults_of(override.arguments, whole, validators)
     seen = shown_schema(_input_schema(without(method, defaults.fixed), structure)) if defaults.fixed else whole
-    validators.compile(seen)
+    closed = _is_closed(method, structure)
+    validators.compile({**seen, **CLOSED} if closed else seen)
     shown, renamed = published(seen)
     input_schema, mirrored = header_parameters(shown)
     output_schema, note = _output_schema(method, override, validators)
@@ -69,6 +70,7 @@ def tool_of(
         title=title(method.title),
         description=_description(method, name),
         input_schema=input_schema,
+        closed=closed,
         output_schema=output_schema,
         annotations=annotations,
         meta=meta,
@@ -98,7 +100,7 @@ def digest_of(tool: Tool) -> str:
         [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
         [binding.method, binding.notification, binding.endpoint, binding.timeout, binding.fills, binding.fixed],
         [binding.renamed, binding.certain, binding.repeatable],
-        tool.requires, tool.blocks, tool.rounds, tool.confirm,
+        tool.requires, tool.blocks, tool.rounds, tool.confirm, tool.closed,
     ]  # fmt: skip
     return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
 
@@ -160,7 +162,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
         if structure is Structure.BY_NAME:
             return {"type": "object"}
         spread = {"type": "array", "description": "The positional parameters, in order."}
-        return {"type": "object", "properties": {SPREAD: spread}, "additionalProperties": False}
+        return {"type": "object", "properties": {SPREAD: spread}}
     bundler = Bundler(method.root)
     properties: dict[str, Any] = {}
     for parameter in method.parameters:
@@ -175,8 +177,14 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     required = [parameter.name for parameter in method.parameters if parameter.required]
     if required:
         whole["required"] = required
-    whole["additionalProperties"] = False
     return bundler.finish(whole)
+
+
+def _is_closed(method: Method, structure: Structure) -> bool:
+    """Whether the listing names all arguments, rather than giving a schema that decides on others, or nothing."""
+    if method.input_schema is not None:
+        return False
+    return method.parameters is not None or structure is Structure.BY_POSITION
 
 
 def _output_schema(

@@ -28,7 +28,7 @@ def _tool(name: str, title: str, description: str, input_schema: JsonObject, **m
     order = tuple(input_schema["properties"])
     digest = hashlib.sha256(jsonrpc.canonical([name, description, input_schema])).hexdigest()
     binding = Binding(name, Structure.BY_NAME, order, local=True)
-    return Tool(name, name, description, input_schema, binding, title, digest=digest, **members)
+    return Tool(name, name, description, input_schema, binding, title, closed=True, digest=digest, **members)
 
 
 SEARCH_TOOLS: Final = _tool(
@@ -54,7 +54,6 @@ SEARCH_TOOLS: Final = _tool(
             },
         },
         "required": ["query"],
-        "additionalProperties": False,
     },
     output_schema={
         "type": "object",
@@ -91,7 +90,6 @@ CALL_TOOL: Final = _tool(
             "arguments": {"type": "object", "default": {}, "description": "The tool's arguments."},
         },
         "required": ["name"],
-        "additionalProperties": False,
     },
 )
 OWN: Final = {tool.name: tool for tool in (CALL_TOOL, SEARCH_TOOLS)}

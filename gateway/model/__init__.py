@@ -17,10 +17,11 @@ from gateway.model.listed import (
     ServiceInfo,
     Structure,
 )
-from gateway.model.tools import HINTS, Binding, Catalog, Demand, HeaderParameter, Naming, Tool
+from gateway.model.tools import CLOSED, HINTS, Binding, Catalog, Demand, HeaderParameter, Naming, Tool
 
 __all__ = [
     "ANONYMOUS",
+    "CLOSED",
     "HINTS",
     "NOTHING",
     "SHARED",

@@ -78,6 +78,9 @@ class HeaderParameter:
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 """What a tool may say of its own harmlessness (MCP, ``ToolAnnotations``)."""
 
+CLOSED: Final = {"additionalProperties": False}
+"""What a schema of all arguments has besides, to refuse others."""
+
 Demand: TypeAlias = tuple[bool, frozenset[str]]
 """What a tool takes of its caller: whether it is open to callers without a token, and scopes."""
 
@@ -85,6 +88,9 @@ Demand: TypeAlias = tuple[bool, frozenset[str]]
 @dataclass(frozen=True)
 class Tool:
     """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12.
+
+    ``closed`` tools take no arguments beyond those that ``input_schema`` names, although it does not say so: some LLM
+    APIs refuse a schema with ``additionalProperties``.
 
     ``name`` is the one of its ``names`` that is shown where a client does not choose.
     ``requires`` are client capabilities without which the tool cannot be called. ``blocks`` says that its results are
@@ -108,12 +114,18 @@ class Tool:
     blocks: bool = False
     rounds: bool = False
     confirm: bool = False
+    closed: bool = False
     digest: str = ""
     names: Mapping[Naming, str] = field(default_factory=dict)
 
     def named(self, naming: Naming | None) -> str:
         """The name to show; without ``naming`` the one that is configured."""
         return self.name if naming is None else self.names.get(naming, self.name)
+
+    @cached_property
+    def checked_schema(self) -> JsonObject:
+        """What arguments are checked against."""
+        return {**self.input_schema, **CLOSED} if self.closed else self.input_schema
 
     @property
     def all_annotations(self) -> dict[str, Any]:

@@ -89,6 +89,7 @@ def shown(tool: Tool) -> dict[str, Any]:
             "spread": binding.spread,
             "defaults": binding.defaults,
             "declares_parameters": binding.declares_parameters,
+            "closed": tool.closed,
             "notification": binding.notification,
             "endpoint": binding.endpoint,
         }

@@ -76,11 +76,10 @@ async def test_a_listed_tool_shows_its_schemas_whole(client: Client) -> None:
             "type": "object",
             "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
             "required": ["a", "b"],
-            "additionalProperties": False,
         },
         "outputSchema": {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]},
     }
-    assert tools["numbers"]["inputSchema"] == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert tools["numbers"]["inputSchema"] == {"type": "object", "properties": {}}
     assert tools["numbers"]["outputSchema"] == {"type": "array", "items": {"type": "integer"}}
     assert "outputSchema" not in tools["echo"]
 

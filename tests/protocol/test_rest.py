@@ -26,7 +26,6 @@ ADD = {
         "type": "object",
         "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
         "required": ["a", "b"],
-        "additionalProperties": False,
     },
     "outputSchema": {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]},
     "annotations": {},

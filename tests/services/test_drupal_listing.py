@@ -40,7 +40,6 @@ async def test_parameters_types_and_required_are_the_sites_own(drupal: Site, ver
             "type": "object",
             "properties": {"page": PAGE, "service": {"type": "string"}},
             "required": ["service"],
-            "additionalProperties": False,
         },
     }
     assert tools["examples.article.toMarkdown"]["inputSchema"]["properties"] == {
@@ -49,7 +48,6 @@ async def test_parameters_types_and_required_are_the_sites_own(drupal: Site, ver
     assert tools["cache.rebuild"]["inputSchema"] == {
         "type": "object",
         "properties": {},
-        "additionalProperties": False,
     }
 
 

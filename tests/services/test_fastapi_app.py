@@ -29,7 +29,6 @@ async def test_types_required_and_defaults_are_the_services_own(gateway: Front) 
         "type": "object",
         "properties": {"data": {"title": "Data", "type": "string"}},
         "required": ["data"],
-        "additionalProperties": False,
     }
     assert tools["echo"]["_meta"] == {"tags": ["demo"]}
     move = tools["move"]["inputSchema"]

@@ -35,7 +35,6 @@ async def test_the_description_becomes_tools_with_types(gateway: Front) -> None:
         "inputSchema": {
             "type": "object",
             "properties": {"name": {"type": "string"}, "loudly": {"type": "boolean"}},
-            "additionalProperties": False,
         },
         "outputSchema": {"type": "string"},
     }

@@ -46,7 +46,6 @@ async def test_summary_description_types_and_required_are_the_services_own(gatew
                 "b": {"title": "B", "type": "integer", "default": 2},
             },
             "required": ["a"],
-            "additionalProperties": False,
         },
         "outputSchema": {"title": "Result", "type": "integer"},
     }

@@ -48,7 +48,6 @@ async def test_what_is_listed_is_the_documents_own_with_its_references_bundled(g
             "newPetTag": {"type": "string", "description": "Tag of the pet"},
         },
         "required": ["newPetName"],
-        "additionalProperties": False,
     }
     assert tools["get_pet"]["description"] == "Info for one pet"
     assert tools["get_pet"]["outputSchema"] == PET

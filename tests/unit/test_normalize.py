@@ -33,7 +33,6 @@ def test_parameters_become_properties_in_their_order() -> None:
         "type": "object",
         "properties": {"a": {"type": "string", "description": "First."}, "b": NUMBER},
         "required": ["a"],
-        "additionalProperties": False,
     }
     assert list(tool.input_schema["properties"]) == ["a", "b"]
     assert (tool.name, tool.method, tool.binding.order) == ("tool", "the.method", ("a", "b"))
@@ -41,7 +40,7 @@ def test_parameters_become_properties_in_their_order() -> None:
 
 def test_a_method_without_parameters_takes_an_empty_object_and_sends_none() -> None:
     tool = made(method())
-    assert tool.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert tool.input_schema == {"type": "object", "properties": {}}
     assert not tool.binding.declares_parameters
 
 
