@@ -104,8 +104,9 @@ class _Draft:
         if drift is not None and self._pins is not None and self._pins.holds:
             self.quarantined.append(drift)
             return
-        if drift is not None:
+        if drift is not None and self._pins is not None:
             self.drifted.append(drift)
+            tool = self._pins.with_scopes(tool)
         self.tools.append(tool)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.catalog.pins import Pin, PinError, digest, pin_of, pins_in
 from gateway.catalog.schemas import escape
-from gateway.model import JsonObject, Schema, Structure, Tool
+from gateway.model import JsonObject, Schema, Structure, Tool, all_annotations
 from gateway.text import printable
 
 _MOST: Final = 8
@@ -27,7 +27,7 @@ _ABSENT: Final = object()
 class Look:
     """What clients see of a tool. What is not known of it is None, and not compared; a schema may be known by its
     digest alone. ``order`` are the arguments of a method that is called by position; ``plain`` is the name that a pin
-    has, MCP's, whichever is shown."""
+    has, MCP's, whichever is shown; ``handling`` decides who may call and what becomes of a call."""
 
     name: str
     plain: str
@@ -39,7 +39,7 @@ class Look:
     annotations: JsonObject
     inputs: JsonObject | None = None
     outputs: Schema | None = None
-    scopes: tuple[str, ...] | None = None
+    handling: JsonObject | None = None
     order: tuple[str, ...] | None = None
     method: str | None = None
     pinned: bool = False
@@ -89,7 +89,7 @@ def looks_of(tools: Iterable[Tool]) -> list[Look]:
             Look(
                 tool.name, pin.name, tool.title, tool.description, frozenset(pin.arguments),
                 pin.input_schema, pin.output_schema, pin.annotations, tool.input_schema, tool.output_schema,
-                tuple(pin.scopes), order, tool.method,
+                _handling(pin), order, tool.method,
             )
         )  # fmt: skip
     return looks
@@ -118,8 +118,13 @@ def saved(raw: bytes, origin: str) -> list[Look] | None:
 def _look_of_pin(method: str, pin: Pin) -> Look:
     return Look(
         pin.name, pin.name, pin.title, pin.description, frozenset(pin.arguments), pin.input_schema, pin.output_schema,
-        pin.annotations, scopes=tuple(pin.scopes), method=method, pinned=True,
+        pin.annotations, handling=_handling(pin), method=method, pinned=True,
     )  # fmt: skip
+
+
+def _handling(pin: Pin) -> JsonObject:
+    names = ("scopes", "auth_level", "structure", "endpoint", "notification", "closed")
+    return {name.replace("_", " "): getattr(pin, name) for name in names}
 
 
 def _look_of_entry(entry: Mapping[str, Any]) -> Look:
@@ -127,7 +132,8 @@ def _look_of_entry(entry: Mapping[str, Any]) -> Look:
     title, description = str(entry.get("title", "")), str(entry.get("description", ""))
     return Look(
         name, name, "" if title == name else title, description, frozenset(inputs.get("properties", {})),
-        digest(inputs), None if outputs is None else digest(outputs), entry.get("annotations", {}), inputs, outputs,
+        digest(inputs), None if outputs is None else digest(outputs),
+        all_annotations(entry.get("annotations", {}), entry.get("_meta", {})), inputs, outputs,
         method=entry.get("method"),
     )  # fmt: skip
 
@@ -145,9 +151,15 @@ def _differences(old: Look, new: Look) -> Iterator[str]:
             yield "output schema: " + ("new" if old.output_digest is None else "gone")
         else:
             yield from _schema_changes("output schema", old.outputs, new.outputs)
-    for label, one, two in (("annotations", old.annotations, new.annotations), ("scopes", old.scopes, new.scopes)):
-        if one is not None and two is not None and one != two:
-            yield f"{label}: {_short(one)} → {_short(two)}"
+    yield from _member_changes({"annotations": old.annotations}, {"annotations": new.annotations})
+    if old.handling is not None and new.handling is not None:
+        yield from _member_changes(old.handling, new.handling)
+
+
+def _member_changes(before: JsonObject, after: JsonObject) -> Iterator[str]:
+    for label, one in before.items():
+        if one != after[label]:
+            yield printable(f"{label}: {_short(one)} → {_short(after[label])}")
 
 
 def _argument_changes(old: Look, new: Look) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Pins: what was reviewed of each tool, so that a backend which changes one afterwards is found out (security S14).
 
-A pin has what a model goes by (name, texts, schemas) and what protects a call (scopes); texts in full, so that a
-review can read them, schemas as digests. Pins go by the backend's method, which no renaming of ours changes.
+A pin has what a model goes by (name, texts, schemas, annotations), what decides who may call (scopes, the service's
+auth level) and what becomes of a call (structure, endpoint, notification); texts in full, so that a review can read
+them, schemas as digests. Pins go by the backend's method, which no renaming of ours changes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.catalog.normalize import digest_of
 from gateway.model import Naming, Quarantined, Schema, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
@@ -27,7 +29,8 @@ class PinError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """``arguments`` are in order where the order means something: for a method called by position."""
+    """``arguments`` are in order where the order means something: for a method called by position. ``annotations`` are
+    all that some surface publishes; ``closed`` says that other arguments are refused."""
 
     name: str
     title: str
@@ -37,6 +40,11 @@ class Pin:
     output_schema: str | None
     annotations: Mapping[str, Any]
     scopes: list[str]
+    auth_level: str
+    structure: str
+    endpoint: str | None
+    notification: bool
+    closed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,16 @@ class Pins:
             return None
         return Quarantined(tool.method, f"changed since it was pinned: {', '.join(changed)}", _REMEDY, held=self.holds)
 
+    def with_scopes(self, tool: Tool) -> Tool:
+        """The tool with the scopes of its pin: a change that is only reported does not make it free to call."""
+        pinned = self.by_method.get(tool.method)
+        scopes = frozenset(pinned.scopes if pinned else ())
+        if pinned is None or scopes <= tool.demand[1]:
+            return tool
+        level = pinned.auth_level if tool.demand[0] else tool.auth_level
+        tool = replace(tool, scopes=tool.scopes | scopes, auth_level=level)
+        return replace(tool, digest=digest_of(tool))
+
 
 def pin_of(tool: Tool) -> Pin:
     arguments = list(tool.input_schema.get("properties", {}))
@@ -77,8 +95,13 @@ def pin_of(tool: Tool) -> Pin:
         arguments=arguments if tool.binding.structure is Structure.BY_POSITION else sorted(arguments),
         input_schema=digest(tool.input_schema),
         output_schema=None if tool.output_schema is None else digest(tool.output_schema),
-        annotations=dict(sorted(tool.annotations.items())),
+        annotations=dict(sorted(tool.all_annotations.items())),
         scopes=sorted(tool.scopes),
+        auth_level=tool.auth_level,
+        structure=str(tool.binding.structure),
+        endpoint=tool.binding.endpoint,
+        notification=tool.binding.notification,
+        closed=tool.closed,
     )
 
 
@@ -129,10 +152,13 @@ def pins_in(content: Any, origin: str) -> dict[str, Pin]:
 
 def _pin(entry: Any) -> Pin:
     pin = Pin(**entry)
-    texts = (pin.name, pin.title, pin.description, pin.input_schema, pin.output_schema or "")
+    texts = (
+        pin.name, pin.title, pin.description, pin.input_schema, pin.output_schema or "", pin.auth_level, pin.structure,
+        pin.endpoint or "",
+    )  # fmt: skip
     if not all(isinstance(text, str) for text in (*texts, *pin.arguments, *pin.scopes)):
         raise ValueError
-    if not isinstance(pin.annotations, dict):
+    if not (isinstance(pin.annotations, dict) and isinstance(pin.notification, bool) and isinstance(pin.closed, bool)):
         raise TypeError
     return pin
 

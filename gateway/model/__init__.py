@@ -17,7 +17,7 @@ from gateway.model.listed import (
     ServiceInfo,
     Structure,
 )
-from gateway.model.tools import CLOSED, HINTS, Binding, Catalog, Demand, HeaderParameter, Naming, Tool
+from gateway.model.tools import CLOSED, HINTS, Binding, Catalog, Demand, HeaderParameter, Naming, Tool, all_annotations
 
 __all__ = [
     "ANONYMOUS",
@@ -48,4 +48,5 @@ __all__ = [
     "Structure",
     "Tool",
     "View",
+    "all_annotations",
 ]

@@ -131,14 +131,19 @@ class Tool:
     def all_annotations(self) -> dict[str, Any]:
         """The service's own annotations with the published hints over them. Hints that the operator does not trust
         are not among them."""
-        own = self.meta.get("annotations", {})
-        return {**{name: value for name, value in own.items() if name not in HINTS}, **self.annotations}
+        return all_annotations(self.annotations, self.meta)
 
     @property
     def demand(self) -> Demand:
         """The backend's level counts before its scopes (jsonrpc_mcp); a level that it does not give opens nothing."""
         is_open = self.auth_level in ("none", "optional")
         return is_open, frozenset() if is_open else self.scopes
+
+
+def all_annotations(published: JsonObject, meta: JsonObject) -> dict[str, Any]:
+    """What is published of a tool's annotations, as hints and in its ``_meta``, untrusted hints aside."""
+    own = {name: value for name, value in meta.get("annotations", {}).items() if name not in HINTS}
+    return {**own, **published}
 
 
 @dataclass(frozen=True)

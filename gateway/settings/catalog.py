@@ -170,14 +170,14 @@ class CatalogSettings(Section):
     )
     pin: str | None = knob(
         None,
-        "File with what was reviewed of each tool (name, texts, schemas), written by `tools --pin`. A backend that "
-        "changes a tool afterwards is found out.",
+        "File with what was reviewed of each tool (name, texts, schemas, who may call it, how it is called), written "
+        "by `tools --pin`. A backend that changes a tool afterwards is found out.",
         live=True,
     )
     pin_mode: Literal["hold", "report"] = knob(
         "hold",
         "hold: a tool that is new or differs from its pin is not offered until pinned anew. "
-        "report: it is offered, and `check` and the log name it.",
+        "report: it is offered, and `check` and the log name it; the scopes of its pin are still needed.",
         live=True,
     )
     tools: dict[str, ToolOverride] = knob(

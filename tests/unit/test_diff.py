@@ -67,6 +67,13 @@ CHANGES = {
     ),
     "the output": ({"result": STRING}, ("output schema: new",)),
     "scopes": ({"scopes": frozenset({"w"})}, ('scopes: [] → ["w"]',)),
+    "whom it is open to": (
+        {"annotations": {"auth": {"level": "none"}}},
+        ('annotations: {} → {"auth":{"level":"none"}}', 'auth level: "" → "none"'),
+    ),
+    "where it is called": ({"endpoint": "/x"}, ('endpoint: null → "/x"',)),
+    "how it is called": ({"structure": Structure.BY_POSITION}, ('structure: "by-name" → "by-position"',)),
+    "that no answer is awaited": ({"notification": True}, ("notification: false → true",)),
 }
 
 
@@ -127,7 +134,12 @@ async def test_a_name_for_llm_apis_is_another_name() -> None:
 
 # --- files ----------------------------------------------------------------------------------------------------
 
-BEFORE = (method("a.b", title="T", result={"type": "object", "title": "R"}), method("c", description=""))
+BEFORE = (
+    method(
+        "a.b", title="T", result={"type": "object", "title": "R"}, annotations={"category": "x", "readOnlyHint": True}
+    ),
+    method("c", description=""),
+)
 
 
 @pytest.mark.parametrize("projector", [PROJECTOR, REST], ids=["tools --json", "GET /mcp/tools/list"])

@@ -12,6 +12,7 @@ import pytest
 from gateway.catalog.build import Builder
 from gateway.catalog.pins import Pin, PinError, Pins, pin_of, read, write
 from gateway.catalog.validation import Validators
+from gateway.listing import jsonrpc_mcp
 from gateway.model import Catalog, Listing, Method, Parameter, Structure, Tool
 from gateway.settings import CatalogSettings, Params
 
@@ -48,6 +49,22 @@ CHANGES = {
     ),
     "an output schema": ({"result": STRING}, "output schema"),
     "scopes": ({"scopes": frozenset({"admin"})}, "scopes"),
+    "whom it is open to": ({"annotations": {"auth": {"level": "none"}}}, "annotations, auth level"),
+    "an annotation of the service's own": ({"annotations": {"category": "x"}}, "annotations"),
+    "where it is called": ({"endpoint": "/elsewhere"}, "endpoint"),
+    "that it is called by position": ({"structure": Structure.BY_POSITION}, "arguments, structure"),
+    "that no answer is awaited": ({"notification": True}, "notification"),
+    "that other arguments are passed on": (
+        {
+            "parameters": (),
+            "input_schema": {
+                "type": "object",
+                "properties": {"to": STRING, "from": STRING},
+                "required": ["to", "from"],
+            },
+        },
+        "closed",
+    ),
 }
 
 
@@ -69,6 +86,33 @@ async def test_where_pins_only_report_the_tool_is_offered_as_it_is(change: Any, 
     (drifted,) = catalog.drifted
     assert (drifted.name, drifted.reason) == ("m", f"changed since it was pinned: {what}")
     assert catalog.digest == (await built(method(**change))).digest
+
+
+LEVELS = [
+    ({"auth": {"scopes": ["admin"], "level": "required"}}, {"auth": {"scopes": ["admin"], "level": "none"}}),
+    ({"auth": {"scopes": ["admin"]}}, {"auth": {"scopes": ["admin"], "level": "optional"}}),
+    ({"auth": {"scopes": ["admin"]}}, {"auth": {"level": "none"}}),
+    ({"auth": {"scopes": ["admin"]}}, {}),
+]
+
+
+def guarded(annotations: Any) -> Method:
+    """A method as jsonrpc_mcp lists it."""
+    entry = {"name": "m", "inputSchema": {"type": "object"}, "annotations": annotations}
+    (listed,) = jsonrpc_mcp.parse([entry]).methods
+    return listed
+
+
+@pytest.mark.parametrize(("before", "after"), LEVELS)
+async def test_a_tool_whose_service_does_not_ask_for_scopes_any_more_keeps_those_of_its_pin(
+    before: Any, after: Any
+) -> None:
+    held = await built(guarded(after), pins=await pinned(guarded(before)))
+    assert (held.names, held.quarantined[0].name) == ((), "m")
+    reported = await built(guarded(after), pins=await pinned(guarded(before), holds=False))
+    assert reported.tools[0].demand == (False, {"admin"})
+    assert reported.drifted[0].name == "m"
+    assert reported.digest != (await built(guarded(after))).digest
 
 
 async def test_a_tool_that_is_as_it_was_is_offered() -> None:
@@ -148,6 +192,7 @@ async def test_the_file_is_fit_for_review_one_sorted_entry_per_method(tmp_path: 
     assert list(entries) == ["a", "z"]
     assert list(entries["z"]) == [
         "name", "title", "description", "arguments", "input_schema", "output_schema", "annotations", "scopes",
+        "auth_level", "structure", "endpoint", "notification", "closed",
     ]  # fmt: skip
     assert '      "description": "Does it.",\n' in text
     assert entries["a"]["output_schema"].startswith("sha256:")
@@ -178,7 +223,8 @@ async def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Pat
 
 GOOD = {
     "name": "m", "title": "", "description": "", "arguments": [], "input_schema": "sha256:0", "output_schema": None,
-    "annotations": {}, "scopes": [],
+    "annotations": {}, "scopes": [], "auth_level": "", "structure": "by-name", "endpoint": None, "notification": False,
+    "closed": True,
 }  # fmt: skip
 BROKEN = {
     "not JSON": ("{", "not JSON: "),
@@ -190,6 +236,8 @@ BROKEN = {
     "an entry with one more": (json.dumps({"tools": {"m": {**GOOD, "more": 1}}}), 'the entry "m" is no pin'),
     "a number for a text": (json.dumps({"tools": {"m": {**GOOD, "title": 5}}}), 'the entry "m" is no pin'),
     "a text for a list": (json.dumps({"tools": {"m": {**GOOD, "scopes": None}}}), 'the entry "m" is no pin'),
+    "a number for a path": (json.dumps({"tools": {"m": {**GOOD, "endpoint": 5}}}), 'the entry "m" is no pin'),
+    "null for yes or no": (json.dumps({"tools": {"m": {**GOOD, "notification": None}}}), 'the entry "m" is no pin'),
     "a list for a map": (json.dumps({"tools": {"m": {**GOOD, "annotations": []}}}), 'the entry "m" is no pin'),
 }
 
