@@ -56,7 +56,7 @@ from gateway.web.connection import Port, listen
 from gateway.web.context import Context
 from gateway.web.ops import admin_application
 from gateway.web.origins import Origins
-from gateway.web.rest import REST
+from gateway.web.rest import RestProjector
 from gateway.web.routes import public_application
 
 READY_AFTER: Final = 10.0
@@ -307,9 +307,10 @@ class Gateway:
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         knobs = self.settings.catalog
+        shared = self._parts.discovery.current() if self.settings.lists_per_caller else catalog
         catalog = DOORS if knobs.search else catalog
         self._pages.prepare(catalog, (modern.PROJECTOR, *legacy.PROJECTORS), knobs.page_size)
-        self._pages.prepare(catalog, (REST,), knobs.rest_page_size)
+        self._pages.prepare(catalog, (RestProjector(self._parts.access, shared),), knobs.rest_page_size)
 
     def _unready(self) -> str | None:
         if self._stopping:

@@ -71,6 +71,18 @@ class Access:
         elif not needed <= caller.principal.scopes:
             raise self._insufficient(needed)
 
+    def needs_token(self, tool: Tool, shared: Catalog | None) -> bool:
+        """Whether a call of the tool without a token is refused. ``shared`` is what callers without a token see: where
+        each caller has a view of its own, a tool may be in that one alone."""
+        if not self.enabled:
+            return False
+        if self.anonymous != "open-tools" or not tool.demand[0]:
+            return True
+        if not self._per_caller:
+            return False
+        found = shared.find(tool.name) if shared is not None else None
+        return found is None or not found.demand[0]
+
     def check_sight(self, caller: Caller, tool: Tool) -> None:
         """That a caller may read a tool's description. Raises as :meth:`check_call`."""
         self.check_list(caller)

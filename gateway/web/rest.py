@@ -10,8 +10,9 @@ from urllib.parse import quote
 from aiohttp import web
 
 from gateway import jsonrpc
+from gateway.auth.access import Access
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
-from gateway.model import NOTHING, Naming, Tool
+from gateway.model import NOTHING, Catalog, Naming, Tool
 from gateway.web.context import CONTEXT, TRACE, caller_of, naming_of
 from gateway.web.reading import read_json_body
 from gateway.web.replies import json_response, rest_error
@@ -27,11 +28,15 @@ _SUFFIX: Final = "~"  # no tool name has it
 
 @dataclass(frozen=True, slots=True)
 class RestProjector:
+    """``shared`` is the catalog that callers without a token see."""
+
+    access: Access
+    shared: Catalog | None = None
     naming: Naming | None = None
 
     @property
     def key(self) -> str:
-        return "rest" if self.naming is None else f"rest {self.naming}"
+        return f"rest {self.naming} {self.shared.digest if self.shared else ''}"
 
     def project(self, tool: Tool) -> dict[str, Any]:
         """Every member that older clients require, where MCP would leave some out."""
@@ -45,11 +50,13 @@ class RestProjector:
             "annotations": tool.all_annotations,
             "endpoint": f"{TOOLS}/{quote(segment_of(name))}",
             "method": tool.method,
-            "requiresAuth": tool.auth_level == "required",
+            "requiresAuth": self.access.needs_token(tool, self.shared),
         }
 
 
-REST: Final = RestProjector()
+def projector_for(request: web.Request) -> RestProjector:
+    context = request.app[CONTEXT]
+    return RestProjector(context.access, context.discovery.current(), naming_of(request))
 
 
 def segment_of(name: str) -> str:
@@ -64,7 +71,7 @@ def name_of(segment: str) -> str:
 async def list_tools(request: web.Request) -> web.Response:
     """``GET /mcp/tools/list?cursor=&names=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
     context = request.app[CONTEXT]
-    cursor, projector = request.query.get("cursor"), RestProjector(naming_of(request))
+    cursor, projector = request.query.get("cursor"), projector_for(request)
     caller, size = caller_of(request), context.rest_page_size()
     page = await context.operations.list_tools(caller, cursor, projector, size, PATIENCE)
     return json_response(b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor)))
@@ -76,7 +83,7 @@ async def describe(request: web.Request) -> web.Response:
     name = request.query.get("name")
     if not name:
         raise MissingParameter('The parameter "name" is missing')
-    caller, projector = caller_of(request), RestProjector(naming_of(request))
+    caller, projector = caller_of(request), projector_for(request)
     await context.operations.admit_discovery(caller)
     tool = await context.invocation.find(caller, name, PATIENCE)
     context.access.check_sight(caller, tool)

@@ -78,22 +78,6 @@ async def test_overrides_and_the_backends_method_are_shown(connect: Connect) -> 
         }
 
 
-async def test_a_tool_that_needs_scopes_requires_auth(
-    start: Start, session: ClientSession, backend: ScriptedBackend, tmp_path: Any
-) -> None:
-    """jsonrpc_mcp's rule, which older clients read from here: scopes without a level mean required."""
-    file = tmp_path / "methods.yaml"
-    file.write_text(
-        "methods:\n"
-        "  closed: {annotations: {auth: {scopes: [admin]}}}\n"
-        "  open: {annotations: {auth: {level: none}}}\n"
-        "  optional: {annotations: {auth: {scopes: [admin], level: optional}}}\n"
-    )
-    gateway = await start("backend.listing.dialect=static", f"backend.listing.file={file}")
-    tools = (await Client(session, gateway.port).get(LIST)).json["tools"]
-    assert {tool["name"]: tool["requiresAuth"] for tool in tools} == {"closed": True, "open": False, "optional": False}
-
-
 OWN = {"category": "content", "auth": {"level": "none", "description": "Any\u200bbody"}, "readOnlyHint": True}
 
 

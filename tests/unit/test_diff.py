@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from gateway.auth.access import Access
 from gateway.catalog.build import Builder
 from gateway.catalog.diff import Changed, diff, looks_of, saved
 from gateway.catalog.pins import PinError, write
 from gateway.catalog.validation import Validators
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Listing, Method, Parameter, Structure, Tool
-from gateway.settings import CatalogSettings, Params
-from gateway.web.rest import REST
+from gateway.settings import Auth, CatalogSettings, Params
+from gateway.web.rest import RestProjector
 
 STRING, NUMBER = {"type": "string"}, {"type": "number", "maximum": 50}
 TWO = (Parameter("query", STRING, True), Parameter("limit", NUMBER))
@@ -140,6 +141,9 @@ BEFORE = (
     ),
     method("c", description=""),
 )
+
+
+REST = RestProjector(Access(Auth(mode="off"), per_caller=False))
 
 
 @pytest.mark.parametrize("projector", [PROJECTOR, REST], ids=["tools --json", "GET /mcp/tools/list"])
