@@ -43,7 +43,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
-from gateway.model import Catalog, Listing
+from gateway.model import Catalog, Listing, Naming
 from gateway.outbound import Outbound, TlsFiles
 from gateway.remarks import remarks_on
 from gateway.rounds import Rounds
@@ -295,7 +295,7 @@ class Gateway:
                 budget.set_rate(change.settings.limits.discovery)
         if any(knob.startswith("catalog.") for knob in change.changed):
             await self._parts.discovery.rebuild(forget=other_pins and pins is not None and pins.holds)
-        if "catalog.search" in change.changed:
+        if {"catalog.search", "catalog.names"} & set(change.changed):
             self._parts.discovery.tell_all()
         logs.set_level(change.settings.telemetry.log.level)
         return change
@@ -309,7 +309,8 @@ class Gateway:
         knobs = self.settings.catalog
         shared = self._parts.discovery.current() if self.settings.lists_per_caller else catalog
         catalog = DOORS if knobs.search else catalog
-        self._pages.prepare(catalog, (modern.PROJECTOR, *legacy.PROJECTORS), knobs.page_size)
+        projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
+        self._pages.prepare(catalog, projectors, knobs.page_size)
         self._pages.prepare(catalog, (RestProjector(self._parts.access, shared),), knobs.rest_page_size)
 
     def _unready(self) -> str | None:

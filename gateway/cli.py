@@ -25,7 +25,7 @@ from gateway.config import ConfigError, Source, load
 from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.guard import caller_of_token
 from gateway.listing.dialect import NoListing
-from gateway.model import NOTHING, Caller, Catalog, Tool
+from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
 from gateway.remarks import remarks_on
 from gateway.settings import Settings
 from gateway.signing import SecretError
@@ -154,7 +154,8 @@ def tools(settings: Settings, token: str | None, as_json: bool, since: Path | No
     if pin:
         return _pin(settings, token)
     catalog = _with_catalog(settings, _return_catalog, token)
-    click.echo(report.tools_json(catalog) if as_json else "\n".join(report.tools_table(catalog)))
+    naming = Naming(settings.catalog.names)
+    click.echo(report.tools_json(catalog, naming) if as_json else "\n".join(report.tools_table(catalog, naming)))
     return None
 
 
@@ -201,13 +202,14 @@ def _tell_changes(settings: Settings, since: Path, token: str | None) -> None:
     try:
         before = saved(since.read_bytes(), str(since))
         if before is None:
-            before = looks_of(_unpinned(load(since), token).tools)
+            other = load(since)
+            before = looks_of(_unpinned(other, token).tools, Naming(other.catalog.names))
     except ConfigError as error:
         fail(UNUSABLE, f"{since} is no saved listing, no pin file and no usable configuration:",
              *(f"  {fault}" for fault in error.faults))  # fmt: skip
     except (PinError, OSError) as error:
         fail(UNUSABLE, str(error))
-    found = diff(before, looks_of(_unpinned(settings, token).tools))
+    found = diff(before, looks_of(_unpinned(settings, token).tools, Naming(settings.catalog.names)))
     for line in report.differences(found):
         click.echo(line)
     if found:

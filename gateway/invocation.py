@@ -33,7 +33,7 @@ from gateway.errors import (
     Unauthorized,
     UnknownTool,
 )
-from gateway.model import NOTHING, Caller, CallExtras, Outcome, Tool
+from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
 from gateway.settings import CatalogSettings
 
@@ -66,6 +66,10 @@ class Invocation:
         self._search = search
         self._settings = settings
         self._timeout = timeout
+
+    def naming(self, caller: Caller) -> Naming:
+        """Which names of tools a model is shown: those that the caller chose, else the operator's choice."""
+        return caller.naming or Naming(self._settings().names)
 
     async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
@@ -146,15 +150,16 @@ class Invocation:
         if tool is SEARCH_TOOLS:
             limit = int(arguments.get("limit", DEFAULT_LIMIT))
             catalog = self._access.visible(caller, await self._discovery.catalog(caller))
-            return Outcome(tool, await self._search.answer(catalog, arguments["query"], limit))
+            found = await self._search.answer(catalog, arguments["query"], limit, self.naming(caller))
+            return Outcome(tool, found)
         name = arguments["name"]
-        found = await self._discovery.find(caller, name)
-        if found is None:
+        called = await self._discovery.find(caller, name)
+        if called is None:
             return Outcome(
                 tool, fault=InvalidArguments(f"There is no tool {name[:128]}; search_tools finds those there are")
             )
-        log.info("tool called through call_tool", tool=found.name, method=found.method)
-        return await self.run(caller, found, arguments.get("arguments", {}), extras)
+        log.info("tool called through call_tool", tool=called.name, method=called.method)
+        return await self.run(caller, called, arguments.get("arguments", {}), extras)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)

@@ -16,7 +16,7 @@ from gateway.catalog.diff import Diff
 from gateway.catalog.lint import says_nothing
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
-from gateway.model import Catalog
+from gateway.model import Catalog, Naming
 from gateway.settings import Settings
 from gateway.text import printable
 
@@ -54,7 +54,7 @@ def check(settings: Settings, catalog: Catalog, remarks: list[str]) -> Iterator[
     yield f"backend      {settings.backend.url}"
     yield f"dialect      {catalog.dialect}"
     yield f"tools        {len(catalog.tools)}"
-    yield from (f"  {line}" for line in tools_table(catalog))
+    yield from (f"  {line}" for line in tools_table(catalog, Naming(settings.catalog.names)))
     yield f"quarantined  {len(catalog.quarantined)}"
     for method in catalog.quarantined:
         place = f" at {method.pointer}" if method.pointer else ""
@@ -67,22 +67,25 @@ def check(settings: Settings, catalog: Catalog, remarks: list[str]) -> Iterator[
         yield from (f"  {remark}" for remark in remarks)
 
 
-def tools_table(catalog: Catalog) -> Iterator[str]:
+def tools_table(catalog: Catalog, naming: Naming) -> Iterator[str]:
     """A line for each tool: its name, its arguments (optional ones in brackets), its description's first line."""
     rows = []
     for tool in catalog.tools:
         required = tool.input_schema.get("required", ())
         properties = tool.input_schema.get("properties", {})
         arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
-        rows.append((f"{tool.name}({arguments})", "" if says_nothing(tool) else tool.description.partition("\n")[0]))
+        rows.append(
+            (f"{tool.named(naming)}({arguments})", "" if says_nothing(tool) else tool.description.partition("\n")[0])
+        )
     width = min(max((len(head) for head, _ in rows), default=0), 48)
     room = max(shutil.get_terminal_size((120, 24)).columns - width - 6, 30)
     for head, description in rows:
         yield f"{head:<{width}}  {_shortened(description, room)}".rstrip()
 
 
-def tools_json(catalog: Catalog) -> str:
-    return pretty({"tools": [PROJECTOR.project(tool) for tool in catalog.tools]})
+def tools_json(catalog: Catalog, naming: Naming) -> str:
+    projector = PROJECTOR.named(naming)
+    return pretty({"tools": [projector.project(tool) for tool in catalog.tools]})
 
 
 def differences(found: Diff) -> Iterator[str]:

@@ -29,6 +29,11 @@ _META: Final = {
 }
 
 
+def shown(surface: Surface, *names: str) -> list[str]:
+    """MCP's names of tools as a surface lists them: models are shown ones without dots."""
+    return list(names) if surface == "rest" else [name.replace(".", "_") for name in names]
+
+
 @dataclass(frozen=True)
 class Called:
     """A tool call's answer: as it came, and what it means on its surface."""

@@ -20,7 +20,7 @@ from gateway.catalog.normalize import Policy, tool_of
 from gateway.catalog.pins import Pins
 from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import Validators
-from gateway.model import Catalog, Listing, Method, Naming, Quarantined, Tool
+from gateway.model import Catalog, Listing, Method, Quarantined, Tool
 from gateway.settings import CatalogSettings, Params
 
 _SLICE: Final = 0.005
@@ -46,7 +46,7 @@ class Builder:
 
     async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
         curation, draft = Curation(settings), _Draft(self._pins(), listing.quarantined)
-        policy = Policy(self._params, settings.trust_annotations, settings.confirm_destructive, Naming(settings.names))
+        policy = Policy(self._params, settings.trust_annotations, settings.confirm_destructive)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         methods = draft.reviewed(methods)
         # What goes over all methods at once would hold the loop; a thread gives way every 5 ms.

@@ -14,7 +14,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.catalog.pins import Pin, PinError, digest, pin_of, pins_in
 from gateway.catalog.schemas import escape
-from gateway.model import JsonObject, Schema, Structure, Tool, all_annotations
+from gateway.model import JsonObject, Naming, Schema, Structure, Tool, all_annotations
 from gateway.text import printable
 
 _MOST: Final = 8
@@ -26,11 +26,15 @@ _ABSENT: Final = object()
 @dataclass(frozen=True, slots=True)
 class Look:
     """What clients see of a tool. What is not known of it is None, and not compared; a schema may be known by its
-    digest alone. ``order`` are the arguments of a method that is called by position; ``plain`` is the name that a pin
-    has, MCP's, whichever is shown; ``handling`` decides who may call and what becomes of a call."""
+    digest alone. ``order`` are the arguments of a method that is called by position; ``handling`` decides who may call
+    and what becomes of a call.
+
+    ``name`` is the one that is shown; ``names`` are all that are known, MCP's first. What is ``in_mcp_names``, a pin or
+    a listing of REST's, tells nothing of which name models are shown.
+    """
 
     name: str
-    plain: str
+    names: tuple[str, ...]
     title: str
     description: str
     arguments: frozenset[str]
@@ -42,7 +46,7 @@ class Look:
     handling: JsonObject | None = None
     order: tuple[str, ...] | None = None
     method: str | None = None
-    pinned: bool = False
+    in_mcp_names: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def diff(before: Iterable[Look], after: Iterable[Look]) -> Diff:
     before, after = list(before), list(after)
     known = all(look.method is not None for look in (*before, *after))
     old = {str(look.method if known else look.name): look for look in before}
-    new = {str(look.method if known else look.name): look for look in after}
+    new = {str(look.method if known else _name_in(old, look)): look for look in after}
     common = sorted(old.keys() & new.keys())
     changed = (Changed(old[key].name, tuple(_differences(old[key], new[key]))) for key in common)
     return Diff(
@@ -80,14 +84,21 @@ def diff(before: Iterable[Look], after: Iterable[Look]) -> Diff:
     )
 
 
-def looks_of(tools: Iterable[Tool]) -> list[Look]:
+def _name_in(old: Mapping[str, Look], look: Look) -> str:
+    """The name that a tool had before, be it the one that is shown now or another of its names."""
+    return next((name for name in (look.name, *look.names) if name in old), look.name)
+
+
+def looks_of(tools: Iterable[Tool], naming: Naming) -> list[Look]:
+    """How tools look to those who are shown these names."""
     looks = []
     for tool in tools:
         pin = pin_of(tool)
+        names = tuple(tool.named(one) for one in Naming)
         order = tool.binding.open if tool.binding.structure is Structure.BY_POSITION else None
         looks.append(
             Look(
-                tool.name, pin.name, tool.title, tool.description, frozenset(pin.arguments),
+                tool.named(naming), names, tool.title, tool.description, frozenset(pin.arguments),
                 pin.input_schema, pin.output_schema, pin.annotations, tool.input_schema, tool.output_schema,
                 _handling(pin), order, tool.method,
             )
@@ -117,8 +128,8 @@ def saved(raw: bytes, origin: str) -> list[Look] | None:
 
 def _look_of_pin(method: str, pin: Pin) -> Look:
     return Look(
-        pin.name, pin.name, pin.title, pin.description, frozenset(pin.arguments), pin.input_schema, pin.output_schema,
-        pin.annotations, handling=_handling(pin), method=method, pinned=True,
+        pin.name, (pin.name,), pin.title, pin.description, frozenset(pin.arguments), pin.input_schema,
+        pin.output_schema, pin.annotations, handling=_handling(pin), method=method, in_mcp_names=True,
     )  # fmt: skip
 
 
@@ -131,15 +142,15 @@ def _look_of_entry(entry: Mapping[str, Any]) -> Look:
     name, inputs, outputs = str(entry["name"]), entry["inputSchema"], entry.get("outputSchema") or None
     title, description = str(entry.get("title", "")), str(entry.get("description", ""))
     return Look(
-        name, name, "" if title == name else title, description, frozenset(inputs.get("properties", {})),
+        name, (name,), "" if title == name else title, description, frozenset(inputs.get("properties", {})),
         digest(inputs), None if outputs is None else digest(outputs),
         all_annotations(entry.get("annotations", {}), entry.get("_meta", {})), inputs, outputs,
-        method=entry.get("method"),
+        method=entry.get("method"), in_mcp_names="method" in entry,
     )  # fmt: skip
 
 
 def _differences(old: Look, new: Look) -> Iterator[str]:
-    names = ("name", old.plain, new.plain) if old.pinned else ("name", old.name, new.name)
+    names = ("name", old.names[0], new.names[0]) if old.in_mcp_names else ("name", old.name, new.name)
     for label, before, after in (
         names, ("title", old.title, new.title), ("description", old.description, new.description)
     ):  # fmt: skip

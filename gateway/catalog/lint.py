@@ -13,7 +13,7 @@ from gateway.settings import CatalogSettings
 def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     """Remarks, one sentence each, with what could be done."""
     refused = [tool.name for tool in catalog.tools if not RULES[Naming.LLM].suits(tool.name)]
-    if refused:
+    if refused and settings.names == "mcp":
         yield (
             f"{some(refused)}: names that most LLM APIs refuse ([A-Za-z0-9_-]{{1,64}}); "
             "catalog.names: llm makes others, and so does ?names=llm behind the endpoint's URL for one client"

@@ -37,7 +37,6 @@ class Policy:
     params: Params
     trust_annotations: bool = False
     confirm_destructive: bool = False
-    naming: Naming = Naming.MCP
 
 
 def tool_of(
@@ -62,7 +61,7 @@ def tool_of(
         meta["annotations"] = shown_value(leftover)
     if note:
         meta["outputSchemaDropped"] = note
-    name = names[policy.naming]
+    name = names[Naming.MCP]
     tool = Tool(
         name=name,
         names=names,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.catalog.normalize import digest_of
-from gateway.model import Naming, Quarantined, Schema, Structure, Tool
+from gateway.model import Quarantined, Schema, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
@@ -89,7 +89,7 @@ class Pins:
 def pin_of(tool: Tool) -> Pin:
     arguments = list(tool.input_schema.get("properties", {}))
     return Pin(
-        name=tool.named(Naming.MCP),
+        name=tool.name,
         title=tool.title,
         description=tool.description,
         arguments=arguments if tool.binding.structure is Structure.BY_POSITION else sorted(arguments),

@@ -179,7 +179,8 @@ class Bundler:
         return _PREFIX + escape(name)
 
     def _free_name(self, reference: str) -> str:
-        base = re.sub(r"[^A-Za-z0-9_.-]+", "_", re.split("[/#]", unquote(reference))[-1]) or "schema"
+        # Without dots, which some LLM APIs refuse in these names as in those of tools.
+        base = re.sub(r"[^A-Za-z0-9_-]+", "_", re.split("[/#]", unquote(reference))[-1]) or "schema"
         name = base
         while name in self.definitions:
             self._repeated[base] += 1

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from gateway import jsonrpc
 from gateway.catalog.ranking import Index, Words, weighed
-from gateway.model import Binding, Catalog, JsonObject, Structure, Tool
+from gateway.model import Binding, Catalog, JsonObject, Naming, Structure, Tool
 
 DEFAULT_LIMIT: Final = 5
 MAX_LIMIT: Final = 20
@@ -104,7 +104,9 @@ class Search:
         self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
         self._indexes: LRUCache[str, asyncio.Task[Index]] = LRUCache(_INDEXES)
 
-    async def answer(self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT) -> dict[str, Any]:
+    async def answer(
+        self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, naming: Naming = Naming.LLM
+    ) -> dict[str, Any]:
         """The result of ``search_tools``."""
         making = self._indexes.get(catalog.digest)
         if making is None:
@@ -115,7 +117,7 @@ class Search:
         shown: list[dict[str, Any]] = []
         size = 0
         for match in matches[:limit]:
-            tool = _shown(match.tool)
+            tool = _shown(match.tool, naming)
             size += len(jsonrpc.encode(tool))
             if shown and size > MAX_BYTES:
                 break
@@ -129,8 +131,8 @@ class Search:
         return words
 
 
-def _shown(tool: Tool) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": tool.name}
+def _shown(tool: Tool, naming: Naming) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": tool.named(naming)}
     if tool.title:
         shown["title"] = tool.title
     shown |= {"description": tool.description, "inputSchema": tool.input_schema}

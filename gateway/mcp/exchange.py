@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 from gateway.errors import GatewayError
-from gateway.model import Caller, Naming
+from gateway.model import Caller
 
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
 METHOD: Final = "Mcp-Method"
@@ -39,8 +39,6 @@ class Inbound:
     caller: Caller
     alone: bool = True
     """False for a part of a batch, whose answer is a part of one JSON body."""
-    naming: Naming | None = None
-    """Which names of tools the client asked for, if it did."""
 
     @property
     def takes_stream(self) -> bool:

@@ -210,9 +210,9 @@ class Legacy:
         return Reply(200, jsonrpc.result_bytes(request.id, b"{}"), method=request.method)
 
     async def _list(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
-        page = await self._operations.list_tools(
-            context.inbound.caller, params.get("cursor"), context.revision.projector.named(context.inbound.naming)
-        )
+        caller = context.inbound.caller
+        projector = context.revision.projector.named(self._operations.naming(caller))
+        page = await self._operations.list_tools(caller, params.get("cursor"), projector)
         result = b'{"tools":%b}' % page.tools
         if page.cursor is not None:
             result = b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor))

@@ -125,7 +125,8 @@ class Modern:
         return self._reply(request, _cacheable(members, DISCOVER_TTL_MS, tail, shared=inbound.caller.view.shared))
 
     async def _list(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply:
-        page = await self._operations.list_tools(inbound.caller, params.get("cursor"), PROJECTOR.named(inbound.naming))
+        projector = PROJECTOR.named(self._operations.naming(inbound.caller))
+        page = await self._operations.list_tools(inbound.caller, params.get("cursor"), projector)
         members = b'"resultType":"complete","tools":' + page.tools
         if page.cursor is not None:
             members += b',"nextCursor":' + jsonrpc.encode(page.cursor)

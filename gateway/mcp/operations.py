@@ -17,7 +17,7 @@ from gateway.invocation import Invocation
 from gateway.limits import Budget, Streams
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.server_info import Introduction, ServerInfo
-from gateway.model import Caller, CallExtras, Outcome, ServiceInfo, Tool
+from gateway.model import Caller, CallExtras, Naming, Outcome, ServiceInfo, Tool
 from gateway.settings import CatalogSettings
 
 
@@ -80,6 +80,10 @@ class Operations:
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
         await self._budget.spend(caller.counted_as)
+
+    def naming(self, caller: Caller) -> Naming:
+        """Which names of tools the caller is shown."""
+        return self._invocation.naming(caller)
 
     async def list_tools(
         self,

@@ -22,15 +22,15 @@ class ToolProjector:
     titles: bool = True
     outputs: bool = True
     objects_only: bool = False
-    naming: Naming | None = None
+    naming: Naming = Naming.LLM
 
     @property
     def key(self) -> str:
-        return self.revision if self.naming is None else f"{self.revision} {self.naming}"
+        return f"{self.revision} {self.naming}"
 
-    def named(self, naming: Naming | None) -> ToolProjector:
-        """The same with the names that a client chose."""
-        return self if naming is None else replace(self, naming=naming)
+    def named(self, naming: Naming) -> ToolProjector:
+        """The same with these names."""
+        return self if naming is self.naming else replace(self, naming=naming)
 
     def project(self, tool: Tool) -> dict[str, Any]:
         shown: dict[str, Any] = {"name": tool.named(self.naming)}

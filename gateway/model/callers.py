@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from gateway.model.tools import Naming
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -68,13 +70,15 @@ class Principal:
 class Caller:
     """Who asks: the address that limits count by, the languages the caller prefers, and who it is.
 
-    ``principal`` is None for a caller without a token; ``view`` is whose catalog the caller sees.
+    ``principal`` is None for a caller without a token; ``view`` is whose catalog the caller sees; ``naming`` is which
+    names of tools it wants to be shown, None where it does not say.
     """
 
     address: str = ""
     language: str | None = None
     view: View = SHARED
     principal: Principal | None = None
+    naming: Naming | None = None
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -12,7 +12,11 @@ from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, S
 
 
 class Naming(StrEnum):
-    """Which of a tool's two names is shown: MCP's, or one that LLM APIs take (:mod:`gateway.catalog.names`)."""
+    """Which of a tool's two names is shown: MCP's, or one that LLM APIs take (:mod:`gateway.catalog.names`).
+
+    REST, the endpoints of tools and ``/jsonrpc`` show MCP's; what models read (``/mcp``, tool search) and the command
+    line show those of ``catalog.names``. A client may choose.
+    """
 
     MCP = "mcp"
     LLM = "llm"
@@ -92,7 +96,7 @@ class Tool:
     ``closed`` tools take no arguments beyond those that ``input_schema`` names, although it does not say so: some LLM
     APIs refuse a schema with ``additionalProperties``.
 
-    ``name`` is the one of its ``names`` that is shown where a client does not choose.
+    ``name`` is MCP's; a tool that is shown to models under another one has it in ``names``.
     ``requires`` are client capabilities without which the tool cannot be called. ``blocks`` says that its results are
     MCP content already, ``rounds`` that it may ask the client for more input, ``confirm`` that a person has to agree
     to each call.
@@ -118,9 +122,9 @@ class Tool:
     digest: str = ""
     names: Mapping[Naming, str] = field(default_factory=dict)
 
-    def named(self, naming: Naming | None) -> str:
-        """The name to show; without ``naming`` the one that is configured."""
-        return self.name if naming is None else self.names.get(naming, self.name)
+    def named(self, naming: Naming) -> str:
+        """The name to show."""
+        return self.names.get(naming, self.name)
 
     @cached_property
     def checked_schema(self) -> JsonObject:

@@ -149,9 +149,10 @@ class CatalogSettings(Section):
         live=True,
     )
     names: Literal["mcp", "llm"] = knob(
-        "mcp",
-        "Names of tools. mcp: as MCP allows, [A-Za-z0-9_.-]{1,128}. llm: as most LLM APIs do, [A-Za-z0-9_-]{1,64}. "
-        "A client chooses with ?names= on the endpoint's URL; calls may use either, or the method's own name.",
+        "llm",
+        "Names of tools on /mcp, in tool search and on the command line. llm: as most LLM APIs take them, "
+        "[A-Za-z0-9_-]{1,64}. mcp: as MCP allows, [A-Za-z0-9_.-]{1,128}, and as REST and /jsonrpc always show them. "
+        "A client chooses with ?names= on any URL; calls may use either, or the method's own name.",
         live=True,
     )
     trust_annotations: bool = knob(

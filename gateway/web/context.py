@@ -62,13 +62,14 @@ def caller_of(request: web.Request) -> Caller:
 
 async def authenticate(request: web.Request) -> None:
     """Find out who asks. Raises :class:`~gateway.errors.Unauthorized`,
-    :class:`~gateway.errors.MalformedAuthorization`, :class:`~gateway.errors.AuthUnavailable`."""
+    :class:`~gateway.errors.MalformedAuthorization`, :class:`~gateway.errors.AuthUnavailable`,
+    :class:`~gateway.errors.InvalidParams`."""
     context = request.app[CONTEXT]
     headers = request.headers
     address = context.addresses.caller(request.remote or "", headers.getall("X-Forwarded-For", []))
     language = headers.get("Accept-Language")
     if context.authenticator is None:
-        request[CALLER] = Caller(address, language)
+        request[CALLER] = Caller(address, language, naming=_naming_of(request))
         return
     principal = await context.authenticator.authenticate(
         Presented(
@@ -82,12 +83,12 @@ async def authenticate(request: web.Request) -> None:
     )
     if not context.access.may_enter(principal):
         raise context.authenticator.missing()
-    request[CALLER] = Caller(address, language, context.access.view_of(principal), principal)
+    request[CALLER] = Caller(address, language, context.access.view_of(principal), principal, _naming_of(request))
     if principal is not None:
         request[TRACE].fields["sub"] = principal.subject
 
 
-def naming_of(request: web.Request) -> Naming | None:
+def _naming_of(request: web.Request) -> Naming | None:
     """Which names of tools the client wants to see: ``?names=``. Raises :class:`InvalidParams`."""
     wanted = request.query.getall("names", []) if request.query_string else ()
     if not wanted:

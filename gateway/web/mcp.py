@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.mcp.exchange import EVENT_STREAM, Inbound, Reply, StreamReply
-from gateway.web.context import CONTEXT, TRACE, caller_of, naming_of
+from gateway.web.context import CONTEXT, TRACE, caller_of
 from gateway.web.reading import check_accepts_json, read_json_body
 from gateway.web.replies import JSON, with_headers
 
@@ -33,7 +33,7 @@ async def delete(request: web.Request) -> web.StreamResponse:
 
 
 def _inbound(request: web.Request, body: bytes = b"") -> Inbound:
-    return Inbound(request.headers, body, caller_of(request), naming=naming_of(request))
+    return Inbound(request.headers, body, caller_of(request))
 
 
 async def _send(request: web.Request, reply: Reply | StreamReply) -> web.StreamResponse:

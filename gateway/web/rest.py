@@ -13,7 +13,7 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
 from gateway.model import NOTHING, Catalog, Naming, Tool
-from gateway.web.context import CONTEXT, TRACE, caller_of, naming_of
+from gateway.web.context import CONTEXT, TRACE, caller_of
 from gateway.web.reading import read_json_body
 from gateway.web.replies import json_response, rest_error
 
@@ -32,7 +32,7 @@ class RestProjector:
 
     access: Access
     shared: Catalog | None = None
-    naming: Naming | None = None
+    naming: Naming = Naming.MCP
 
     @property
     def key(self) -> str:
@@ -56,7 +56,7 @@ class RestProjector:
 
 def projector_for(request: web.Request) -> RestProjector:
     context = request.app[CONTEXT]
-    return RestProjector(context.access, context.discovery.current(), naming_of(request))
+    return RestProjector(context.access, context.discovery.current(), caller_of(request).naming or Naming.MCP)
 
 
 def segment_of(name: str) -> str:

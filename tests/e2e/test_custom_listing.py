@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from tests.front import SURFACES, Surface, front
+from tests.front import SURFACES, Surface, front, shown
 from tests.program import run, settings
 
 EXAMPLE: Final = Path(__file__).parents[2] / "config" / "examples" / "custom.yaml"
@@ -69,9 +69,10 @@ async def test_the_methods_of_a_form_of_its_own_are_listed_and_called(warehouse:
     there = f"backend.listing.url={warehouse}/api/functions"
     async with front(f"{warehouse}/jsonrpc", there, file=EXAMPLE) as gateway:
         tools = await gateway.tools(surface)
-        assert list(tools) == ["stock.articles", "stock.count"]
-        assert tools["stock.count"]["description"] == "How many there are."
-        assert tools["stock.count"]["inputSchema"] == {
+        articles, count = shown(surface, "stock.articles", "stock.count")
+        assert list(tools) == [articles, count]
+        assert tools[count]["description"] == "How many there are."
+        assert tools[count]["inputSchema"] == {
             "type": "object",
             "properties": {"sku": {"type": "string", "description": "Article number."}, "site": {"type": "integer"}},
             "required": ["sku"],
@@ -89,7 +90,7 @@ async def test_the_listing_may_be_the_answer_to_a_call_with_params(warehouse: st
         "backend.listing.custom.params={detail: full}",
     )
     async with front(f"{warehouse}/jsonrpc", *asked, file=EXAMPLE) as gateway:
-        assert list(await gateway.tools()) == ["stock.articles", "stock.count"]
+        assert list(await gateway.tools()) == ["stock_articles", "stock_count"]
         assert (await gateway.call("modern", "stock.count", {"sku": "B-2"})).value == 1
 
 

@@ -1,4 +1,5 @@
-"""Both names of a tool, on MCP in both eras and on REST: catalog.names, ``?names=``, and calls by any of them.
+"""Both names of a tool: catalog.names says which models are shown, REST shows MCP's, ``?names=`` chooses on either, and
+calls may use any of them everywhere.
 
 2026-07-28 server/tools "Tool Names"; SEP-2243: Mcp-Name is the body's name, whichever of the names that is.
 """
@@ -7,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import product
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from aiohttp import ClientSession
@@ -25,6 +28,7 @@ MCP_NAMES = sorted(["node.list", "a_b", COLLIDING, LONG.removesuffix("_")])
 CUT = f"{LONG.replace('.', '_')[:55]}_{hashlib.sha256(LONG.encode()).hexdigest()[:8]}"
 BY_MCP_NAME = {"node.list": "node_list", "a_b": "a_b", COLLIDING: COLLIDING, LONG: CUT}
 LLM_NAMES = [BY_MCP_NAME[name] for name in MCP_NAMES]
+ON = "catalog.search=true"
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -67,19 +71,26 @@ async def names_of(client: Client, surface: str, query: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-async def test_a_client_chooses_the_names_it_is_shown(connect: Connect, surface: str) -> None:
+async def test_models_are_shown_names_that_llm_apis_take_and_rest_shows_mcps(connect: Connect, surface: str) -> None:
     client = await connect()
-    assert await names_of(client, surface) == MCP_NAMES
+    assert await names_of(client, surface) == (MCP_NAMES if surface == "rest" else LLM_NAMES)
+
+
+@pytest.mark.parametrize("configured", ["mcp", "llm"])
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_operator_chooses_for_models_alone(connect: Connect, surface: str, configured: str) -> None:
+    client = await connect(f"catalog.names={configured}")
+    assert await names_of(client, surface) == (LLM_NAMES if configured == "llm" and surface != "rest" else MCP_NAMES)
+
+
+@pytest.mark.parametrize("configured", ["mcp", "llm"])
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_client_chooses_the_names_it_is_shown(connect: Connect, surface: str, configured: str) -> None:
+    client = await connect(f"catalog.names={configured}")
+    before = await names_of(client, surface)
     assert await names_of(client, surface, "?names=llm") == LLM_NAMES
     assert await names_of(client, surface, "?names=mcp") == MCP_NAMES
-    assert await names_of(client, surface) == MCP_NAMES, "one client's choice is not the next one's"
-
-
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_the_operator_chooses_for_clients_that_do_not(connect: Connect, surface: str) -> None:
-    client = await connect("catalog.names=llm")
-    assert await names_of(client, surface) == sorted(LLM_NAMES)
-    assert set(await names_of(client, surface, "?names=mcp")) == set(MCP_NAMES)
+    assert await names_of(client, surface) == before, "one client's choice is not the next one's"
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -107,29 +118,74 @@ CALLS = [
 ]
 
 
+async def call(client: Client, surface: str, query: str, name: str) -> Any:
+    """What a call without arguments answers."""
+    if surface == "rest":
+        answer = await client.post(f"/mcp/tools/invoke{query}", {"name": name})
+        assert answer.status == 200
+        return answer.json["result"]
+    if surface in ("tool", "jsonrpc"):
+        path = "/jsonrpc" if surface == "jsonrpc" else f"/mcp/tools/{quote(name, safe='')}"
+        return (await client.post(f"{path}{query}", request(name))).result
+    result = (await ask(client, surface, query, "tools/call", {"name": name, "arguments": {}})).result
+    assert result["isError"] is False
+    return result["content"][0]["text"]
+
+
 @pytest.mark.parametrize("configured", ["mcp", "llm"])
 @pytest.mark.parametrize(("name", "method"), CALLS)
 @pytest.mark.parametrize("query", ["", "?names=llm", "?names=mcp"])
-@pytest.mark.parametrize("surface", [MODERN, LEGACY[0], "rest"])
+@pytest.mark.parametrize("surface", [MODERN, LEGACY[0], "rest", "tool", "jsonrpc"])
 async def test_a_call_may_use_any_name_whatever_is_shown(
     connect: Connect, surface: str, query: str, name: str, method: str, configured: str
 ) -> None:
     client = await connect(f"catalog.names={configured}")
-    said = f"this is {method}"
+    assert await call(client, surface, query, name) == f"this is {method}"
+
+
+SEARCHES = [
+    ("mcp", "", "node.list"),
+    ("llm", "", "node_list"),
+    ("llm", "?names=mcp", "node.list"),
+    ("mcp", "?names=llm", "node_list"),
+]
+
+
+@pytest.mark.parametrize(("configured", "query", "shown"), SEARCHES)
+@pytest.mark.parametrize("surface", [MODERN, LEGACY[0], "rest", "tool", "jsonrpc"])
+async def test_tool_search_shows_the_names_that_the_operator_or_the_client_chose(
+    connect: Connect, surface: str, configured: str, query: str, shown: str
+) -> None:
+    client = await connect(ON, f"catalog.names={configured}")
+    wanted = {"query": "node list"}
     if surface == "rest":
-        answer = await client.post(f"/mcp/tools/invoke{query}", {"name": name})
-        assert (answer.status, answer.json) == (200, {"result": said})
-        return
-    result = (await ask(client, surface, query, "tools/call", {"name": name, "arguments": {}})).result
-    assert (result["isError"], result["content"][0]["text"]) == (False, said)
+        answer = (await client.post(f"/mcp/tools/invoke{query}", {"name": "search_tools", "arguments": wanted})).json
+    elif surface in ("tool", "jsonrpc"):
+        path = "/jsonrpc" if surface == "jsonrpc" else "/mcp/tools/search_tools"
+        answer = (await client.post(f"{path}{query}", request("search_tools", wanted))).json
+    else:
+        asked = {"name": "search_tools", "arguments": wanted}
+        answer = {"result": (await ask(client, surface, query, "tools/call", asked)).result["structuredContent"]}
+    assert answer["result"]["tools"][0]["name"] == shown
+
+
+async def test_what_is_found_may_be_called_by_any_name(connect: Connect) -> None:
+    client = await connect(ON)
+    for name, method in CALLS:
+        called = await client.modern("tools/call", {"name": "call_tool", "arguments": {"name": name}})
+        assert called.result["content"][0]["text"] == f"this is {method}"
 
 
 async def test_the_name_in_the_header_must_be_the_one_in_the_body(client: Client) -> None:
     """Another name of the same tool is another name: an intermediary routed by what it read."""
-    body = modern_request("tools/call", {"name": "node_list", "arguments": {}})
-    for name, fault in (("node.list", (400, -32020)), ("node_list", None)):
-        answer = await client.post("/mcp?names=llm", body, modern_headers("tools/call", name))
-        assert (answer.fault if fault else None) == fault
+    for body, header in product(("node.list", "node_list"), repeat=2):
+        sent = modern_request("tools/call", {"name": body, "arguments": {}})
+        for query in ("", "?names=llm", "?names=mcp"):
+            answer = await client.post(f"/mcp{query}", sent, modern_headers("tools/call", header))
+            if body == header:
+                assert answer.result["isError"] is False
+            else:
+                assert answer.fault == (400, -32020)
 
 
 @pytest.mark.parametrize("query", ["?names=openai", "?names=", "?names=LLM", "?names=llm&names=mcp", "?names=llm%00"])
@@ -140,6 +196,8 @@ async def test_other_names_are_refused_clearly(client: Client, surface: str, que
         for path in (f"/mcp/tools/list{query}", f"/mcp/tools/describe{query}&name=a_b"):
             answer = await client.get(path)
             assert (answer.status, answer.error) == (400, {"code": "invalid_params", "message": said})
+        answer = await client.post(f"/mcp/tools/invoke{query}", {"name": "a_b"})
+        assert (answer.status, answer.error) == (400, {"code": "invalid_params", "message": said})
         return
     answer = await ask(client, surface, query, "tools/list", {})
     assert (answer.status, answer.error) == (400, {"code": -32602, "message": said})
@@ -161,9 +219,10 @@ async def test_a_change_of_the_names_reaches_clients_at_once(
 ) -> None:
     gateway = await start()
     client = Client(session, gateway.port)
-    assert await names_of(client, MODERN) == MCP_NAMES
+    assert await names_of(client, MODERN) == LLM_NAMES
     async with client.listen({"toolsListChanged": True}) as stream:
         assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
-        await gateway.apply(settings(backend.url, "catalog.names=llm"))
+        await gateway.apply(settings(backend.url, "catalog.names=mcp"))
         assert (await stream.message())["method"] == "notifications/tools/list_changed"
-    assert await names_of(client, MODERN) == sorted(LLM_NAMES)
+    assert await names_of(client, MODERN) == MCP_NAMES
+    assert await names_of(client, "rest") == MCP_NAMES

@@ -34,7 +34,7 @@ async def test_check_finds_the_tools_of_aria2(aria2: Service) -> None:
     assert ran.code == 0, ran.said
     assert "dialect      introspection" in ran.out
     assert "tools        31" in ran.out
-    assert "aria2.getVersion(" in ran.out
+    assert "aria2_getVersion(" in ran.out
     assert "quarantined  0" in ran.out
     assert "name them under catalog.tools.*.arguments" in ran.out
     assert ARIA2_SECRET not in ran.said
@@ -46,8 +46,8 @@ async def test_the_official_client_lists_and_calls_aria2_in_every_mode(served: P
         async with Client(f"http://127.0.0.1:{port}/mcp", mode=mode) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert len(names) == 31
-            assert "aria2.getVersion" in names
-            result = await client.call_tool("aria2.getVersion", {})
+            assert "aria2_getVersion" in names
+            result = await client.call_tool("aria2_getVersion", {})
             assert not result.is_error
             (block,) = result.content
             assert isinstance(block, TextContent)

@@ -62,7 +62,7 @@ async def test_no_array_is_ever_sent(drupal: Site, structure: str) -> None:
     async with front(site.url, *as_user(basic("admin")), f"backend.params.structure={structure}") as gateway:
         site.forget_requests()
         for tool in await gateway.tools():
-            arguments = {"service": BLOCKS} if tool == "plugins.list" else {}
+            arguments = {"service": BLOCKS} if tool == "plugins_list" else {}
             for surface in SURFACES:
                 await gateway.call(surface, tool, {"nid": 1} if tool.endswith("toMarkdown") else arguments)
     posted = bodies(site)

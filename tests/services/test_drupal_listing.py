@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.front import SURFACES, front
+from tests.front import SURFACES, front, shown
 from tests.program import run, settings
 from tests.services.drupal_users import as_user, basic, bearer
 from tests.services.launch import Drupal
@@ -32,9 +32,9 @@ VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 async def test_parameters_types_and_required_are_the_sites_own(drupal: Site, version: int) -> None:
     async with front(drupal(version=version).url, *as_user(basic("admin"))) as gateway:
         tools = await gateway.tools()
-    assert list(tools) == ALL
-    assert tools["plugins.list"] == {
-        "name": "plugins.list",
+    assert list(tools) == shown("modern", *ALL)
+    assert tools["plugins_list"] == {
+        "name": "plugins_list",
         "description": "List defined plugins.",
         "inputSchema": {
             "type": "object",
@@ -42,18 +42,15 @@ async def test_parameters_types_and_required_are_the_sites_own(drupal: Site, ver
             "required": ["service"],
         },
     }
-    assert tools["examples.article.toMarkdown"]["inputSchema"]["properties"] == {
+    assert tools["examples_article_toMarkdown"]["inputSchema"]["properties"] == {
         "nid": {"type": "integer", "minimum": 1, "description": "The node ID of the article"}
     }
-    assert tools["cache.rebuild"]["inputSchema"] == {
-        "type": "object",
-        "properties": {},
-    }
+    assert tools["cache_rebuild"]["inputSchema"] == {"type": "object", "properties": {}}
 
 
 async def test_a_method_without_usage_is_described_by_its_name(drupal: Site) -> None:
     async with front(drupal(version=1).url, *as_user(basic("admin"))) as gateway:
-        assert (await gateway.tools())["route_builder.rebuild"]["description"] == "route_builder.rebuild"
+        assert (await gateway.tools())["route_builder_rebuild"]["description"] == "route_builder.rebuild"
 
 
 async def test_details_are_asked_for_only_where_the_collection_lacks_them(drupal: Site) -> None:
@@ -72,7 +69,7 @@ async def test_the_set_of_jsonrpc_mcp_is_the_catalog(drupal: Site, page_size: in
     site.forget_requests()
     async with front(site.url, *as_user(bearer("admin"))) as gateway:
         for surface in SURFACES:
-            assert list(await gateway.tools(surface)) == CHOSEN
+            assert list(await gateway.tools(surface)) == shown(surface, *CHOSEN)
             called = await gateway.call("rest", "cache.rebuild", {})
             assert (called.status, called.code) == (404, "tool_not_found")
     paths = [seen["path"] for seen in site.requests()]
@@ -85,13 +82,13 @@ async def test_the_set_of_jsonrpc_mcp_is_the_catalog(drupal: Site, page_size: in
 async def test_jsonrpc_mcp_gives_titles_output_schemas_and_annotations(drupal: Site) -> None:
     async with front(drupal(mcp=True).url, *as_user(bearer("admin"))) as gateway:
         modern, legacy, rest = [await gateway.tools(surface) for surface in SURFACES]
-    tool = modern["examples.contentTypes.list"]
+    tool = modern["examples_contentTypes_list"]
     assert tool["title"] == "List Content Types"
     assert tool["inputSchema"] == {"type": "object", "properties": {}}
     assert tool["outputSchema"]["items"]["required"] == ["id", "label"]
     assert tool["_meta"]["annotations"]["auth"]["scopes"] == ["tutorial:read", "tutorial:search"]
     assert "annotations" not in tool
-    assert legacy["examples.contentTypes.list"]["outputSchema"]["properties"]["result"] == tool["outputSchema"]
+    assert legacy["examples_contentTypes_list"]["outputSchema"]["properties"]["result"] == tool["outputSchema"]
     assert rest["examples.contentTypes.list"]["annotations"] == tool["_meta"]["annotations"]
     assert {shown["requiresAuth"] for shown in rest.values()} == {False}, "nobody is asked for a token here"
 
@@ -110,13 +107,13 @@ async def test_jsonrpc_mcp_gives_titles_output_schemas_and_annotations(drupal: S
 async def test_each_user_is_offered_what_that_user_may_call(drupal: Site, credential: str, names: list[str]) -> None:
     async with front(drupal(version=3).url, *as_user(credential)) as gateway:
         for surface in SURFACES:
-            assert list(await gateway.tools(surface)) == names
+            assert list(await gateway.tools(surface)) == shown(surface, *names)
 
 
 async def test_with_jsonrpc_mcp_too_each_user_is_offered_what_that_user_may_call(drupal: Site) -> None:
     for user, names in (("editor", CHOSEN[1:]), ("api", CHOSEN)):
         async with front(drupal(mcp=True).url, *as_user(bearer(user))) as gateway:
-            assert list(await gateway.tools()) == names
+            assert list(await gateway.tools()) == shown("modern", *names)
 
 
 async def test_a_user_who_may_call_nothing_is_told_so_by_check(drupal: Site) -> None:
@@ -164,7 +161,8 @@ async def test_the_configured_language_is_that_of_the_shared_listing(drupal: Sit
         knobs = (*as_user(bearer("admin")), f"backend.listing.language={language}")
         async with front(drupal(mcp=mcp).url, *knobs) as gateway:
             for surface in SURFACES:
-                tool = (await gateway.tools(surface))["examples.contentTypes.list"]
+                (name,) = shown(surface, "examples.contentTypes.list")
+                tool = (await gateway.tools(surface))[name]
                 assert tool["description"].startswith(text)
 
 
@@ -176,6 +174,6 @@ async def test_a_clients_own_language_does_not_change_the_shared_listing(drupal:
         for surface in SURFACES:
             for headers in (german, {}):
                 tools = await gateway.tools(surface, headers)
-                assert tools["cache.rebuild"]["description"] == "Rebuilds the system cache."
+                assert tools[shown(surface, "cache.rebuild")[0]]["description"] == "Rebuilds the system cache."
         await gateway.call("modern", "cache.rebuild", {}, german)
     assert {seen["headers"].get("accept-language") for seen in site.requests()} == {None}

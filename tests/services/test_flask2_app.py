@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.front import SURFACES, Front, Surface, front
+from tests.front import SURFACES, Front, Surface, front, shown
 from tests.program import run, settings
 from tests.services.launch import Service
 
@@ -21,15 +21,15 @@ async def test_check_prints_the_catalog_and_what_the_service_does_not_say(flask2
     ran = await run("check", *settings(flask2_app.url))
     assert ran.code == 0, ran.said
     assert "dialect      describe" in ran.out
-    assert "App.greet([name], [loudly])" in ran.out
+    assert "App_greet([name], [loudly])" in ran.out
     assert "the service does not say which arguments are required" in ran.out
 
 
 async def test_the_description_becomes_tools_with_types(gateway: Front) -> None:
     tools = await gateway.tools()
-    assert list(tools) == NAMES
-    assert tools["App.greet"] == {
-        "name": "App.greet",
+    assert list(tools) == shown("modern", *NAMES)
+    assert tools["App_greet"] == {
+        "name": "App_greet",
         "description": "Greets.\n\nLoudly, where that is wanted.\n\n"
         "The service does not say which arguments are required.",
         "inputSchema": {
@@ -56,7 +56,7 @@ async def test_calls_bring_the_services_results(gateway: Front, surface: Surface
 async def test_a_function_that_is_listed_without_its_arguments_can_be_given_them(
     gateway: Front, surface: Surface
 ) -> None:
-    tool = (await gateway.tools())["App.note"]
+    tool = (await gateway.tools())["App_note"]
     assert tool["inputSchema"] == {"type": "object"}
     assert "does not say whether there are arguments" in tool["description"]
     assert (await gateway.call(surface, "App.note", {"a": surface, "b": "given"})).value is None
@@ -75,7 +75,7 @@ async def test_an_argument_that_only_the_service_knows_to_be_required_is_its_err
 async def test_an_operator_who_knows_says_what_is_required(flask2_app: Service) -> None:
     known = "catalog.tools={App.add: {arguments: {b: {required: true}}}}"
     async with front(flask2_app.url, known) as gateway:
-        assert (await gateway.tools())["App.add"]["inputSchema"]["required"] == ["b"]
+        assert (await gateway.tools())["App_add"]["inputSchema"]["required"] == ["b"]
         called = await gateway.call("modern", "App.add", {"a": 1})
         assert "b" in called.message
         assert "Invalid params" not in called.message

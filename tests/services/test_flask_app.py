@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.front import SURFACES, Front, Surface, front
+from tests.front import SURFACES, Front, Surface, front, shown
 from tests.program import run, settings
 from tests.services.launch import Service
 
@@ -59,13 +59,13 @@ async def test_check_finds_the_services_own_description(flask_app: Service) -> N
     ran = await run("check", *settings(flask_app.url))
     assert ran.code == 0, ran.said
     assert "dialect      describe" in ran.out
-    assert "App.add([a], [b])" in ran.out
+    assert "App_add([a], [b])" in ran.out
     assert "does not say which arguments are required" in ran.out
 
 
 async def test_a_call_works_by_the_services_own_description(flask_app: Service) -> None:
     async with front(flask_app.url) as gateway:
-        assert list(await gateway.tools()) == NAMES
+        assert list(await gateway.tools()) == shown("modern", *NAMES)
         assert (await gateway.call("rest", "App.add", {"a": 1, "b": 2.5})).value == 3.5
         car = {"name": "Beetle", "color": "blue"}
         assert (await gateway.call("rest", "App.car", {"car": car})).value == car
@@ -79,7 +79,7 @@ async def test_with_a_listing_file_check_finds_every_method(flask_app: Service, 
     ran = await run("check", *settings(flask_app.url, *static))
     assert ran.code == 0, ran.said
     assert "dialect      static" in ran.out
-    assert "App.strangeEcho(string, [omg], [wtf])" in ran.out
+    assert "App_strangeEcho(string, [omg], [wtf])" in ran.out
 
 
 async def test_faults_of_a_listing_file_are_told_all_at_once(flask_app: Service, tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ async def test_faults_of_a_listing_file_are_told_all_at_once(flask_app: Service,
 
 async def test_the_file_says_what_is_listed(gateway: Front) -> None:
     tools = await gateway.tools()
-    assert list(tools) == NAMES
-    assert tools["App.add"] == {
-        "name": "App.add",
+    assert list(tools) == shown("modern", *NAMES)
+    assert tools["App_add"] == {
+        "name": "App_add",
         "description": "Adds two numbers.",
         "inputSchema": {
             "type": "object",

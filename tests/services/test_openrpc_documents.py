@@ -119,8 +119,11 @@ def test_of_its_parameters_and_result_only_what_is_listed_here_is_lost(document:
         assert [own.get(name, name) for name in tool.input_schema.get("required", [])] == required
         for descriptor, published in zip(descriptors, properties.values(), strict=True):
             assert descriptor.keys() - {"name", "schema", "required", "description"} <= LOST_OF_PARAMETERS
-            assert set(losses(descriptor["schema"], document, published, tool.input_schema, set())) <= LOST_OF_SCHEMAS
-            assert "description" in published or "description" not in descriptor
+            schema = descriptor["schema"]
+            if "description" in descriptor:  # which wins over the schema's
+                assert published["description"] == descriptor["description"]
+                schema = {keyword: content for keyword, content in schema.items() if keyword != "description"}
+            assert set(losses(schema, document, published, tool.input_schema, set())) <= LOST_OF_SCHEMAS
         result = resolved(method.get("result"), document)
         if result and resolved(result["schema"], document) not in (True, {}):
             assert (

@@ -13,10 +13,11 @@ from gateway.catalog.diff import Changed, diff, looks_of, saved
 from gateway.catalog.pins import PinError, write
 from gateway.catalog.validation import Validators
 from gateway.mcp.modern import PROJECTOR
-from gateway.model import Listing, Method, Parameter, Structure, Tool
+from gateway.model import Listing, Method, Naming, Parameter, Structure, Tool
 from gateway.settings import Auth, CatalogSettings, Params
 from gateway.web.rest import RestProjector
 
+MCP, LLM = Naming
 STRING, NUMBER = {"type": "string"}, {"type": "number", "maximum": 50}
 TWO = (Parameter("query", STRING, True), Parameter("limit", NUMBER))
 
@@ -31,7 +32,7 @@ async def tools(*methods: Method, **knobs: Any) -> tuple[Tool, ...]:
 
 
 async def changes(before: Method, after: Method, **knobs: Any) -> tuple[str, ...]:
-    found = diff(looks_of(await tools(before)), looks_of(await tools(after, **knobs)))
+    found = diff(looks_of(await tools(before), LLM), looks_of(await tools(after, **knobs), LLM))
     assert not found.added
     assert not found.removed
     return tuple(line for change in found.changed for line in change.how)
@@ -119,8 +120,8 @@ async def test_the_order_of_positions_is_told() -> None:
 
 
 async def test_tools_come_and_go_and_a_renamed_one_is_the_same() -> None:
-    before = looks_of(await tools(method("a"), method("b"), method("c")))
-    after = looks_of(await tools(method("b"), method("c"), method("d"), tools={"c": {"name": "see"}}))
+    before = looks_of(await tools(method("a"), method("b"), method("c")), LLM)
+    after = looks_of(await tools(method("b"), method("c"), method("d"), tools={"c": {"name": "see"}}), LLM)
     found = diff(before, after)
     assert [look.name for look in found.added] == ["d"]
     assert [look.name for look in found.removed] == ["a"]
@@ -130,7 +131,9 @@ async def test_tools_come_and_go_and_a_renamed_one_is_the_same() -> None:
 
 
 async def test_a_name_for_llm_apis_is_another_name() -> None:
-    assert await changes(method("a.b"), method("a.b"), names="llm") == ('name: "a.b" → "a_b"',)
+    listed = await tools(method("a.b"))
+    found = diff(looks_of(listed, MCP), looks_of(listed, LLM))
+    assert found.changed == (Changed("a.b", ('name: "a.b" → "a_b"',)),)
 
 
 # --- files ----------------------------------------------------------------------------------------------------
@@ -152,9 +155,31 @@ async def test_a_saved_listing_equals_the_tools_it_was_made_of(projector: Any) -
     raw = json.dumps({"tools": [projector.project(tool) for tool in listed]}).encode()
     looks = saved(raw, "file")
     assert looks is not None
-    assert not diff(looks, looks_of(listed))
-    changed = diff(looks, looks_of(await tools(BEFORE[0], method("c", description="", parameters=TWO[:1]))))
+    assert not diff(looks, looks_of(listed, LLM))
+    changed = diff(looks, looks_of(await tools(BEFORE[0], method("c", description="", parameters=TWO[:1])), LLM))
     assert changed.changed == (Changed("c", ("argument limit: gone",)),)
+
+
+async def test_tools_saved_under_the_other_names_are_the_same_tools_with_other_names() -> None:
+    listed = await tools(*BEFORE)
+    for before, after, told in ((MCP, LLM, '"a.b" → "a_b"'), (LLM, MCP, '"a_b" → "a.b"')):
+        projector = PROJECTOR.named(before)
+        looks = saved(json.dumps({"tools": [projector.project(tool) for tool in listed]}).encode(), "file")
+        assert looks is not None
+        found = diff(looks, looks_of(listed, after))
+        assert [change.how for change in found.changed] == [(f"name: {told}",)]
+        assert not found.added
+        assert not found.removed
+
+
+async def test_what_rest_showed_equals_the_tools_whatever_models_are_shown() -> None:
+    listed = await tools(*BEFORE)
+    looks = saved(json.dumps({"tools": [REST.project(tool) for tool in listed]}).encode(), "file")
+    assert looks is not None
+    for naming in Naming:
+        assert not diff(looks, looks_of(listed, naming))
+    renamed = await tools(*BEFORE, tools={"a.b": {"name": "x"}})
+    assert diff(looks, looks_of(renamed, LLM)).changed == (Changed("a.b", ('name: "a.b" → "x"',)),)
 
 
 async def test_a_pin_file_equals_the_tools_it_was_made_of_under_either_names(tmp_path: Any) -> None:
@@ -162,10 +187,10 @@ async def test_a_pin_file_equals_the_tools_it_was_made_of_under_either_names(tmp
     write(tmp_path / "pins.json", listed)
     looks = saved((tmp_path / "pins.json").read_bytes(), "file")
     assert looks is not None
-    for names in ("mcp", "llm"):
-        assert not diff(looks, looks_of(await tools(*BEFORE, names=names)))
+    for naming in Naming:
+        assert not diff(looks, looks_of(listed, naming))
     other = method("c", description="", parameters=(TWO[0], Parameter("limit", STRING)))
-    changed = diff(looks, looks_of(await tools(BEFORE[0], other)))
+    changed = diff(looks, looks_of(await tools(BEFORE[0], other), LLM))
     assert changed.changed == (Changed("c", ("input schema",)),), "a digest has no details"
 
 

@@ -26,8 +26,6 @@ async def test_a_catalog_in_good_order_has_no_remarks() -> None:
 
 
 REMARKS = [
-    (method("node.list"), "node.list: names that most LLM APIs refuse"),
-    (method("x" * 65), "names that most LLM APIs refuse"),
     (method("add", parameters=None, structure=Structure.BY_POSITION), "add: parameters unknown"),
     (method("add", description=""), "add: no description"),
     (method("add", description="add"), "add: no description"),
@@ -41,8 +39,16 @@ async def test_a_remark_names_the_tool_and_what_could_be_done(bad: Method, remar
     assert remark in said
 
 
+@pytest.mark.parametrize("name", ["node.list", "x" * 65])
+async def test_names_that_llm_apis_refuse_are_remarked_where_models_are_shown_them(name: str) -> None:
+    listed = await catalog(method(name))
+    (said,) = lint(listed, CatalogSettings(names="mcp"))
+    assert said.startswith(f"{name}: names that most LLM APIs refuse")
+    assert list(lint(listed, CatalogSettings())) == []
+
+
 async def test_of_many_tools_three_are_named_and_the_others_counted() -> None:
-    (remark,) = lint(await catalog(*(method(f"a.{n}") for n in range(7))), CatalogSettings())
+    (remark,) = lint(await catalog(*(method(f"a.{n}", description="") for n in range(7))), CatalogSettings())
     assert remark.startswith("a.0, a.1, a.2 and 4 more: ")
 
 

@@ -155,9 +155,10 @@ async def test_a_tool_that_is_gone_is_no_fault() -> None:
     assert (catalog.names, catalog.quarantined) == (("n",), ())
 
 
-async def test_the_names_for_llm_apis_need_no_other_pins() -> None:
-    pins = await pinned(method("a.b"))
-    assert (await built(method("a.b"), pins=pins, names="llm")).names == ("a_b",)
+@pytest.mark.parametrize("names", ["mcp", "llm"])
+async def test_which_names_are_shown_is_no_matter_of_pins(names: str) -> None:
+    catalog = await built(method("a.b"), pins=await pinned(method("a.b"), names="mcp"), names=names)
+    assert (catalog.names, catalog.drifted) == (("a.b",), ())
 
 
 async def test_what_the_operator_overrides_is_not_the_backends_to_change() -> None:

@@ -12,7 +12,7 @@ from gateway.catalog.build import Builder
 from gateway.catalog.ranking import words_of
 from gateway.catalog.search import CALL_TOOL, DOORS, MAX_BYTES, OWN, SEARCH_TOOLS, Search
 from gateway.catalog.validation import Validators
-from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure, Tool
+from gateway.model import Binding, Catalog, Listing, Method, Naming, Parameter, Structure, Tool
 from gateway.settings import CatalogSettings, Params
 from tests.pace import quickly
 
@@ -42,7 +42,7 @@ async def catalog() -> Catalog:
 
 
 async def found(catalog: Catalog, query: str) -> list[str]:
-    answer = await Search().answer(catalog, query, 20)
+    answer = await Search().answer(catalog, query, 20, Naming.MCP)
     return [tool["name"] for tool in answer["tools"]]
 
 
