@@ -228,7 +228,8 @@ class Legacy:
             return self._started(context, request, call, can_refuse=not streams)
 
         if token is not None and streams:
-            shown = call.tool.named(context.inbound.naming) if context.revision.explains_progress else ""
+            naming = self._operations.naming(call.caller)
+            shown = call.tool.named(naming) if context.revision.explains_progress else ""
             events = progress.with_progress(token, start, self._operations.heartbeat, cancels=False, tool=shown)
             return StreamReply(events, method=request.method, tool=call.tool.name)
         work = start()

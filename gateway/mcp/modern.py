@@ -144,7 +144,7 @@ class Modern:
             return asyncio.create_task(response_to(request, lambda: self._result(call, can_refuse=False)))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
-        shown = call.tool.named(inbound.naming)
+        shown = call.tool.named(self._operations.naming(call.caller))
         events = progress.with_progress(token, start, self._operations.heartbeat, cancels=True, tool=shown)
         return StreamReply(events, method=request.method, tool=call.tool.name)
 
