@@ -18,7 +18,7 @@ from gateway.jsonrpc import Fault
 from gateway.text import cap, printable
 
 MAX_BYTES: Final = 2048
-_STACK_KEYS: Final = re.compile(r".*(?:stack|trace).*|exception|class|file|line", re.IGNORECASE)
+_STACK_KEYS: Final = re.compile(r"stack|trace|^(?:exception|class|file|line)\Z", re.IGNORECASE)
 _STACK_LINE = re.compile(
     r"^\s*(?:Traceback \(most recent call last\)|Stack trace:|File \".*\", line \d+|at .+[(:][^(:\s]*\d\)?$"
     r"|#\d+ (?:\{main\}|\[internal function\]|\S+\(\d+\):)|\.\.\. \d+ more)"
@@ -32,11 +32,13 @@ _REDACTIONS: Final = (
         r"\1 [redacted]",
     ),
     (re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]+", re.IGNORECASE), "[url]"),
-    (re.compile(r"\\?(?<!\w)(?:[A-Za-z_]\w*\\+){2,}[A-Za-z_]\w*"), "[class]"),
-    (re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*\.)+__\w+__(?:\(\))?"), "[class]"),
-    (re.compile(r"(?<![\w$.])(?:[A-Za-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error)\b"), "[class]"),
+    (re.compile(r"\\?(?<!\w)(?:[A-Za-z_]\w*+\\++){2,}[A-Za-z_]\w*"), "[class]"),
+    (re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*+\.)+__\w+__(?:\(\))?"), "[class]"),
+    (re.compile(r"(?<![\w$.])(?:[A-Za-z_][\w$]*+\.)+[A-Z][\w$]*(?:Exception|Error)\b"), "[class]"),
     (
-        re.compile(r"(?<![\w.@+-])(?:/[\w.@+-]+){2,}\.(?:php|py|js|mjs|ts|rb|java|go|cc?|cpp|inc|module)\b(?::\d+)*"),
+        re.compile(
+            r"(?<![\w.@+-])(?:/[\w.@+-]++)+/[\w.@+-]+\.(?:php|py|js|mjs|ts|rb|java|go|cc?|cpp|inc|module)\b(?::\d++)*"
+        ),
         "[path]",
     ),
     (re.compile(r"(?<![\w.])/(?:var|home|usr|opt|srv|etc|root|tmp)/[\w./@+-]+"), "[path]"),
@@ -126,9 +128,7 @@ def _without_stacks(value: Any, levels: int) -> Any:
     if isinstance(value, dict):
         if not levels:
             return {}
-        return {
-            key: _without_stacks(child, levels - 1) for key, child in value.items() if not _STACK_KEYS.fullmatch(key)
-        }
+        return {key: _without_stacks(child, levels - 1) for key, child in value.items() if not _STACK_KEYS.search(key)}
     if isinstance(value, list):
         return [_without_stacks(child, levels - 1) for child in value[:20]] if levels else []
     return value

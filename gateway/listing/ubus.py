@@ -30,7 +30,7 @@ from gateway.model import Listing, Method, Parameter, Schema, Structure
 _SESSION: Final = "ubus_rpc_session"
 """An argument that uhttpd fills in from the header, and refuses from callers."""
 _TYPES: Final = ("boolean", "number", "string", "array", "object", "unknown")
-_OBJECT: Final = re.compile(r"[A-Za-z0-9_~@-][A-Za-z0-9._~@-]*(/[A-Za-z0-9_~@-][A-Za-z0-9._~@-]*)*")
+_OBJECT: Final = re.compile(r"[A-Za-z0-9_~@-][A-Za-z0-9._~@-]*+(?:/[A-Za-z0-9_~@-][A-Za-z0-9._~@-]*+)*+")
 
 
 class Ubus:

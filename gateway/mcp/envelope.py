@@ -25,15 +25,16 @@ _VISIBLE = re.compile(r"[\t\x20-\x7e]*")
 _BASE64 = re.compile(r"=\?base64\?(.*)\?=")
 _NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
-# W3C Trace Context §3.2 and §3.3, W3C Baggage §3; what does not fit is not passed on.
+# W3C Trace Context §3.2 and §3.3; what does not fit is not passed on.
 _STATE = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
-_NAME, _VALUE = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", r"[!#-+\--:<-\[\]-~]*"
-_ENTRY = rf"{_NAME}[ \t]*=[ \t]*{_VALUE}(?:[ \t]*;[ \t]*{_NAME}(?:[ \t]*=[ \t]*{_VALUE})?)*"
 _TRACE: Final = {
     "traceparent": re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"),
     "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_STATE}(?:[ \t]*,[ \t]*{_STATE}){{0,31}}"),
-    "baggage": re.compile(rf"(?=.{{1,4096}}\Z){_ENTRY}(?:[ \t]*,[ \t]*{_ENTRY})*"),
 }
+# W3C Baggage §3.3.1: "key", a token, and "value".
+_BAGGAGE_KEY = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_BAGGAGE_VALUE = re.compile(r"[!#-+\--:<-\[\]-~]*")
+_MAX_BAGGAGE: Final = 4096
 
 
 def envelope_version(meta: Any) -> str:
@@ -131,4 +132,23 @@ def _trace(meta: Mapping[str, Any]) -> dict[str, str]:
     }
     if "traceparent" not in found:
         found.pop("tracestate", None)  # it means nothing alone
+    baggage = meta.get("baggage")
+    if isinstance(baggage, str) and len(baggage) <= _MAX_BAGGAGE and (members := _members(baggage)):
+        found["baggage"] = members
     return found
+
+
+def _members(baggage: str) -> str:
+    """The list without its malformed members. It is split, since one expression for all of it could be made to take
+    exponential time."""
+    return ",".join(member for member in baggage.split(",") if _is_member(member)).strip(" \t")
+
+
+def _is_member(text: str) -> bool:
+    pair, *properties = text.split(";")
+    return "=" in pair and all(map(_is_property, (pair, *properties)))
+
+
+def _is_property(text: str) -> bool:
+    key, _, value = text.partition("=")
+    return bool(_BAGGAGE_KEY.fullmatch(key.strip(" \t")) and _BAGGAGE_VALUE.fullmatch(value.strip(" \t")))
