@@ -19,7 +19,7 @@ from gateway.errors import BackendError, BadBackendAnswer, InvalidParams, Missin
 from gateway.model import Ask, Caller, CallExtras, JsonObject, Tool
 from gateway.signing import Signer
 from gateway.store import Store
-from gateway.text import cap, printable
+from gateway.text import excerpt
 
 TTL: Final = 300.0
 """Seconds for which a question may wait for its answer."""
@@ -156,7 +156,7 @@ def _is_request(request: Any) -> bool:
 
 
 def _question(tool: Tool, arguments: Mapping[str, Any]) -> JsonObject:
-    shown = cap(printable(jsonrpc.encode(arguments).decode()), _MAX_SHOWN)
+    shown = excerpt(jsonrpc.encode(arguments).decode(), _MAX_SHOWN)
     message = f"Run {tool.title or tool.name} with {shown}?\n{tool.description.partition(chr(10))[0]}"
     schema = {"type": "object", "properties": {}}
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 _MARK: Final = "…"
@@ -20,12 +21,49 @@ _HIDDEN = re.compile(
 _JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])")
 
 
+# Ordering a run of combining marks takes time quadratic in its length. UAX #15 §13, Stream-Safe Text, allows 30 in a
+# row. A shorter run than this one, of what may be marks or letters that end in some, cannot have more.
+_MAX_MARKS: Final = 30
+_RUN = re.compile("[^\x00-\xbf\u3400-\u9fff\uac00-\ud7a3]{11,}+")
+_SLACK: Final = 4
+"""Characters that are looked at for each byte that may be shown, since hidden ones are left out."""
+
+
 def printable(text: str) -> str:
-    """Without control, bidirectional, tag and other invisible characters, in Unicode's composed form (NFC)."""
+    """Without control, bidirectional, tag and other invisible characters, in Unicode's composed form (NFC), with at
+    most 30 combining marks in a row. Takes time linear in the text."""
     if text.isascii() and text.isprintable():
         return text
-    text = unicodedata.normalize("NFC", _HIDDEN.sub("", text.replace("\r\n", "\n")))
-    return unicodedata.normalize("NFC", _JOINER.sub("", text))
+    text = _composed(_HIDDEN.sub("", text.replace("\r\n", "\n")))
+    without_joiners = _JOINER.sub("", text)
+    return text if without_joiners == text else _composed(without_joiners)
+
+
+def excerpt(text: str, limit: int) -> str:
+    """What is printable of a text, at most ``limit`` bytes of UTF-8, with a mark where something was cut."""
+    most = _SLACK * limit
+    return cap(printable(text) if len(text) <= most else printable(text[:most]) + _MARK, limit)
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", _RUN.sub(lambda run: _with_few_marks(run[0]), text))
+
+
+def _with_few_marks(run: str) -> str:
+    kept, marks = [], 0
+    for character in run:
+        starts, trailing = _marks(character)
+        marks = trailing if starts else marks + trailing
+        if starts or marks <= _MAX_MARKS:
+            kept.append(character)
+    return "".join(kept)
+
+
+@lru_cache(4096)
+def _marks(character: str) -> tuple[bool, int]:
+    """Whether a character begins with a letter or the like, and how many marks it has when decomposed."""
+    classes = [unicodedata.combining(part) for part in unicodedata.normalize("NFD", character)]
+    return not classes[0], sum(map(bool, classes))
 
 
 def cap(text: str, limit: int) -> str:

@@ -17,7 +17,7 @@ from gateway.auth.authenticator import NO_TOKEN
 from gateway.errors import InsufficientScope, Unauthorized
 from gateway.model import SHARED, Caller, Catalog, Demand, Principal, Tool, View
 from gateway.settings import Auth
-from gateway.text import cap, printable
+from gateway.text import excerpt
 
 _MAX_CATALOGS: Final = 1000
 _MAX_MESSAGE: Final = 1024
@@ -113,5 +113,5 @@ class Access:
     def _insufficient(self, needed: frozenset[str]) -> InsufficientScope:
         asked = self.asked_for(needed)
         # Some of them are the backend's own words.
-        message = cap(printable(f"The token lacks a scope that this takes: {' '.join(asked)}"), _MAX_MESSAGE)
+        message = excerpt(f"The token lacks a scope that this takes: {' '.join(asked)}", _MAX_MESSAGE)
         return InsufficientScope(message, error="insufficient_scope", scopes=asked)

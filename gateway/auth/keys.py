@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from gateway.text import cap, printable
+from gateway.text import excerpt
 
 MAX_KEYS: Final = 100
 MAX_CANDIDATES: Final = 4
@@ -88,7 +88,7 @@ def key_set_of(document: Any) -> KeySet:
             keys.append(key_of(member))
         except UnusableKey as error:
             kid = member.get("kid") if isinstance(member, Mapping) else None
-            shown = cap(" ".join(printable(kid).split()), 64) if isinstance(kid, str) else f"number {number}"
+            shown = " ".join(excerpt(kid, 64).split()) if isinstance(kid, str) else f"number {number}"
             ignored.append(f"{shown}: {error}")
     if not keys:
         raise ValueError("no usable key: " + ("; ".join(ignored[:3]) or "the list is empty"))

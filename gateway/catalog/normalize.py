@@ -19,11 +19,11 @@ from gateway.catalog.drafts import says_required
 from gateway.catalog.headers import header_parameters
 from gateway.catalog.properties import published
 from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
-from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title
+from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
 from gateway.catalog.validation import Validators
 from gateway.model import CLOSED, HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
 from gateway.settings import Params, ToolOverride
-from gateway.text import cap, printable
+from gateway.text import cap, excerpt
 
 SPREAD: Final = "params"
 MAX_META: Final = 4096
@@ -170,7 +170,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
         except Unsound as error:
             raise Unsound(error.reason, error.pointer, parameter.name) from None
         if parameter.description:  # a schema may be shared by several, and tells of none in particular
-            schema = {**schema, "description": cap(printable(parameter.description), MAX_DESCRIPTION)}
+            schema = {**schema, "description": excerpt(parameter.description, MAX_DESCRIPTION)}
         properties[parameter.name] = schema
     whole: dict[str, Any] = {"type": "object", "properties": properties}
     required = [parameter.name for parameter in method.parameters if parameter.required]
@@ -235,7 +235,7 @@ def _auth_level(annotations: Mapping[str, Any]) -> str:
 
 
 def _description(method: Method, name: str) -> str:
-    text = printable(method.description).strip() or printable(method.title).strip() or name
+    text = trimmed(method.description, MAX_DESCRIPTION) or title(method.title) or name
     if method.deprecated:
         text = f"{text}\n\nDeprecated."
     return cap(text, MAX_DESCRIPTION)

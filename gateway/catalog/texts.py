@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.model import ServiceInfo
-from gateway.text import cap, printable
+from gateway.text import excerpt, printable
 
 MAX_DESCRIPTION: Final = 4096
 MAX_TITLE: Final = 256
@@ -26,16 +26,21 @@ _BY_NAME: Final = frozenset(("properties", "patternProperties", "dependentSchema
 
 
 def title(text: str) -> str:
-    return cap(printable(text).strip(), MAX_TITLE)
+    return trimmed(text, MAX_TITLE)
+
+
+def trimmed(text: str, limit: int) -> str:
+    """An excerpt of a text without the white space around it."""
+    return excerpt(text.strip(), limit).strip()
 
 
 def service(info: ServiceInfo) -> ServiceInfo:
     """What a listing says of its service, fit to show. A website that is no http or https URL is left out: clients make
     a link of it."""
     return ServiceInfo(
-        title(info.title[:MAX_TITLE]),
-        cap(printable(info.version[:_MAX_VERSION]).strip(), _MAX_VERSION),
-        cap(printable(info.description[:MAX_DESCRIPTION]).strip(), MAX_DESCRIPTION),
+        title(info.title),
+        trimmed(info.version, _MAX_VERSION),
+        trimmed(info.description, MAX_DESCRIPTION),
         info.website if _WEBSITE.fullmatch(info.website) else "",
     )
 
@@ -60,8 +65,7 @@ def _shown(keyword: str, value: Any) -> Any:
     if isinstance(value, str):
         if keyword in _LITERAL or (value.isascii() and value.isprintable() and len(value) <= MAX_TITLE):
             return value
-        text = printable(value)
-        return cap(text, _LIMITS[keyword]) if keyword in _LIMITS else text
+        return excerpt(value, _LIMITS[keyword]) if keyword in _LIMITS else printable(value)
     if keyword in _LITERAL:
         return value
     if isinstance(value, Mapping):

@@ -22,7 +22,7 @@ from gateway import jsonrpc
 from gateway.catalog.cost import Cost, TooCostly, measured
 from gateway.catalog.patterns import SIZES, admitted, without
 from gateway.catalog.schemas import DIALECT, Unsound, escape
-from gateway.text import cap, printable
+from gateway.text import excerpt
 
 MAX_FAULTS: Final = 20
 MAX_WORK: Final = 2_000_000
@@ -113,7 +113,7 @@ def _size(value: Any) -> tuple[int, int]:
 
 def _fault(error: Any) -> str:
     path = "/".join(str(part) for part in error.instance_path)
-    text = cap(printable(error.message[: 4 * _FAULT_BYTES]), _FAULT_BYTES)
+    text = excerpt(error.message, _FAULT_BYTES)
     return f"{path}: {text}" if path else text
 
 
@@ -189,7 +189,7 @@ def _fits(pattern: str, size: int) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    return f"not a JSON Schema: {cap(printable(getattr(error, 'message', str(error))), _FAULT_BYTES)}"
+    return f"not a JSON Schema: {excerpt(getattr(error, 'message', str(error)), _FAULT_BYTES)}"
 
 
 def _pointer(error: Exception) -> str:

@@ -11,6 +11,7 @@ import pytest
 from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
+from tests.pace import quickly
 from tests.protocol.talk import CAPABILITIES, LEGACY, Answer, Client, request
 
 Connect = Callable[..., Awaitable[Client]]
@@ -60,6 +61,13 @@ async def test_the_first_answer_is_a_question_to_the_person(client: Client, back
     assert '{"a":2,"b":3}' in question["params"]["message"]
     assert question["params"]["requestedSchema"] == {"type": "object", "properties": {}}
     assert backend.requests == []
+
+
+async def test_arguments_made_of_combining_marks_cost_no_time_to_show(connect: Connect) -> None:
+    client = await connect("catalog.tools.plain={confirm: true, arguments: {text: {schema: {type: string}}}}")
+    with quickly(0.5):
+        found = (await call(client, "plain", {"text": "a" + "\u0316\u0301" * 32_000})).result
+    assert len(found["inputRequests"]["confirm"]["params"]["message"]) < 200
 
 
 async def test_once_accepted_the_call_runs_once(client: Client, backend: ScriptedBackend) -> None:

@@ -11,6 +11,7 @@ from gateway.catalog.texts import shown_schema, shown_value
 from gateway.catalog.validation import Validators
 from gateway.model import Listing, Method, Parameter, Tool
 from gateway.settings import CatalogSettings, Params
+from tests.pace import quickly
 
 TAGGED = "Ad\u200bd\u202e.\U000e0049\U000e0067\x1b[31m"
 CLEAN = "Add.[31m"
@@ -80,6 +81,15 @@ def test_long_texts_within_a_schema_are_cut() -> None:
 
 def test_meta_is_cleaned_with_the_names_of_its_members() -> None:
     assert shown_value({TAGGED: [{"a": TAGGED}, 1, None]}) == {CLEAN: [{"a": CLEAN}, 1, None]}
+
+
+async def test_descriptions_made_of_combining_marks_cost_no_time() -> None:
+    heap = "a" + "\u0316\u0301" * 32_000
+    schema = {"type": "string", "title": heap[:10_000], "x-hint": heap[:10_000]}
+    with quickly(0.3):
+        tool = await tool_of(title=heap, description=heap, parameters=(Parameter("a", schema, description=heap),))
+    assert tool.description.startswith("á")
+    assert len(tool.description) < 40
 
 
 async def test_a_tool_has_no_hidden_character_anywhere_that_a_model_reads() -> None:
