@@ -5,7 +5,8 @@ Rules that hold here:
 * JSON is RFC 8259 in UTF-8 and nothing more: no NaN, no byte order mark, no lone surrogate. Integers are exact at
   any size the engine reads (4,300 digits).
 * What *clients* send is read strictly: duplicate member names are refused, since two readers may pick different
-  ones, and nesting is capped at :data:`MAX_DEPTH`.
+  ones, and nesting is capped at :data:`MAX_DEPTH`, containers at :data:`MAX_CONTAINERS`.
+* Depth is bounded here, so that it does not depend on the interpreter's version what is too deep.
 * ``id`` is a string or an integer (MCP narrows JSON-RPC §4 so), at most 256 bytes, and goes back as it came. Where
   plain JSON-RPC is spoken, null and fractional numbers are ids too (:func:`decode_any_ids`).
 * This is the only module that names the JSON engine.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import accumulate
 from types import NoneType
 from typing import Any, Final, TypeAlias
 
@@ -27,9 +29,13 @@ Id: TypeAlias = str | int | msgspec.Raw
 """Raw is null or a fractional number, in the text it came in: a decoded float would lose digits."""
 
 MAX_DEPTH: Final = 64
+MAX_CONTAINERS: Final = 50_000
+"""Most objects and arrays in what a client sends: each costs some hundred bytes of memory, and two in its text."""
 MAX_ID_BYTES: Final = 256
-_MAX_RESPONSE_DEPTH: Final = 256
+MAX_SHOWN_DEPTH: Final = 256
 """What every client's parser is sure to read."""
+_MAX_READ_DEPTH: Final = 512
+"""Deeper than anything sensible, and less deep than any supported interpreter reads."""
 
 NULL: Final = msgspec.Raw(b"null")
 """The id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)."""
@@ -42,6 +48,7 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _SPACED_COLON = re.compile(rb'"\s+:')
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
@@ -97,8 +104,16 @@ def encode(value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON with sorted members: equal values have equal bytes, so it can be digested."""
-    return msgspec.json.encode(value, order="deterministic")
+    """JSON with sorted members: equal values have equal bytes, so it can be digested.
+
+    Raises :class:`ValueError` for what JSON cannot say, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
+    """
+    try:
+        raw = msgspec.json.encode(value, order="deterministic")
+    except (TypeError, UnicodeEncodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    _check_depth(raw, value, MAX_SHOWN_DEPTH)
+    return raw
 
 
 def pretty(value: Any) -> str:
@@ -108,6 +123,12 @@ def pretty(value: Any) -> str:
 
 def decode(raw: bytes | memoryview) -> Any:
     """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
+    value = _read(raw)
+    _check_depth(bytes(raw), value, _MAX_READ_DEPTH)
+    return value
+
+
+def _read(raw: bytes | memoryview) -> Any:
     try:
         return _decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -158,25 +179,23 @@ def fault_in(raw: bytes) -> str:
 def decode_strictly(raw: bytes) -> Any:
     """Read JSON from a client.
 
-    Raises :class:`ParseError` for what is not JSON, :class:`BadMessage` for duplicate members and for nesting
-    beyond :data:`MAX_DEPTH`.
+    Raises :class:`ParseError` for what is not JSON, :class:`BadMessage` for duplicate members, for nesting beyond
+    :data:`MAX_DEPTH` and for more than :data:`MAX_CONTAINERS` objects and arrays.
     """
+    # Outside of strings, each member has exactly one colon, and each container one opening bracket.
+    skeleton: bytes | None = None
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
+        skeleton = _STRINGS.sub(b"", raw)
+        _check_brackets(skeleton.translate(None, _NO_BRACKETS))
     try:
-        value = decode(raw)
+        value = _read(raw)
     except ValueError as error:
         raise ParseError(f"Parse error: {error}") from None
     members = _count_members(value)
-    if (
-        raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH
-        and raw.count(b'":') == members
-        and _SPACED_COLON.search(raw) is None
-    ):
-        return value  # every name was counted, and each of them is there: none was dropped for a later one
-    # Outside of strings, each member has exactly one colon, and each level one bracket: counting them in the
-    # text tells what the decoder silently dropped, at the speed of one regular expression.
-    skeleton = _STRINGS.sub(b"", raw)
-    if _depth(skeleton) > MAX_DEPTH:
-        raise BadMessage(f"Nested deeper than {MAX_DEPTH} levels")
+    if skeleton is None:
+        if raw.count(b'":') == members and _SPACED_COLON.search(raw) is None:
+            return value  # every name was counted, and each of them is there: none was dropped for a later one
+        skeleton = _STRINGS.sub(b"", raw)
     if skeleton.count(b":") != members:
         raise BadMessage("Duplicate member names")
     return value
@@ -200,14 +219,12 @@ def decode_any_ids(raw: bytes) -> Any:
     return value
 
 
-def _depth(skeleton: bytes) -> int:
-    """How deep brackets nest, or more than :data:`MAX_DEPTH`: each pass takes the innermost pairs away."""
-    brackets = skeleton.translate(None, _NO_BRACKETS)
-    depth = 0
-    while brackets and depth <= MAX_DEPTH:
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        depth += 1
-    return depth
+def _check_brackets(brackets: bytes) -> None:
+    """Raises :class:`BadMessage` where they are too many, or nest too deeply."""
+    if brackets.count(b"{") + brackets.count(b"[") > MAX_CONTAINERS:
+        raise BadMessage(f"More than {MAX_CONTAINERS} objects and arrays")
+    if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > MAX_DEPTH:
+        raise BadMessage(f"Nested deeper than {MAX_DEPTH} levels")
 
 
 def _count_members(value: Any) -> int:
@@ -290,9 +307,8 @@ def response_of(raw: bytes, id: str) -> tuple[Any, Fault | None]:
     in place of its string; no ``jsonrpc`` member; a null ``error`` beside a result; an error without a code.
     Raises :class:`ValueError` with the violation for anything else.
     """
-    result, fault = answer_in(decode(raw), id)
-    if raw.count(b"{") + raw.count(b"[") > _MAX_RESPONSE_DEPTH and deeper_than(result, _MAX_RESPONSE_DEPTH):
-        raise ValueError("nested too deeply")
+    result, fault = answer_in(_read(raw), id)
+    _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 
@@ -319,6 +335,12 @@ def _fault_of(error: Any) -> Fault:
     code = error.get("code")
     message = error.get("message")
     return Fault(code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data"))
+
+
+def _check_depth(raw: bytes, value: Any, limit: int) -> None:
+    """Raises :class:`ValueError` where a value nests deeper than ``limit`` levels; ``raw`` is its text."""
+    if raw.count(b"{") + raw.count(b"[") > limit and deeper_than(value, limit):
+        raise ValueError("nested too deeply")
 
 
 def deeper_than(value: Any, limit: int) -> bool:

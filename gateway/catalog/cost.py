@@ -8,10 +8,11 @@ computed here, with references multiplied out and results kept, so that the ladd
 * whether that number *grows* while the validator descends into a value, as with a schema that applies twice to the
   same child of each value.
 
-Two keywords cost more than others, as measured with jsonschema_rs 0.60. ``unevaluatedProperties`` and
+Some keywords cost more than others, as measured with jsonschema_rs 0.60. ``unevaluatedProperties`` and
 ``unevaluatedItems`` have the engine ask again which of the combined schemas hold: up to 2.7 times the work for each
 that applies to the same value, and twice for each on the way down, where references do not lead back. And ``enum``
-compares objects and lists one by one, while plain values are looked up.
+compares objects and lists one by one, and plain values where they are of several types, while those of one type are
+looked up. ``dependentRequired`` looks for each of its names. What numbers cost is in :mod:`gateway.catalog.numbers`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gateway.catalog.numbers import literals
 from gateway.jsonrpc import MAX_DEPTH
 
 MAX_APPLICATORS: Final = 2000
@@ -36,6 +38,8 @@ _ANY_ITEM: Final = ("items", "contains", "unevaluatedItems", "additionalItems")
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _ASKED_AGAIN: Final = 3
+_NAMES_PER_SCHEMA: Final = 3
+"""How many names, or plain values of an enum, are compared in the time of one subschema."""
 _CHOICES: Final = frozenset(("anyOf", "oneOf", "not", "if", "contains", "dependentSchemas"))
 
 
@@ -56,10 +60,13 @@ class _Node:
 @dataclass(frozen=True, slots=True)
 class Cost:
     """``breadth`` is the most subschemas that apply to any one value; ``chooses``, whether any of them may fail while
-    the whole holds, so that one fault can stand for many."""
+    the whole holds, so that one fault can stand for many. ``numbers`` and ``weight`` are the most numbers that any one
+    subschema compares a value with, and the most that they weigh."""
 
     breadth: int
     chooses: bool
+    numbers: int = 0
+    weight: int = 0
 
 
 def measured(schema: Mapping[str, Any]) -> Cost:
@@ -74,7 +81,7 @@ def measured(schema: Mapping[str, Any]) -> Cost:
         raise TooCostly(f"its combined alternatives come to {_rounded(widest)}, more than {MAX_APPLICATORS}")
     if measure.asked_again(id(schema)) > MAX_ASKED_AGAIN:
         raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_ASKED_AGAIN} levels")
-    return Cost(max(widest, measure.grown(id(schema))), measure.chooses)
+    return Cost(max(widest, measure.grown(id(schema))), measure.chooses, measure.numbers, measure.weight)
 
 
 class _Measure:
@@ -84,6 +91,7 @@ class _Measure:
         self._schemas: dict[int, Mapping[str, Any]] = {}
         self._open: set[int] = set()
         self.chooses = False
+        self.numbers = self.weight = 0
 
     def node(self, schema: Any) -> _Node:
         """The node of a subschema and of everything below it."""
@@ -105,7 +113,9 @@ class _Measure:
         if len(self._open) >= MAX_CHAIN:
             raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
         self._open.add(key)
-        node = _Node(1 + _composites(schema.get("enum")))
+        node = _Node(1 + _composites(schema.get("enum")) + _looked_for(schema) // _NAMES_PER_SCHEMA)
+        numbers, weight = literals(schema)
+        self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
         self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
         again = _ASKED_AGAIN ** sum(keyword in schema for keyword in _UNEVALUATED)
         for place, child in _descents(schema):
@@ -189,6 +199,17 @@ def _composites(enum: Any) -> int:
         children = list(value.values()) if isinstance(value, Mapping) else value
         count += 1 + len(children)
         pending += [child for child in children if isinstance(child, Mapping | list)]
+    return count
+
+
+def _looked_for(schema: Mapping[str, Any]) -> int:
+    """How many names and plain values are compared one by one."""
+    enum, dependent = schema.get("enum"), schema.get("dependentRequired")
+    count = 0
+    if isinstance(enum, list) and len({type(value) for value in enum}) > 1:
+        count = sum(not isinstance(value, Mapping | list) for value in enum)
+    if isinstance(dependent, Mapping):
+        count += sum(1 + len(names) for names in dependent.values() if isinstance(names, list))
     return count
 
 

@@ -57,7 +57,7 @@ def tool_of(
     meta = shown_value(method.meta)
     if method.deprecated:
         meta["deprecated"] = True
-    if leftover and len(jsonrpc.encode(leftover)) <= MAX_META:
+    if leftover and len(jsonrpc.canonical(leftover)) <= MAX_META:
         meta["annotations"] = shown_value(leftover)
     if note:
         meta["outputSchemaDropped"] = note

@@ -1,4 +1,4 @@
-"""What of a schema our own validator leaves out, so that its regular expressions cost a bounded time.
+"""What of a schema our own validator leaves out, so that its regular expressions and numbers cost a bounded time.
 
 The engine is linear in the text, but the factor is the size of the compiled expression: it steps through up to all of
 its states for each character. So expressions are weighed by compiled size, and a schema gets a budget for all of them
@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
+
+from gateway.catalog.numbers import compares
 
 MAX_WEIGHT: Final = 256 * 1024
 """Bytes that all compiled expressions of one schema may come to; about 80 of them are a state."""
@@ -74,15 +76,27 @@ def without(schema: Mapping[str, Any], refused: Callable[[str], bool]) -> dict[s
     """A schema that holds no refused expression and accepts at least what ``schema`` accepts."""
     if not any(map(refused, patterns_of(schema))):
         return dict(schema)
-    relaxed = _Relaxed(refused).schema(schema)[0]
+    return _relaxed(schema, refused, lambda _, __: False)
+
+
+def without_all(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The same without any expression, and without any number to compare with."""
+    return _relaxed(schema, lambda _: True, compares)
+
+
+def _relaxed(
+    schema: Mapping[str, Any], refused: Callable[[str], bool], dropped: Callable[[str, Any], bool]
+) -> dict[str, Any]:
+    relaxed = _Relaxed(refused, dropped).schema(schema)[0]
     return relaxed if isinstance(relaxed, dict) else {}
 
 
 class _Relaxed:
     """``schema`` returns a subschema with whether it still says exactly the same."""
 
-    def __init__(self, refused: Callable[[str], bool]) -> None:
+    def __init__(self, refused: Callable[[str], bool], dropped: Callable[[str, Any], bool]) -> None:
         self._refused = refused
+        self._dropped = dropped
 
     def schema(self, value: Any) -> tuple[Any, bool]:
         if not isinstance(value, Mapping):
@@ -90,7 +104,8 @@ class _Relaxed:
         kept: dict[str, Any] = {}
         inexact: set[str] = set()
         for keyword, content in value.items():
-            if keyword == "pattern" and isinstance(content, str) and self._refused(content):
+            is_refused = keyword == "pattern" and isinstance(content, str) and self._refused(content)
+            if is_refused or self._dropped(keyword, content):
                 inexact.add(keyword)
                 continue
             if keyword == "patternProperties" and isinstance(content, Mapping):

@@ -234,7 +234,7 @@ def _with_one_reference(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _size(schema: Any) -> float:
     try:
-        return len(jsonrpc.encode(schema))
+        return len(jsonrpc.canonical(schema))
     except ValueError:
         return math.inf
 

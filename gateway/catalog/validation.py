@@ -4,23 +4,24 @@ The engine is jsonschema_rs: offline, so that no reference is ever fetched, with
 It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends:
 
 * a schema's cost is bounded before it is compiled (:mod:`gateway.catalog.cost`, :mod:`gateway.catalog.patterns`);
-* a value that is large is weighed against its schema's cost first;
+* a value that is large, or has numbers that are, is weighed against its schema's cost first;
 * collecting errors takes the engine some hundred times as long as deciding, and it collects all of them before it
   hands out the first, so details are only given for what is small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jsonschema_rs
 from cachetools import LRUCache
 
 from gateway import jsonrpc
 from gateway.catalog.cost import Cost, TooCostly, measured
-from gateway.catalog.patterns import SIZES, admitted, without
+from gateway.catalog.numbers import weight_of
+from gateway.catalog.patterns import SIZES, admitted, without, without_all
 from gateway.catalog.schemas import DIALECT, Unsound, escape
 from gateway.text import excerpt
 
@@ -35,6 +36,7 @@ MAX_STEPS: Final = 350_000_000
 """Characters times bytes of compiled expressions in one check. About 0.15 ns each."""
 _NARROW: Final = 4
 """Breadth up to which a value is not weighed: the check then costs about as much as reading the value did."""
+_WORD: Final = 2**63
 _MAX_QUOTED: Final = 16 * 1024
 _FAULT_BYTES: Final = 300
 
@@ -45,11 +47,12 @@ TOO_LARGE: Final = "the value is too large to be checked against this schema"
 class Validator:
     """A compiled schema.
 
-    ``is_valid`` decides; ``faults`` says what is wrong, up to :data:`MAX_FAULTS` places. Texts so long that regular
-    expressions could take long on them are checked without those.
+    ``is_valid`` decides; ``faults`` says what is wrong, up to :data:`MAX_FAULTS` places. A value whose texts are so
+    long that regular expressions could take long on them, or whose numbers could take long to compare, is checked
+    without either.
     """
 
-    __slots__ = ("_cost", "_engine", "_schema", "_textual", "_weight", "is_valid")
+    __slots__ = ("_cost", "_engine", "_relaxed", "_schema", "_weight", "is_valid")
 
     is_valid: Callable[[Any], bool]
 
@@ -58,18 +61,18 @@ class Validator:
         self._cost = cost
         self._schema = schema
         self._weight = weight
-        self._textual: Any = None
-        # Most schemas are narrow and without heavy expressions: for them the engine's own method is the whole check.
-        plain = cost.breadth <= _NARROW and not weight
+        self._relaxed: Any = None
+        # Some schemas are narrow, without expressions and numbers: for them the engine's own method is the whole check.
+        plain = cost.breadth <= _NARROW and not weight and not cost.numbers
         self.is_valid = engine.is_valid if plain else self._is_valid
 
     def faults(self, value: Any) -> list[str]:
-        values, characters = _size(value)
-        work = values * self._cost.breadth
+        size = _size(value)
+        work = size.values * self._cost.breadth
         if work > MAX_WORK and self._cost.breadth > _NARROW:
             return [TOO_LARGE]
-        engine = self._engine_for(characters)
-        if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and characters <= _MAX_QUOTED:
+        engine = self._engine_for(size)
+        if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
             return list({_fault(error): None for error in islice(engine.iter_errors(value), MAX_FAULTS)})
         if self._cost.chooses:
             return [] if engine.is_valid(value) else [MISMATCH]
@@ -80,35 +83,55 @@ class Validator:
         return []
 
     def _is_valid(self, value: Any) -> bool:
-        values, characters = _size(value)
-        if values * self._cost.breadth > MAX_WORK and self._cost.breadth > _NARROW:
+        size = _size(value)
+        if size.values * self._cost.breadth > MAX_WORK and self._cost.breadth > _NARROW:
             return False
-        return bool(self._engine_for(characters).is_valid(value))
+        return bool(self._engine_for(size).is_valid(value))
 
-    def _engine_for(self, characters: int) -> Any:
-        """The engine, or where a text is long the one without regular expressions."""
-        if characters * self._weight <= MAX_STEPS:
+    def _engine_for(self, size: _Size) -> Any:
+        """The engine, or where texts are long or numbers heavy the one without regular expressions and numbers."""
+        cost = self._cost
+        compared = (size.weight * cost.numbers + size.numbers * cost.weight) * cost.breadth
+        if size.characters * self._weight <= MAX_STEPS and compared <= MAX_WORK:
             return self._engine
-        if self._textual is None:
-            self._textual = _engine(without(self._schema, lambda _: True))
-        return self._textual
+        if self._relaxed is None:
+            self._relaxed = _engine(without_all(self._schema))
+        return self._relaxed
 
 
-def _size(value: Any) -> tuple[int, int]:
-    """How many values there are in one, and how many characters in their texts and names."""
-    values = characters = 0
-    pending = [value]
+class _Size(NamedTuple):
+    """How many values there are in one, how many characters in their texts and names, how many of them are numbers,
+    and how much those weigh. An integer beyond 64 bits counts as as many values as it weighs."""
+
+    values: int
+    characters: int
+    numbers: int
+    weight: int
+
+
+def _size(value: Any) -> _Size:
+    values = characters = numbers = weight = 0
+    pending: list[Collection[Any]] = [(value,)]
     while pending:
-        top = pending.pop()
-        values += 1
-        if type(top) is str:
-            characters += len(top)
-        elif type(top) is dict:
-            characters += sum(map(len, top))
-            pending += top.values()
-        elif type(top) is list:
-            pending += top
-    return values, characters
+        siblings = pending.pop()
+        values += len(siblings)
+        kinds = set(map(type, siblings))
+        if str in kinds:
+            characters += sum(len(text) for text in siblings if type(text) is str)
+        if dict in kinds:
+            for child in siblings:
+                if type(child) is dict and child:
+                    characters += sum(map(len, child))
+                    pending.append(child.values())
+        if list in kinds:
+            pending += [child for child in siblings if type(child) is list and child]
+        if int in kinds or float in kinds:
+            found = [number for number in siblings if type(number) is int or type(number) is float]
+            numbers += len(found)
+            if float in kinds or not -_WORD < min(found) <= max(found) < _WORD:
+                weight += sum(map(weight_of, found))
+                values += sum(weight_of(number) for number in found if type(number) is int)
+    return _Size(values, characters, numbers, weight)
 
 
 def _fault(error: Any) -> str:

@@ -53,11 +53,13 @@ NOT_JSON = [
     pytest.param(value(b"01"), id="leading zero"),
     pytest.param(value(b"0x10"), id="hexadecimal"),
     pytest.param(value(b"1" * 5000), id="5000 digits"),
-    pytest.param(value(b"[" * 100_000 + b"]" * 100_000), id="depth 100,000"),
 ]
 
 NOT_ONE_MESSAGE = [
     pytest.param(value(b"[" * 70 + b"]" * 70), id="depth 70"),
+    pytest.param(value(b"[" * 100_000 + b"]" * 100_000), id="depth 100,000"),
+    pytest.param(value(b"[" * 100_000), id="depth 100,000, not closed"),
+    pytest.param(value(b"[" + b"{}," * 50_000 + b"{}]"), id="50,001 objects"),
     pytest.param(value(b'{"a":' * 70 + b"1" + b"}" * 70), id="objects, depth 70"),
     pytest.param(value(b'{"a":1,"a":2}'), id="argument member twice"),
     pytest.param(value(rb'{"a":1,"\u0061":2}'), id="twice, once escaped"),

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.errors import InvalidCursor, ParseError, TooLarge
 from gateway.jsonrpc import (
+    MAX_CONTAINERS,
     MAX_DEPTH,
     BadMessage,
     ClientResponse,
@@ -25,6 +26,7 @@ from gateway.jsonrpc import (
     response_of,
     result_bytes,
 )
+from tests.pace import quickly
 
 HUGE = 2**64 + 1
 
@@ -53,8 +55,6 @@ NOT_JSON = {
     "a plus sign": b"+1",
     "a hexadecimal number": b"0x1f",
     "more digits than the engine reads": b"1" * 4301,
-    "a depth bomb": b"[" * 100_000,
-    "a whole depth bomb": b"[" * 100_000 + b"]" * 100_000,
 }
 
 
@@ -80,6 +80,42 @@ def test_nesting_is_allowed_up_to_the_cap_exactly(opening: bytes) -> None:
     assert decode_strictly(nested(MAX_DEPTH)) == json.loads(nested(MAX_DEPTH))
     with pytest.raises(BadMessage, match="64 levels"):
         decode_strictly(nested(MAX_DEPTH + 1))
+
+
+BOMBS = {
+    "one that is not closed": b"[" * 2**20,
+    "a whole one": b"[" * 2**19 + b"]" * 2**19,
+    "empty lists": b"[" + b"[]," * 300_000 + b"[]]",
+    "empty objects": b"[" + b"{}," * MAX_CONTAINERS + b"1]",
+    "many as deep as is allowed": b"[" + (b"[" * 60 + b"]" * 60 + b",") * 8_000 + b"[]]",
+}
+
+
+@pytest.mark.parametrize("raw", BOMBS.values(), ids=BOMBS.keys())
+def test_objects_and_arrays_beyond_a_number_are_refused_before_they_are_made(raw: bytes) -> None:
+    with quickly(), pytest.raises(BadMessage, match="More than 50000 objects and arrays"):
+        decode_strictly(raw)
+
+
+def test_brackets_within_texts_are_no_objects_and_arrays() -> None:
+    value = {"a": "[" * 60_000 + '\\"{', "b": [[]] * (MAX_CONTAINERS - 2)}
+    assert decode_strictly(json.dumps(value).encode()) == value
+
+
+def test_a_document_deeper_than_any_is_refused_alike_by_every_interpreter() -> None:
+    for raw in (b"[" * 513 + b"]" * 513, b'{"a":' * 600 + b"1" + b"}" * 600, b"[" * 100_000 + b"]" * 100_000):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            decode(raw)
+    assert decode(b"[" * 512 + b"]" * 512)
+
+
+def test_what_nests_deeper_than_clients_read_has_no_canonical_form() -> None:
+    deep: list[Any] = []
+    for _ in range(255):
+        deep = [deep]
+    assert canonical(deep) == b"[" * 256 + b"]" * 256
+    with pytest.raises(ValueError, match="nested too deeply"):
+        canonical([deep])
 
 
 def test_many_shallow_brackets_are_not_deep() -> None:

@@ -1,0 +1,56 @@
+"""What it costs to compare the numbers of a value with those of a schema.
+
+The engine compares integers of 64 bits as the processor does. For all others it makes exact fractions, which takes a
+microsecond, fifteen of them for ``1e-300``, and half a millisecond for an integer of 4,000 digits. So numbers are
+weighed, in units of one subschema that is applied (:mod:`gateway.catalog.validation`), about 30 ns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_FLOAT: Final = 80
+_EXTREME_FLOAT: Final = 500
+_ORDINARY: Final = (1e-15, 1e50)
+_BITS: Final = 64
+_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_TIMES: Final[Mapping[str, int]] = {"multipleOf": 2} | dict.fromkeys((*_BOUNDS, "enum", "const"), 1)
+
+
+def weight_of(number: float) -> int:
+    """How much a comparison with a number costs; 0 for an integer of 64 bits."""
+    if type(number) is float:
+        size = abs(number)
+        return _FLOAT if _ORDINARY[0] <= size <= _ORDINARY[1] or not size else _EXTREME_FLOAT
+    bits = int(number).bit_length()
+    return 0 if bits <= _BITS else 15 + (bits // 100) ** 2
+
+
+def literals(schema: Mapping[str, Any]) -> tuple[int, int]:
+    """How many numbers one schema object has values compared with, and how much they weigh together."""
+    count = weight = 0
+    for keyword, times in _TIMES.items():
+        if keyword in schema:
+            for number in _numbers(schema[keyword]):
+                count += times
+                weight += times * weight_of(number)
+    return count, weight
+
+
+def compares(keyword: str, content: Any) -> bool:
+    """Whether a keyword has numbers compared."""
+    return keyword in _TIMES and next(_numbers(content), None) is not None
+
+
+def _numbers(content: Any) -> Iterator[float]:
+    """All numbers of a keyword's content, however deep."""
+    pending = [content]
+    while pending:
+        top = pending.pop()
+        if type(top) is int or type(top) is float:
+            yield top
+        elif isinstance(top, Mapping):
+            pending += top.values()
+        elif isinstance(top, list):
+            pending += top
