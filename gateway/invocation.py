@@ -224,7 +224,7 @@ class Invocation:
             if "structuredContent" not in result:
                 raise ResultMismatch("The call ran, but its result lacks the structuredContent that the tool declares")
             value = result["structuredContent"]
-        validator = self._validators.compile_tool(tool.digest + ":out", tool.output_schema)
+        validator = self._validators.compile_tool(tool.digest + ":out", tool.output_check or tool.output_schema)
         if not validator.is_valid(value):
             faults = validator.faults(value)
             if faults == [TOO_LARGE]:

@@ -39,6 +39,14 @@ def printable(text: str) -> str:
     return text if without_joiners == text else _composed(without_joiners)
 
 
+def hides(text: str) -> bool:
+    """Whether there are characters in a text that people cannot see."""
+    if text.isascii() and text.isprintable():
+        return False
+    text = text.replace("\r\n", "\n")
+    return _HIDDEN.search(text) is not None or _JOINER.search(text) is not None
+
+
 def excerpt(text: str, limit: int) -> str:
     """What is printable of a text, at most ``limit`` bytes of UTF-8, with a mark where something was cut."""
     most = _SLACK * limit

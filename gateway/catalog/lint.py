@@ -30,6 +30,12 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     dropped = [tool.name for tool in catalog.tools if "outputSchemaDropped" in tool.meta]
     if dropped:
         yield f"{some(dropped)}: the listing's output schema is unusable and left out"
+    hiding = [tool.name for tool in catalog.tools if tool.input_check is not None or tool.output_check is not None]
+    if hiding:
+        yield (
+            f"{some(hiding)}: the schema has values or names with characters that people cannot see; they are not "
+            "shown, and accepted as before"
+        )
     for method in catalog.drifted:
         yield f"{method.name}: {method.reason}; {method.remedy}"
     offered = [tool.method for tool in catalog.tools] + [method.name for method in catalog.quarantined]

@@ -21,6 +21,7 @@ from gateway.catalog.properties import published
 from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
 from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
 from gateway.catalog.validation import Validators
+from gateway.catalog.visible import visible
 from gateway.model import CLOSED, HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, excerpt
@@ -51,8 +52,10 @@ def tool_of(
     closed = _is_closed(method, structure)
     validators.compile({**seen, **CLOSED} if closed else seen)
     shown, renamed = published(seen)
-    input_schema, mirrored = header_parameters(shown)
-    output_schema, note = _output_schema(method, override, validators)
+    whole_input, mirrored = header_parameters(shown)
+    whole_output, note = _output_schema(method, override, validators)
+    input_schema = visible(whole_input)
+    output_schema = None if whole_output is None else visible(whole_output, results=True)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
     meta = shown_value(method.meta)
     if method.deprecated:
@@ -71,6 +74,8 @@ def tool_of(
         input_schema=input_schema,
         closed=closed,
         output_schema=output_schema,
+        input_check=None if input_schema is whole_input else whole_input,
+        output_check=None if output_schema is whole_output else whole_output,
         annotations=annotations,
         meta=meta,
         scopes=method.scopes if override.scopes is None else frozenset(override.scopes),
@@ -95,7 +100,8 @@ def digest_of(tool: Tool) -> str:
     binding = tool.binding
     parts = [
         tool.name, sorted(tool.names.items()), tool.method, tool.title, tool.description,
-        tool.input_schema, tool.output_schema, tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
+        tool.input_schema, tool.output_schema, tool.input_check, tool.output_check,
+        tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
         [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
         [binding.method, binding.notification, binding.endpoint, binding.timeout, binding.fills, binding.fixed],
         [binding.renamed, binding.certain, binding.repeatable],

@@ -76,19 +76,20 @@ def without(schema: Mapping[str, Any], refused: Callable[[str], bool]) -> dict[s
     """A schema that holds no refused expression and accepts at least what ``schema`` accepts."""
     if not any(map(refused, patterns_of(schema))):
         return dict(schema)
-    return _relaxed(schema, refused, lambda _, __: False)
+    return relaxed(schema, refused, lambda _, __: False)
 
 
 def without_all(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The same without any expression, and without any number to compare with."""
-    return _relaxed(schema, lambda _: True, compares)
+    return relaxed(schema, lambda _: True, compares)
 
 
-def _relaxed(
+def relaxed(
     schema: Mapping[str, Any], refused: Callable[[str], bool], dropped: Callable[[str, Any], bool]
 ) -> dict[str, Any]:
-    relaxed = _Relaxed(refused, dropped).schema(schema)[0]
-    return relaxed if isinstance(relaxed, dict) else {}
+    """A schema without refused expressions and dropped keywords, which accepts at least what ``schema`` accepts."""
+    kept = _Relaxed(refused, dropped).schema(schema)[0]
+    return kept if isinstance(kept, dict) else {}
 
 
 class _Relaxed:

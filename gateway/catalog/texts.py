@@ -1,7 +1,8 @@
 """The texts that a listing brings, made fit to show wherever they stand in a schema.
 
 A model reads the whole of a schema, so what hides from people is taken out of all of it (security S13), but for what a
-value has to equal: labels of an enum, constants, defaults, examples, patterns and names stay as they are.
+value has to equal: labels of an enum, constants, defaults, examples, patterns and names stay as they are, for
+:mod:`gateway.catalog.visible` to judge.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LITERAL: Final = frozenset(
     ("enum", "const", "default", "examples", "example", "pattern", "required", "dependentRequired", "type", "format",
      "$ref", "$id", "$anchor", "$schema", "$dynamicRef", "$dynamicAnchor")
 )  # fmt: skip
-_BY_NAME: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+BY_NAME: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
 
 
 def title(text: str) -> str:
@@ -69,7 +70,7 @@ def _shown(keyword: str, value: Any) -> Any:
     if keyword in _LITERAL:
         return value
     if isinstance(value, Mapping):
-        if keyword in _BY_NAME:
+        if keyword in BY_NAME:
             return {name: shown_schema(child) if isinstance(child, Mapping) else child for name, child in value.items()}
         return shown_schema(value)
     if isinstance(value, list):

@@ -91,7 +91,8 @@ Demand: TypeAlias = tuple[bool, frozenset[str]]
 
 @dataclass(frozen=True)
 class Tool:
-    """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12.
+    """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12. Where they lack
+    values that cannot be shown, ``input_check`` and ``output_check`` have them.
 
     ``closed`` tools take no arguments beyond those that ``input_schema`` names, although it does not say so: some LLM
     APIs refuse a schema with ``additionalProperties``.
@@ -109,6 +110,8 @@ class Tool:
     binding: Binding
     title: str = ""
     output_schema: Schema | None = None
+    input_check: JsonObject | None = None
+    output_check: JsonObject | None = None
     annotations: JsonObject = field(default_factory=dict)
     meta: JsonObject = field(default_factory=dict)
     scopes: frozenset[str] = frozenset()
@@ -129,7 +132,8 @@ class Tool:
     @cached_property
     def checked_schema(self) -> JsonObject:
         """What arguments are checked against."""
-        return {**self.input_schema, **CLOSED} if self.closed else self.input_schema
+        schema = self.input_check or self.input_schema
+        return {**schema, **CLOSED} if self.closed else schema
 
     @property
     def all_annotations(self) -> dict[str, Any]:

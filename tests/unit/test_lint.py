@@ -29,6 +29,11 @@ REMARKS = [
     (method("add", parameters=None, structure=Structure.BY_POSITION), "add: parameters unknown"),
     (method("add", description=""), "add: no description"),
     (method("add", description="add"), "add: no description"),
+    (
+        method("add", input_schema={"properties": {"a": {"enum": ["b\u200b", "c"]}}}),
+        "add: the schema has values or names",
+    ),
+    (method("add", result={"const": "\x1b[31m"}), "add: the schema has values or names"),
     (method("add", result={"type": "foo"}), "add: the listing's output schema is unusable"),
 ]
 
