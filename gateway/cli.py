@@ -7,6 +7,7 @@ command line or the configuration is wrong, or a port is taken; 3 the backend ga
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
@@ -21,7 +22,7 @@ from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.diff import diff, looks_of, saved
 from gateway.catalog.lint import lint
 from gateway.catalog.pins import PinError, write
-from gateway.config import ConfigError, Source, load
+from gateway.config import ConfigError, Source, load, mistaken_names
 from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.guard import caller_of_token
 from gateway.listing.dialect import NoListing
@@ -57,12 +58,13 @@ def configured(command: Callable[..., None]) -> Callable[..., None]:
     """The options --config and --set, as ``settings`` and the ``source`` that they are from."""
 
     @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="YAML file with the knobs.")
-    @click.option(
-        "--set", "overrides", multiple=True, metavar="SECTION.KNOB=VALUE", help="One knob, its value as YAML."
-    )
+    @click.option("--set", "overrides", multiple=True, metavar="SECTION.KNOB=VALUE",
+                  help="One knob. Text is taken as it is, everything else is YAML.")  # fmt: skip
     @wraps(command)
     def with_settings(file: Path | None, overrides: tuple[str, ...], **arguments: Any) -> None:
         source = Source(file, overrides)
+        for line in mistaken_names(os.environ):
+            click.echo(f"Warning: {line}", err=True)
         try:
             settings = source.load()
         except ConfigError as error:

@@ -1,9 +1,10 @@
 """From YAML, environment and command line to :class:`~gateway.settings.Settings`: all faults at once.
 
-Later layers win: the file, then ``GATEWAY__SECTION__KNOB`` from the environment, then ``--set section.knob=value``;
-the latter two read their values as YAML. In the file, ``${NAME}`` is an environment variable, ``${file:/path}`` the
-content of a file without its last newline, ``$${`` a literal ``${``. Relative file names in the file start from its
-own folder.
+Later layers win: the file, then ``GATEWAY__SECTION__KNOB`` from the environment, then ``--set section.knob=value``.
+In each, references are resolved first and once: ``${NAME}`` is an environment variable, ``${file:/path}`` the content
+of a file without its last newline, ``$${`` a literal ``${``. What is left of a text is taken as it is in the latter two
+layers; knobs of every other type are YAML there too. ``GATEWAY__SECTION__KNOB_FILE`` names a file with a text.
+Relative file names in the file start from its own folder.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
+from gateway.references import References, Unresolved, read_text, read_yaml_with_references
 from gateway.settings import Settings
+from gateway.settings.paths import Key, Knob, find, nearest
+from gateway.strict_yaml import NotYaml, read_yaml
 
-MAX_FILE_BYTES: Final = 1024**2
 ENVIRONMENT_PREFIX: Final = "GATEWAY__"
+_FILE_SUFFIX: Final = "_FILE"
 _FILES: Final = (
     "server.secret_file",
     "backend.tls.ca_file",
@@ -32,7 +35,6 @@ _FILES: Final = (
     "catalog.pin",
     "catalog.fallback",
 )
-_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
 
 class ConfigError(Exception):
@@ -43,70 +45,9 @@ class ConfigError(Exception):
         self.faults = tuple(faults)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML's safe core, with YAML 1.2's booleans (``off`` is a word), no duplicate keys and no aliases.
-
-    Aliases are refused because a few lines of them expand to gigabytes.
-    """
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not supported", mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} is not a string: quote it", key_node.start_mark
-                )
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
-
-
-def _refuse_tag(loader: _Loader, node: yaml.Node) -> Any:
-    # Without the tag itself: it may be a password that begins with "!".
-    raise yaml.constructor.ConstructorError(None, None, "tags (!name) are not supported", node.start_mark)
-
-
-_Loader.add_constructor(None, _refuse_tag)
-
-
-def read_yaml(text: str, origin: str) -> Any:
-    """One YAML document. Raises :class:`ConfigError` with file, line and column."""
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506, derived from SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
-        raise ConfigError([f"{where}: {error.problem or error.context}"]) from None
-    except RecursionError:
-        raise ConfigError([f"{origin}: nested too deeply"]) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError([f"{origin}: {error}"]) from None
-
-
 class Source:
     """Where settings come from: a file, the environment and ``overrides``. ``files`` are those that the last load read:
-    the file itself, and those whose content stands in it."""
+    the file itself, and those whose content stands in a knob."""
 
     def __init__(self, file: Path | None, overrides: Iterable[str] = ()) -> None:
         self.files: frozenset[Path] = frozenset()
@@ -129,50 +70,173 @@ def load(
     read: set[Path] | None = None,
 ) -> Settings:
     """The settings from all layers; ``read`` gets the files that were read. Raises :class:`ConfigError`."""
-    read = set() if read is None else read
-    environ = os.environ if environ is None else environ
-    faults: list[str] = []
-    tree: dict[str, Any] = {}
+    layers = _Layers(os.environ if environ is None else environ, set() if read is None else read)
     if file is not None:
-        read.add(file)
-        tree = _read_file(file, _References(environ, file.parent, faults, read))
-    for name, text in sorted(environ.items()):
-        if name.startswith(ENVIRONMENT_PREFIX):
-            path = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
-            _put(tree, path, text, name, faults)
+        layers.add_file(file)
+    layers.add_environment()
     for override in overrides:
-        knob, separator, text = override.partition("=")
-        if separator:
-            _put(tree, knob.split("."), text, f"--set {knob}", faults)
-        else:
-            faults.append(f"--set {override}: must be section.knob=value")
+        layers.add_override(override)
+    faults = layers.faults
     try:
-        settings = Settings.model_validate(tree)
+        settings = Settings.model_validate(layers.tree)
     except ValidationError as error:
-        unread = {fault.partition(":")[0] for fault in faults}
-        faults += [fault for fault in _faults_of(error) if fault.partition(":")[0] not in unread]
+        faults += _faults_of(error, layers.unread)
     if faults:
         raise ConfigError(faults)
     return settings
 
 
-def _read_file(file: Path, references: _References) -> dict[str, Any]:
+def mistaken_names(environ: Mapping[str, str]) -> list[str]:
+    """A line for each variable that looks like a knob and is read by nobody: ``GATEWAY_BACKEND_URL``."""
+    knob = re.compile(f"GATEWAY_((?:{'|'.join(Settings.model_fields).upper()})(?:_.*)?)")
+    found = [match for match in map(knob.fullmatch, sorted(environ)) if match]
+    return [f"{m[0]} is not read: names of knobs begin {ENVIRONMENT_PREFIX}{_meant([m[1].lower()])}" for m in found]
+
+
+def environment_name(path: Sequence[Key]) -> str:
+    """``catalog.ttl`` is ``GATEWAY__CATALOG__TTL``."""
+    return ENVIRONMENT_PREFIX + "__".join(map(str, path)).upper()
+
+
+def _meant(path: Sequence[str]) -> str:
+    guess = nearest(path)
+    return f"; did you mean {environment_name(guess)}?" if guess else ""
+
+
+class _Layers:
+    """The knobs that the layers have set so far, as a ``tree``.
+
+    ``faults`` has a line for each thing that cannot be read, and ``unread`` the paths that it was meant for.
+    """
+
+    def __init__(self, environ: Mapping[str, str], read: set[Path]) -> None:
+        self.tree: dict[str, Any] = {}
+        self.faults: list[str] = []
+        self.unread: list[tuple[Key, ...]] = []
+        self._environ = environ
+        self._read_files = read
+        self._outside = References(environ, Path(), read)
+
+    def add_file(self, file: Path) -> None:
+        """Raises :class:`ConfigError` where nothing of the file can be used."""
+        self._read_files.add(file)
+        try:
+            tree = read_yaml_with_references(read_text(file, str(file)), str(file))
+        except (Unresolved, NotYaml) as error:
+            raise ConfigError([str(error)]) from None
+        if tree is None:
+            return
+        if not isinstance(tree, dict):
+            raise ConfigError([f"{file}: must be a mapping with sections such as backend:"])
+        self.tree = self._resolved(tree, (), "", References(self._environ, file.parent, self._read_files))
+        for path in _FILES:
+            _anchor(self.tree, path.split("."), file.parent)
+
+    def add_environment(self) -> None:
+        for name, text in sorted(self._environ.items()):
+            if name.startswith(ENVIRONMENT_PREFIX):
+                self._add_variable(name, text)
+
+    def add_override(self, override: str) -> None:
+        dotted, separator, text = override.partition("=")
+        if not separator:
+            self.faults.append(f"--set {override}: must be section.knob=value")
+            return
+        path = dotted.split(".")
+        origin = f"--set {dotted}"
+        self._put(path, self._read(find(path), path, text, origin), origin)
+
+    def _add_variable(self, name: str, text: str) -> None:
+        path = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
+        knob = find(path)
+        if knob is not None:
+            self._put(knob.path, self._read(knob, knob.path, text, name), name)
+            return
+        plain = name.removesuffix(_FILE_SUFFIX)
+        knob = find([*path[:-1], path[-1].removesuffix(_FILE_SUFFIX.lower())]) if plain != name else None
+        if knob is None:
+            self.faults.append(f"{name}: is no knob{_meant(path)}")
+        elif not knob.is_text:
+            self.faults.append(f"{name}: only a text can be in a file of its own; write ${{file:...}} in {plain}")
+        elif plain in self._environ:
+            self.faults.append(f"{name}: {plain} is set too; keep one of them")
+        else:
+            self._put(knob.path, self._content(knob, text, name), name)
+
+    def _content(self, knob: Knob, file: str, origin: str) -> str | None:
+        try:
+            return self._outside.content(self._outside.resolve(file)) or _nothing(knob)
+        except Unresolved as error:
+            return self._failed(knob.path, f"{origin}: {error}")
+
+    def _read(self, knob: Knob | None, path: Sequence[Key], text: str, origin: str) -> Any:
+        """The value of a knob that is not in the file."""
+        if knob is not None and knob.is_text:
+            if not knob.is_secret and _is_quoted(text):
+                return self._failed(path, f"{origin}: text is taken as it is here, quotes and all: leave them out")
+            return self._resolved(text, path, origin, self._outside) or _nothing(knob)
+        try:
+            tree = read_yaml_with_references(text, origin)
+        except NotYaml:
+            # What YAML says of a value may quote it, and it may be a secret.
+            return self._failed(path, f"{origin}: cannot be read as YAML; quote the value as YAML does")
+        return self._resolved(tree, path, origin, self._outside)
+
+    def _resolved(self, value: Any, path: Sequence[Key], where: str, references: References) -> Any:
+        """``value`` without references; ``where`` is what faults call it."""
+        if isinstance(value, dict):
+            return {
+                key: self._resolved(child, (*path, key), f"{where}.{key}".lstrip("."), references)
+                for key, child in value.items()
+            }
+        if isinstance(value, list):
+            return [
+                self._resolved(child, (*path, index), f"{where}[{index}]", references)
+                for index, child in enumerate(value)
+            ]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        try:
+            text = references.resolve(value)
+        except Unresolved as error:
+            return self._failed(path, f"{where}: {error}")
+        knob = find(path)
+        if knob is None or knob.is_json:
+            return text
+        if knob.is_text:
+            return text or _nothing(knob)
+        try:
+            return read_yaml(text, where)
+        except NotYaml:
+            return self._failed(path, f"{where}: what its references stand for cannot be read as YAML")
+
+    def _failed(self, path: Sequence[Key], fault: str) -> str:
+        self.faults.append(fault)
+        self.unread.append(tuple(path))
+        return ""
+
+    def _put(self, path: Sequence[Key], value: Any, origin: str) -> None:
+        node: Any = self.tree
+        for key in path[:-1]:
+            node = node.setdefault(key, {})
+            if not isinstance(node, dict):
+                self.faults.append(f"{origin}: {key} is not a section")
+                return
+        node[path[-1]] = value
+
+
+def _nothing(knob: Knob) -> str | None:
+    """What an empty text means."""
+    return None if knob.is_optional else ""
+
+
+def _is_quoted(text: str) -> bool:
+    if text.strip()[:1] not in ("'", '"'):
+        return False
     try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            raise ConfigError([f"{file}: larger than 1 MiB"])
-        tree = read_yaml(file.read_text(encoding="utf-8"), str(file))
-    except OSError as error:
-        raise ConfigError([f"{file}: {error.strerror or error}"]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([f"{file}: not UTF-8"]) from None
-    if tree is None:
-        return {}
-    if not isinstance(tree, dict):
-        raise ConfigError([f"{file}: must be a mapping with sections such as backend:"])
-    resolved: dict[str, Any] = _interpolate(tree, references, "")
-    for path in _FILES:
-        _anchor(resolved, path.split("."), file.parent)
-    return resolved
+        return isinstance(read_yaml(text, ""), str)
+    except NotYaml:
+        return False
 
 
 def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
@@ -204,60 +268,12 @@ def _anchor(tree: Any, path: Sequence[str], folder: Path) -> None:
         tree[key] = str(folder / tree[key])
 
 
-@dataclass(frozen=True)
-class _References:
-    """What ``${…}`` may stand for; ``faults`` collects what cannot be had, ``read`` the files that were read."""
-
-    environ: Mapping[str, str]
-    folder: Path
-    faults: list[str]
-    read: set[Path]
-
-    def value(self, name: str, path: str) -> str:
-        try:
-            if name.startswith("file:"):
-                file = self.folder / name.removeprefix("file:")
-                self.read.add(file)
-                return file.read_text(encoding="utf-8").removesuffix("\n")
-            return self.environ[name]
-        except KeyError:
-            self.faults.append(f"{path}: the environment has no variable {name}")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8"
-            self.faults.append(f"{path}: {name.removeprefix('file:')}: {reason}")
-        return ""
-
-
-def _interpolate(value: Any, references: _References, path: str) -> Any:
-    if isinstance(value, dict):
-        return {key: _interpolate(child, references, f"{path}.{key}".lstrip(".")) for key, child in value.items()}
-    if isinstance(value, list):
-        return [_interpolate(child, references, f"{path}[{index}]") for index, child in enumerate(value)]
-    if not isinstance(value, str) or "${" not in value:
-        return value
-    return _REFERENCE.sub(lambda match: "${" if match[1] is None else references.value(match[1], path), value)
-
-
-def _put(tree: dict[str, Any], path: Sequence[str], text: str, origin: str, faults: list[str]) -> None:
-    try:
-        value = read_yaml(text, origin)
-    except ConfigError:
-        # What YAML says of a value may quote it, and it may be a secret.
-        faults.append(f"{origin}: cannot be read as YAML; quote the value as YAML does")
-        return
-    node = tree
-    for key in path[:-1]:
-        child = node.setdefault(key, {})
-        if not isinstance(child, dict):
-            faults.append(f"{origin}: {key} is not a section")
-            return
-        node = child
-    node[path[-1]] = value
-
-
-def _faults_of(error: ValidationError) -> list[str]:
+def _faults_of(error: ValidationError, unread: Iterable[tuple[Key, ...]]) -> list[str]:
+    """What is wrong with the values that could be read; a section above an unread one may be right but for that."""
     faults = []
     for detail in error.errors(include_url=False, include_input=False):
+        if any(all(one == other for one, other in zip(path, detail["loc"], strict=False)) for path in unread):
+            continue
         path = ".".join(str(part) for part in detail["loc"])
         text = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "extra_forbidden":

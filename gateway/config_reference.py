@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final
 
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gateway.config import ENVIRONMENT_PREFIX
+from gateway.config import environment_name
 from gateway.listing import page
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Settings
+from gateway.settings.paths import knobs, model_of
 
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 # What the commented YAML says of knobs that everybody has to set.
@@ -47,8 +48,9 @@ def _yaml() -> str:
         "# Required are backend.url and auth.issuers, whose values here are examples, and backend_audience where the",
         "# backend is shown callers' own tokens, as by default. With auth.mode: off only backend.url is.",
         "# Durations: 500ms, 30s, 5m, 1h, 1d. Sizes: 512KiB, 1MiB. Rates: 60/minute.",
-        "# ${NAME} is an environment variable, ${file:/path} the content of a file.",
+        "# ${NAME} is an environment variable, ${file:/path} the content of a file, $${ a literal ${.",
         "# Any knob can also be set in the environment (GATEWAY__BACKEND__URL) or with --set backend.url=...",
+        "# Text is taken as it is there, without quotes; everything else is YAML, as here.",
         "# [live]: a reload applies it (SIGHUP, or a change of this file). The others need a restart.",
     ]
     for name, field in Settings.model_fields.items():
@@ -59,13 +61,13 @@ def _yaml() -> str:
 def _section(name: str, field: FieldInfo, indent: str, path: str) -> Iterator[str]:
     yield f"{indent}# {field.description}"
     yield f"{indent}{name}:"
-    model = _model_of(field)
+    model = model_of(field)
     assert model is not None  # noqa: S101, every section of Settings is a model
     for attribute, knob in model.model_fields.items():
         key = knob.alias or attribute
         where = f"{path}.{key}"
         inner = indent + "  "
-        if _model_of(knob) is not None and not _is_live(knob):
+        if model_of(knob) is not None and not _is_live(knob):
             yield from _section(key, knob, inner, where)
             continue
         live = " [live]" if _is_live(knob) else ""
@@ -80,9 +82,17 @@ def _markdown() -> str:
         "Made by `make config` from `gateway/settings/`; do not edit.",
         "",
         "Later layers win: the YAML file (`--config`), the environment, `--set section.knob=value`.",
-        "The environment and `--set` read their values as YAML.",
-        "In the file, `${NAME}` is an environment variable and `${file:/path}` the content of a file;",
-        "`$${` is a literal `${`.",
+        "The environment name of a knob is its path in upper case: `catalog.ttl` is "
+        f"`{environment_name(('catalog', 'ttl'))}`.",
+        "",
+        "In each layer `${NAME}` is an environment variable, `${file:/path}` the content of a file without its last",
+        "newline, and `$${` a literal `${`. They are resolved once: what they stand for is not looked through again.",
+        "",
+        "In the environment and in `--set` text is taken as it is, without quotes; an empty one means null where that",
+        "is the default. Numbers, booleans, durations, lists, maps and JSON are YAML there as in the file.",
+        "A text may also be in a file of its own, whose content is taken as it is, without its last newline:",
+        "`GATEWAY__BACKEND__CREDENTIALS__VALUE_FILE=/run/secrets/backend` sets `backend.credentials.value`.",
+        "",
         "A live knob changes on SIGHUP or when the file changes; the others keep their value until a restart,",
         "and the log names them.",
         "",
@@ -94,40 +104,8 @@ def _markdown() -> str:
         default = "required" if field.is_required() else f"`{_as_yaml(_default(field))}`"
         meaning = (field.description or "").replace("|", "\\|")
         lines.append(f"| `{path}` | {default} | {live} | {meaning} |")
-    example = ENVIRONMENT_PREFIX + "CATALOG__TTL"
-    lines += [
-        "",
-        f"The environment name of a knob is its path in upper case: `catalog.ttl` is `{example}`.",
-        "",
-    ]
+    lines.append("")
     return "\n".join(lines)
-
-
-def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every knob with its path, those of ``catalog.tools`` under ``catalog.tools.*``, those of an issuer under
-    ``auth.issuers.*``."""
-    for name, field in model.model_fields.items():
-        where = f"{path}.{field.alias or name}".lstrip(".")
-        inner = _model_of(field)
-        element = _element_of(field)
-        if inner is not None:
-            yield from knobs(inner, where)
-        else:
-            yield where, field
-        if element is not None:
-            yield from knobs(element, f"{where}.*")
-
-
-def _model_of(field: FieldInfo) -> type[BaseModel] | None:
-    kind = field.annotation
-    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
-
-
-def _element_of(field: FieldInfo) -> type[BaseModel] | None:
-    """What a mapping or a list holds, where that is a model."""
-    origin, arguments = get_origin(field.annotation), get_args(field.annotation)
-    element = arguments[1] if origin is dict else arguments[0] if origin is tuple else None
-    return element if isinstance(element, type) and issubclass(element, BaseModel) else None
 
 
 def _is_live(field: FieldInfo) -> bool:

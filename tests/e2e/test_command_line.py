@@ -238,6 +238,15 @@ async def test_the_environment_sets_knobs_and_the_command_line_wins(backend: Scr
     assert "echo" in ran.out
 
 
+async def test_a_variable_that_looks_like_a_knob_is_remarked_also_where_the_configuration_is_faulty() -> None:
+    ran = await run("check", GATEWAY_BACKEND_URL="http://127.0.0.1:9/", GATEWAY__AUTH__MODEL="off")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("Warning: GATEWAY_BACKEND_URL is not read")
+    assert "GATEWAY__BACKEND__URL" in ran.err
+    assert "GATEWAY__AUTH__MODEL: is no knob; did you mean GATEWAY__AUTH__MODE?" in ran.err
+    assert "backend: is required" in ran.err
+
+
 @pytest.mark.parametrize("form", ["json", "yaml", "markdown", "methods"])
 async def test_schema_prints_each_form_without_a_backend(form: str) -> None:
     ran = await run("schema", "--format", form)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.config import ConfigError, load, merge, read_yaml
+from gateway.config import ConfigError, load, merge
 from gateway.settings import Settings
+from gateway.strict_yaml import read_yaml
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 OPEN = "auth: {mode: off}\n"
@@ -46,17 +47,6 @@ def test_a_layer_adds_to_a_section_and_does_not_replace_it(tmp_path: Path) -> No
     path = file(tmp_path, f"backend:\n  url: {URL}\n  timeout: 9s\n{OPEN}")
     made = load(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__ALWAYS": "true"})
     assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.always) == (9, 3, True)
-
-
-def test_values_outside_of_the_file_are_yaml() -> None:
-    made = load(
-        None,
-        ["catalog.include=[a, 'b*']", 'catalog.tools={"node.*": {timeout: 5s}}'],
-        {**ENVIRONMENT, "GATEWAY__SERVER__PUBLIC_URL": "null", "OTHER": "x"},
-    )
-    assert made.catalog.include == ("a", "b*")
-    assert made.catalog.tools["node.*"].timeout == 5
-    assert made.server.public_url is None
 
 
 def test_without_a_file_the_environment_is_enough() -> None:

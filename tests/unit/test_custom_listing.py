@@ -77,14 +77,19 @@ def parameters(declared: Any, **paths: str) -> tuple[Parameter, ...] | None:
         ("$.a[", "unbalanced brackets"),
         ("$.~", "selector"),
         ('$[?search(@.a, "x")]', "match() and search() are left out"),
-        ("5", "must be a JSONPath"),
-        ("[$.a]", "must be a JSONPath"),
+        ("5", "found '5'"),
+        ("[$.a]", "found '['"),
     ],
 )
 def test_what_is_no_path_is_a_fault_that_names_the_knob_and_why(path: str, why: str) -> None:
     (told,) = faults(methods=path)
     assert told.startswith("backend.listing.custom.methods: ")
     assert why in told
+
+
+def test_what_is_no_text_is_no_path() -> None:
+    told = faults(parameter="{name: 5, type: [$.a]}")
+    assert [line.partition(": ")[2] for line in told[:2]] == ["must be a JSONPath (RFC 9535) such as $.methods[*]"] * 2
 
 
 def test_every_faulty_path_is_told_at_once() -> None:

@@ -18,8 +18,8 @@ MODULES = sorted(
 
 # A file imports from the steps below its own, or from its own folder. Who stands on one step are strangers.
 STEPS = (
-    ("errors", "text", "units"),
-    ("model", "jsonrpc", "settings"),
+    ("errors", "strict_yaml", "text", "units"),
+    ("model", "jsonrpc", "references", "settings"),
     ("background", "batch", "outbound", "signals", "signing", "telemetry"),
     ("store", "backend", "auth", "config"),
     ("listing", "credentials"),
@@ -43,7 +43,7 @@ HOMES = {
     "jwt": ("auth",),
     "cryptography": ("auth",),
     "redis": ("store",),
-    "yaml": ("config", "config_reference", "cli", "listing.static"),
+    "yaml": ("strict_yaml", "config_reference", "cli", "listing.static"),
     "msgspec": ("jsonrpc",),
     "jsonschema_rs": ("catalog.validation",),
     "jsonschema": ("listing.static",),

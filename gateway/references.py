@@ -1,0 +1,87 @@
+"""``${NAME}``, ``${file:/path}`` and ``$${`` in the configuration, and what they stand for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.strict_yaml import read_yaml
+
+_MAX_BYTES: Final = 1024**2
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+# A reference that YAML would read in part, and characters that no text has for the three with a meaning in YAML.
+_WRITTEN: Final = re.compile(r"\$?\$\{[^{}\"'\n]*\}")
+_SHIELD: Final = str.maketrans("${}", "\U0010fff0\U0010fff1\U0010fff2")
+_UNSHIELD: Final = {ord(shielded): char for char, shielded in zip("${}", "\U0010fff0\U0010fff1\U0010fff2", strict=True)}
+
+
+class Unresolved(ValueError):
+    """A reference leads nowhere, or a file cannot be read; the message says which and why."""
+
+
+def read_text(file: Path, name: str) -> str:
+    """The text of a file, of at most 1 MiB. Raises :class:`Unresolved`, which calls the file ``name``."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_MAX_BYTES + 1)
+        text = content.decode()
+    except OSError as error:
+        raise Unresolved(f"{name}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise Unresolved(f"{name}: not UTF-8") from None
+    except ValueError:
+        raise Unresolved("a name of a file must not have a null byte") from None
+    if len(content) > _MAX_BYTES:
+        raise Unresolved(f"{name}: larger than 1 MiB")
+    return text
+
+
+@dataclass(frozen=True)
+class References:
+    """What references stand for: variables of ``environ``, and files, which are looked for from ``folder``. ``read``
+    gets the files that were read."""
+
+    environ: Mapping[str, str]
+    folder: Path
+    read: set[Path]
+
+    def resolve(self, text: str) -> str:
+        """``text`` with what its references stand for, which is not resolved again.
+
+        Raises :class:`Unresolved`.
+        """
+        return _REFERENCE.sub(lambda match: "${" if match[1] is None else self._value(match[1]), text)
+
+    def content(self, name: str) -> str:
+        """The text of a file, without its last newline. Raises :class:`Unresolved`."""
+        file = self.folder / name
+        self.read.add(file)
+        return read_text(file, name).removesuffix("\n")
+
+    def _value(self, name: str) -> str:
+        if name.startswith("file:"):
+            return self.content(name.removeprefix("file:"))
+        try:
+            return self.environ[name]
+        except KeyError:
+            raise Unresolved(f"the environment has no variable {name}") from None
+
+
+def read_yaml_with_references(text: str, origin: str) -> Any:
+    """One YAML document with its references as they are written, also where YAML would read their braces as a map.
+
+    They are resolved afterwards, value by value: what they stand for must not change the form of the document.
+    Raises :class:`~gateway.strict_yaml.NotYaml`.
+    """
+    return _unshielded(read_yaml(_WRITTEN.sub(lambda match: match[0].translate(_SHIELD), text), origin))
+
+
+def _unshielded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key.translate(_UNSHIELD): _unshielded(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_unshielded(child) for child in value]
+    return value.translate(_UNSHIELD) if isinstance(value, str) else value

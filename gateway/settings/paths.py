@@ -1,0 +1,135 @@
+"""Knobs by their path, ``backend.listing.url``: which there are, and what type each has."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+
+from pydantic import BaseModel, JsonValue, Secret, SecretStr
+from pydantic.fields import FieldInfo
+
+from gateway.settings import Settings
+from gateway.settings.jsonpath import Path as CompiledPath
+
+Key: TypeAlias = str | int
+_TEXTS: Final = (str, SecretStr, CompiledPath)
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A knob, a section, or a value below a knob. ``path`` is spelled as in the file."""
+
+    path: tuple[Key, ...]
+    kinds: tuple[Any, ...]
+
+    @property
+    def is_secret(self) -> bool:
+        return SecretStr in self.kinds
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its value is a word or a text, secret or not, and nothing else."""
+        return all(kind in _TEXTS or get_origin(kind) is Literal for kind in self.kinds if kind is not types.NoneType)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether its value is any JSON, which may be a text."""
+        return any(_is_json(kind) for kind in self.kinds)
+
+    @property
+    def is_optional(self) -> bool:
+        return types.NoneType in self.kinds
+
+
+def find(path: Sequence[Key]) -> Knob | None:
+    """What stands at ``path``, or None. Case does not count, since the environment has capitals."""
+    found = Knob((), (Settings,))
+    for key in path:
+        below = _below(found, key)
+        if below is None:
+            return None
+        found = below
+    return found
+
+
+def nearest(path: Sequence[str]) -> tuple[Key, ...] | None:
+    """The path of the knob that ``path`` was probably meant for, or None where none is like it."""
+    paths: list[tuple[Key, ...]] = [tuple(known.split(".")) for known, _ in knobs() if "*" not in known]
+    for length in range(len(path)):
+        section = find(path[:length])
+        paths += [(*section.path, key) for key in _keys(section)] if section else []
+    # Either separator, since the environment's is two of the characters that names have too.
+    by_name = {_flat(known): known for known in paths}
+    (name,) = difflib.get_close_matches(_flat(path), by_name, n=1) or (None,)
+    return None if name is None else by_name[name]
+
+
+def _flat(path: Sequence[Key]) -> str:
+    return "_".join(map(str, path)).lower()
+
+
+def _below(parent: Knob, key: Key) -> Knob | None:
+    for known, field in _keys(parent).items():
+        if known.lower() == str(key).lower():
+            return Knob((*parent.path, known), _alternatives(field.annotation))
+    for kind in parent.kinds:
+        if get_origin(kind) is dict:
+            return Knob((*parent.path, key), _alternatives(get_args(kind)[1]))
+        elif get_origin(kind) is tuple and isinstance(key, int):
+            return Knob((*parent.path, key), _alternatives(get_args(kind)[0]))
+        elif _is_json(kind):
+            return Knob((*parent.path, key), (JsonValue,))
+    return None
+
+
+def _keys(section: Knob) -> dict[str, FieldInfo]:
+    """What a section holds, by the name in the file."""
+    models = filter(None, map(_as_model, section.kinds))
+    return {field.alias or name: field for model in models for name, field in model.model_fields.items()}
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The types of which a value may be."""
+    if get_origin(annotation) is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(kind for member in get_args(annotation) for kind in _alternatives(member))
+    return (annotation,)
+
+
+def _is_json(kind: Any) -> bool:
+    return kind in (JsonValue, Secret[JsonValue])
+
+
+def _as_model(kind: Any) -> type[BaseModel] | None:
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every knob with its path, those of ``catalog.tools`` under ``catalog.tools.*``, those of an issuer under
+    ``auth.issuers.*``."""
+    for name, field in model.model_fields.items():
+        where = f"{path}.{field.alias or name}".lstrip(".")
+        inner = model_of(field)
+        element = _element_of(field)
+        if inner is not None:
+            yield from knobs(inner, where)
+        else:
+            yield where, field
+        if element is not None:
+            yield from knobs(element, f"{where}.*")
+
+
+def model_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The section that a field is, or None."""
+    return _as_model(field.annotation)
+
+
+def _element_of(field: FieldInfo) -> type[BaseModel] | None:
+    """What a mapping or a list holds, where that is a model."""
+    origin, arguments = get_origin(field.annotation), get_args(field.annotation)
+    element = arguments[1] if origin is dict else arguments[0] if origin is tuple else None
+    return _as_model(element)

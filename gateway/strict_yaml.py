@@ -1,0 +1,73 @@
+"""YAML as the configuration is written in it: the safe core, without what surprises."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+
+class NotYaml(ValueError):
+    """A text cannot be read; the message has its origin, line and column. It may quote the text."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe core, with YAML 1.2's booleans (``off`` is a word), no duplicate keys and no aliases.
+
+    Aliases are refused because a few lines of them expand to gigabytes.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not supported", mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key!r} is not a string: quote it", key_node.start_mark
+                )
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+
+
+def _refuse_tag(loader: _Loader, node: yaml.Node) -> Any:
+    # Without the tag itself: it may be a password that begins with "!".
+    raise yaml.constructor.ConstructorError(None, None, "tags (!name) are not supported", node.start_mark)
+
+
+_Loader.add_constructor(None, _refuse_tag)
+
+
+def read_yaml(text: str, origin: str) -> Any:
+    """One YAML document. Raises :class:`NotYaml` with file, line and column."""
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506, derived from SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
+        raise NotYaml(f"{where}: {error.problem or error.context}") from None
+    except RecursionError:
+        raise NotYaml(f"{origin}: nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise NotYaml(f"{origin}: {error}") from None
