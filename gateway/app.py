@@ -237,10 +237,11 @@ class Gateway:
             settings.server.max_body, settings.server.body_timeout,
         )  # fmt: skip
         try:
+            server = settings.server
             admin = admin_application(self._unready, self.background, parts.discovery.renew)
-            self.admin_port = await self._listen(admin, settings.server.admin_port, _ADMIN_SHUTDOWN)
+            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, _ADMIN_SHUTDOWN)
             public = public_application(context)
-            self.port = await self._listen(public, settings.server.port, settings.server.shutdown_timeout)
+            self.port = await self._listen(public, server.host, server.port, server.shutdown_timeout)
         except OSError:
             await self.stop()
             raise
@@ -300,8 +301,8 @@ class Gateway:
         logs.set_level(change.settings.telemetry.log.level)
         return change
 
-    async def _listen(self, application: web.Application, port: int, shutdown_timeout: float) -> int:
-        bound = await listen(application, self.settings.server.host, port, shutdown_timeout)
+    async def _listen(self, application: web.Application, host: str, port: int, shutdown_timeout: float) -> int:
+        bound = await listen(application, host, port, shutdown_timeout)
         self._ports.append(bound)
         return bound.number
 

@@ -91,7 +91,8 @@ def serve(settings: Settings, source: Source) -> None:
         fail(UNUSABLE, str(error))
     except OSError as error:
         server = settings.server
-        fail(UNUSABLE, f"Cannot listen on {server.host} ports {server.port} and {server.admin_port}: {error.strerror}",
+        fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
+                       f"{server.admin_port}: {error.strerror}",
              "Set server.port and server.admin_port to free ones.")  # fmt: skip
 
 

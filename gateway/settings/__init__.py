@@ -51,11 +51,14 @@ class Server(Section):
 
     host: str = knob("127.0.0.1", "Address to bind to. Anything but loopback needs authentication.")
     port: int = knob(8080, "Public port: MCP and REST.", ge=0, le=65535)
+    admin_host: str = knob(
+        "127.0.0.1", "Address to bind the admin port to. Probes from elsewhere, as Kubernetes has them, need another."
+    )
     admin_port: int = knob(9090, "Port for /livez, /readyz and /refresh; keep it away from the public.", ge=0, le=65535)
     public_url: str | None = knob(
         None,
-        "The URL under which clients reach the gateway, for example https://gw.example.com; "
-        "its host is accepted in Host and Origin.",
+        "The URL under which clients reach the gateway, for example https://gw.example.com, without the /mcp that "
+        "follows; its host is accepted in Host and Origin.",
     )
     trusted_proxies: tuple[str, ...] = knob(
         (),
@@ -74,7 +77,12 @@ class Server(Section):
     @field_validator("public_url")
     @classmethod
     def _check_public_url(cls, url: str | None) -> str | None:
-        return None if url is None else http_url(url).rstrip("/")
+        if url is None:
+            return None
+        url = http_url(url).rstrip("/")
+        if urlsplit(url).path.endswith("/mcp"):
+            raise ValueError("must not end in /mcp, which is added to it: say https://gw.example.com alone")
+        return url
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -82,6 +90,12 @@ class Server(Section):
         for proxy in proxies:
             ipaddress.ip_network(proxy)
         return proxies
+
+    @model_validator(mode="after")
+    def _check_ports(self) -> Server:
+        if self.port == self.admin_port != 0:
+            raise ValueError(f"port and admin_port are both {self.port}: the admin port is one of its own")
+        return self
 
 
 class Limits(Section):

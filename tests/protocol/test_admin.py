@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientConnectorError, ClientSession
 
 from gateway.app import Gateway
 from tests.fault.behaviours import Hang, error, result
@@ -63,6 +63,26 @@ async def test_a_dead_backend_does_not_make_it_unready(
     gateway = await start(url=backend.refused_url)
     assert (await asked(session, gateway, "/livez")).status == 200
     assert (await asked(session, gateway, "/readyz")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("knobs", "here"),
+    [
+        (("server.host=127.0.0.2",), "127.0.0.1"),
+        (("server.admin_host=127.0.0.2",), "127.0.0.2"),
+    ],
+)
+async def test_the_admin_port_is_on_an_address_of_its_own(
+    start: Start, session: ClientSession, knobs: tuple[str, ...], here: str
+) -> None:
+    gateway = await start(*knobs)
+    for host in ("127.0.0.1", "127.0.0.2"):
+        if host == here:
+            async with session.get(f"http://{host}:{gateway.admin_port}/livez") as answer:
+                assert answer.status == 200
+        else:
+            with pytest.raises(ClientConnectorError):
+                await session.get(f"http://{host}:{gateway.admin_port}/livez")
 
 
 async def test_any_host_may_ask_the_admin_port(session: ClientSession, start: Start) -> None:

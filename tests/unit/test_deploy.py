@@ -22,7 +22,7 @@ from gateway import __version__, cli
 from gateway.auth.conditions import same_resource_faults
 from gateway.background import Background
 from gateway.config import load, merge
-from gateway.settings import Settings
+from gateway.settings import Settings, is_loopback
 from gateway.web.ops import admin_application
 
 ROOT = Path(__file__).parents[2]
@@ -142,7 +142,7 @@ def test_all_of_the_base_is_in_its_recipe() -> None:
 
 
 def test_configuration_and_environment_load_together(settings: Settings) -> None:
-    assert settings.server.host == "0.0.0.0"
+    assert settings.server.host == settings.server.admin_host == "0.0.0.0"
     assert settings.mcp.hosts == ("jsonrpc-mcp-gateway",)
 
 
@@ -373,6 +373,7 @@ def test_compose_has_a_backend_by_environment_and_is_published_on_loopback_only(
     settings = load(CONFIG, environ=given)
     assert settings.backend.url == "http://backend/jsonrpc"
     assert settings.auth.mode == "off"
+    assert is_loopback(settings.server.admin_host), "where the health check of the image asks"
     assert service["ports"] == [f"127.0.0.1:{settings.server.port}:{settings.server.port}"]
     assert float(service["stop_grace_period"].removesuffix("s")) > settings.server.shutdown_timeout
     assert service["read_only"] is True

@@ -13,6 +13,7 @@ from gateway.settings.knobs import is_loopback
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 ISSUER = {"issuer": "https://login.example.com"}
+OPEN = {"mode": "off", "allow_unauthenticated": True}
 
 
 def settings(**sections: Any) -> Settings:
@@ -96,6 +97,27 @@ def test_what_is_no_plain_http_url_is_refused(url: str) -> None:
 
 def test_a_public_url_has_no_slash_at_its_end() -> None:
     assert settings(server={"public_url": "https://gw.example.com/"}).server.public_url == "https://gw.example.com"
+
+
+@pytest.mark.parametrize("url", ["https://gw.example.com/mcp", "https://gw.example.com/mcp/", "http://127.0.0.1/a/mcp"])
+def test_a_public_url_does_not_end_in_what_is_added_to_it(url: str) -> None:
+    told = fault(server={"public_url": url})
+    assert "server.public_url" in told
+    assert "must not end in /mcp" in told
+    for good in ("https://mcp", "https://gw.example.com/mcps", "https://gw.example.com/mcp/crm"):
+        assert settings(server={"public_url": good}).server.public_url == good
+
+
+def test_the_admin_port_is_one_of_its_own() -> None:
+    told = fault(server={"port": 9090})
+    assert "server" in told
+    assert "port and admin_port are both 9090" in told
+    assert settings(server={"port": 0, "admin_port": 0}).server.port == 0
+
+
+def test_the_admin_port_is_for_this_machine_alone_unless_said_otherwise() -> None:
+    assert is_loopback(settings(server={"host": "0.0.0.0"}, auth=OPEN).server.admin_host)
+    assert settings(server={"admin_host": "0.0.0.0"}).server.admin_host == "0.0.0.0"
 
 
 @pytest.mark.parametrize(
