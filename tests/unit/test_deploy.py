@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -24,6 +23,7 @@ from gateway.background import Background
 from gateway.config import load, merge
 from gateway.settings import Settings, is_loopback
 from gateway.web.ops import admin_application
+from tests.kustomize import Resources, container_of, environment, render
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -31,51 +31,9 @@ BASE = DEPLOY / "kubernetes" / "base"
 CONFIG = ROOT / "config" / "gateway.yaml"
 OLDEST_KUBERNETES = "1.30"  # the first that has the sleep of preStop
 
-Resources = dict[str, dict[str, Any]]
-
-
-def kustomize() -> list[str] | None:
-    """The command that renders, if this machine has a kubectl of 1.27 or later."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        return None
-    answer = subprocess.run([kubectl, "version", "--client", "--output=json"], capture_output=True, timeout=30)
-    version = re.search(rb'"gitVersion": *"v(\d+)\.(\d+)', answer.stdout)
-    return [kubectl, "kustomize"] if version and (int(version[1]), int(version[2])) >= (1, 27) else None
-
-
-def by_kustomize(folder: Path) -> Resources:
-    command = kustomize()
-    assert command
-    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    return {resource["kind"]: resource for resource in yaml.safe_load_all(done.stdout)}
-
-
-def by_file(folder: Path) -> Resources:
-    """What kustomize would render, but for the hash in the ConfigMap's name."""
-    recipe = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    resources = {}
-    for name in recipe["resources"]:
-        resource = yaml.safe_load((folder / name).read_text())
-        resources[resource["kind"]] = resource
-    (generator,) = recipe["configMapGenerator"]
-    data = {name: (folder / name).read_text() for name in generator["files"]}
-    metadata = {"name": generator["name"]}
-    return {"ConfigMap": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, **resources}
-
 
 @pytest.fixture(scope="module")
-def resources(pytestconfig: pytest.Config) -> Resources:
-    render, way = (
-        (by_kustomize, "with kubectl kustomize") if kustomize() else (by_file, "file by file: no kubectl 1.27")
-    )
-    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
-    if terminal is not None and capture is not None:
-        with capture.global_and_fixture_disabled():
-            terminal.ensure_newline()
-            terminal.write_line(f"deploy/kubernetes/base: read {way}")
+def resources() -> Resources:
     return render(BASE)
 
 
@@ -85,9 +43,8 @@ def pod(resources: Resources) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def container(pod: dict[str, Any]) -> dict[str, Any]:
-    (container,) = pod["containers"]
-    return container
+def container(resources: Resources) -> dict[str, Any]:
+    return container_of(resources)
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +53,6 @@ def settings(resources: Resources, container: dict[str, Any], tmp_path_factory: 
     file = tmp_path_factory.mktemp("etc") / "gateway.yaml"
     file.write_text(resources["ConfigMap"]["data"]["gateway.yaml"])
     return load(file, environ=environment(container))
-
-
-def environment(container: dict[str, Any]) -> dict[str, str]:
-    return {variable["name"]: variable["value"] for variable in container["env"]}
 
 
 def instructions() -> list[list[tuple[str, str]]]:
@@ -137,7 +90,12 @@ def test_the_copy_of_the_configuration_is_fresh() -> None:
 
 def test_all_of_the_base_is_in_its_recipe() -> None:
     recipe = yaml.safe_load((BASE / "kustomization.yaml").read_text())
-    named = {*recipe["resources"], *recipe["configMapGenerator"][0]["files"], "kustomization.yaml"}
+    named = {
+        *recipe["resources"],
+        *recipe["configurations"],
+        *recipe["configMapGenerator"][0]["files"],
+        "kustomization.yaml",
+    }
     assert named == {file.name for file in BASE.iterdir()}
 
 
@@ -159,20 +117,12 @@ def test_what_an_overlay_has_to_say_is_nobodys_until_then(settings: Settings) ->
         assert (urlsplit(url).hostname or "").endswith(".example.com")
 
 
-def test_authentication_is_left_to_another_only_by_a_component(container: dict[str, Any], tmp_path: Path) -> None:
-    component = DEPLOY / "kubernetes" / "components" / "unauthenticated"
-    if kustomize() is None:
-        recipe = yaml.safe_load((component / "kustomization.yaml").read_text())
-        (changed,) = yaml.safe_load(recipe["patches"][0]["patch"])["spec"]["template"]["spec"]["containers"]
-        surroundings = environment(container) | environment(changed)
-    else:
-        shutil.copytree(DEPLOY / "kubernetes", tmp_path / "kubernetes")
-        mine = tmp_path / "kubernetes" / "mine" / "kustomization.yaml"
-        mine.parent.mkdir()
-        mine.write_text("resources: [../base]\ncomponents: [../components/unauthenticated]\n")
-        pod = by_kustomize(mine.parent)["Deployment"]["spec"]["template"]["spec"]
-        surroundings = environment(pod["containers"][0])
-    settings = load(BASE / "gateway.yaml", environ=surroundings)
+def test_authentication_is_left_to_another_only_by_a_component(tmp_path: Path) -> None:
+    shutil.copytree(DEPLOY / "kubernetes", tmp_path / "kubernetes")
+    mine = tmp_path / "kubernetes" / "mine" / "kustomization.yaml"
+    mine.parent.mkdir()
+    mine.write_text("resources: [../base]\ncomponents: [../components/unauthenticated]\n")
+    settings = load(BASE / "gateway.yaml", environ=environment(container_of(render(mine.parent))))
     assert settings.auth.mode == "off"
     assert settings.auth.allow_unauthenticated
     assert settings.call_mode == "none"
@@ -273,22 +223,18 @@ def test_a_rollout_cuts_nothing_off(
     assert resources["Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-def test_the_overlay_of_the_page_is_good(resources: Resources, tmp_path: Path) -> None:
+def test_the_overlay_of_the_page_is_good(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "deployment.md").read_text()
     (overlay,) = [
         block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "kind: Kustomization" in block
     ]
-    if kustomize() is None:
-        assert yaml.safe_load(overlay)["resources"] == ["../base"]
-        return
     shutil.copytree(BASE, tmp_path / "base")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "kustomization.yaml").write_text(overlay)
-    changed = by_kustomize(tmp_path / "mine")
+    changed = render(tmp_path / "mine")
     for resource in changed.values():
         kubernetes_validate.validate(resource, OLDEST_KUBERNETES, strict=True)
-    (container,) = changed["Deployment"]["spec"]["template"]["spec"]["containers"]
-    loaded = load(BASE / "gateway.yaml", environ=environment(container))
+    loaded = load(BASE / "gateway.yaml", environ=environment(container_of(changed)))
     assert loaded.backend.url == "https://drupal.web.svc/jsonrpc"
     assert loaded.server.host == "0.0.0.0"
     assert loaded.server.trusted_proxies
