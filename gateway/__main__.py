@@ -1,6 +1,6 @@
-"""``python -m gateway``."""
+"""``python -m gateway``, which is ``jsonrpc-mcp-gateway`` where that is not on the path."""
 
-from gateway.cli import main
+from gateway.cli import COMMAND, main
 
 if __name__ == "__main__":
-    main()
+    main(prog_name=COMMAND)

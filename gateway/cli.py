@@ -33,6 +33,8 @@ from gateway.signing import SecretError
 from gateway.telemetry import logs
 from gateway.trust_report import Findings, principal_lines
 
+COMMAND: Final = "jsonrpc-mcp-gateway"
+"""The name of the program, which is that of the distribution (pyproject.toml)."""
 FAILED: Final = 1
 UNUSABLE: Final = 2
 NO_LISTING: Final = 3
@@ -317,7 +319,3 @@ def _read(name: str, text: str, kind: Any) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         fail(UNUSABLE, f"--arg {name}: neither a plain word nor JSON; use --args with one JSON object")
-
-
-if __name__ == "__main__":
-    main()

@@ -42,7 +42,6 @@ HOMES = {
     "aiohttp": ("outbound", "web.connection"),
     "jwt": ("auth",),
     "cryptography": ("auth",),
-    "redis": ("store",),
     "yaml": ("strict_yaml", "config_reference", "cli", "listing.static"),
     "msgspec": ("jsonrpc",),
     "jsonschema_rs": ("catalog.validation",),
@@ -149,7 +148,7 @@ def test_each_library_is_named_in_its_home_alone(module: str) -> None:
 
 def test_the_homes_are_not_empty_words() -> None:
     used = {library_of(name) for module in MODULES for name, _ in imports(module)}
-    assert used >= HOMES.keys() - {"redis"}
+    assert used >= HOMES.keys()
 
 
 @pytest.mark.parametrize("module", MODULES)

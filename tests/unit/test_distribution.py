@@ -1,0 +1,68 @@
+"""What pyproject.toml declares is what the code needs: libraries, and the one name of the command."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import __version__, cli
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def normalized(name: str) -> str:
+    """The name of a distribution as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def imported() -> set[str]:
+    """The packages of others that the gateway imports."""
+    names: set[str] = set()
+    for file in (ROOT / "gateway").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"gateway"}
+
+
+def test_every_library_that_is_imported_is_declared_and_every_declared_one_is_imported() -> None:
+    homes = packages_distributions()
+    used = {normalized(distribution) for package in imported() for distribution in homes[package]}
+    declared = {normalized(re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0]) for line in PROJECT["dependencies"]}
+    assert used == declared
+
+
+def test_there_is_no_extra_that_adds_nothing() -> None:
+    assert set(PROJECT["optional-dependencies"]) == {"dev"}
+
+
+def test_the_command_has_the_name_of_the_distribution() -> None:
+    assert PROJECT["scripts"] == {PROJECT["name"]: "gateway.cli:main"}
+    assert PROJECT["name"] == cli.COMMAND
+
+
+@pytest.mark.parametrize(
+    "start",
+    [[str(Path(sys.executable).with_name(cli.COMMAND))], [sys.executable, "-m", "gateway"]],
+    ids=["script", "module"],
+)
+def test_it_calls_itself_by_that_name_however_it_is_started(start: list[str]) -> None:
+    for arguments, said in (
+        (["--help"], f"Usage: {cli.COMMAND} [OPTIONS]"),
+        (["call", "--help"], f"Usage: {cli.COMMAND} call [OPTIONS] TOOL"),
+        (["--version"], f"{cli.COMMAND}, version {__version__}\n"),
+        (["call"], f"Usage: {cli.COMMAND} call [OPTIONS] TOOL"),
+    ):
+        ran = subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=30)
+        assert (ran.stdout + ran.stderr).startswith(said)
