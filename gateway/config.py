@@ -1,10 +1,12 @@
 """From YAML, environment and command line to :class:`~gateway.settings.Settings`: all faults at once.
 
 Later layers win: the file, then ``GATEWAY__SECTION__KNOB`` from the environment, then ``--set section.knob=value``.
-In each, references are resolved first and once: ``${NAME}`` is an environment variable, ``${file:/path}`` the content
-of a file without its last newline, ``$${`` a literal ``${``. What is left of a text is taken as it is in the latter two
-layers; knobs of every other type are YAML there too. ``GATEWAY__SECTION__KNOB_FILE`` names a file with a text.
-Relative file names in the file start from its own folder.
+In the latter two, a knob that is text is taken as it is; knobs of every other type are YAML, as in the file.
+``GATEWAY__SECTION__KNOB_FILE`` names a file with a text.
+
+In each layer ``${NAME}`` is an environment variable, ``${file:/path}`` the content of a file without its last newline,
+``$${`` a literal ``${``; what they stand for is not resolved again. Relative file names in the file start from its own
+folder, others from the working directory.
 """
 
 from __future__ import annotations
@@ -218,7 +220,9 @@ class _Layers:
     def _put(self, path: Sequence[Key], value: Any, origin: str) -> None:
         node: Any = self.tree
         for key in path[:-1]:
-            node = node.setdefault(key, {})
+            if node.get(key) is None:
+                node[key] = {}  # also where the file has the section's name alone
+            node = node[key]
             if not isinstance(node, dict):
                 self.faults.append(f"{origin}: {key} is not a section")
                 return

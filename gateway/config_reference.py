@@ -87,6 +87,8 @@ def _markdown() -> str:
         "",
         "In each layer `${NAME}` is an environment variable, `${file:/path}` the content of a file without its last",
         "newline, and `$${` a literal `${`. They are resolved once: what they stand for is not looked through again.",
+        "Relative names of files start from the folder of the YAML file where they stand in it, else from the working",
+        "directory.",
         "",
         "In the environment and in `--set` text is taken as it is, without quotes; an empty one means null where that",
         "is the default. Numbers, booleans, durations, lists, maps and JSON are YAML there as in the file.",

@@ -49,6 +49,11 @@ def test_a_layer_adds_to_a_section_and_does_not_replace_it(tmp_path: Path) -> No
     assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.always) == (9, 3, True)
 
 
+def test_a_layer_adds_to_a_section_of_which_there_is_the_name_alone(tmp_path: Path) -> None:
+    path = file(tmp_path, f"backend: {{url: {URL}}}\nauth:\n")
+    assert load(path, (), {"GATEWAY__AUTH__MODE": "off"}).auth.mode == "off"
+
+
 def test_without_a_file_the_environment_is_enough() -> None:
     assert load(None, (), ENVIRONMENT).backend.url == URL
 
