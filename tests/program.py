@@ -1,4 +1,4 @@
-"""``python -m gateway`` as a process of its own, as a person starts it.
+"""``jsonrpc-mcp-gateway`` as a process of its own, as a person starts it.
 
 ran = await run("check", *settings(service.url))
 async with serving(service.url) as (program, gateway):

@@ -16,6 +16,7 @@ import pytest
 from gateway import __version__, cli
 
 ROOT = Path(__file__).parents[2]
+OTHER_NAMES = re.compile(rf"python -m gateway|(?:\\$ |`)gateway (?:{'|'.join(cli.main.commands)})")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -66,3 +67,10 @@ def test_it_calls_itself_by_that_name_however_it_is_started(start: list[str]) ->
     ):
         ran = subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=30)
         assert (ran.stdout + ran.stderr).startswith(said)
+
+
+def test_the_pages_call_it_by_that_name_too() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "config").rglob("*.yaml")]
+    pages = [page for page in pages if page.parent.name != "decisions"]
+    told = {str(page.relative_to(ROOT)): OTHER_NAMES.findall(page.read_text()) for page in pages}
+    assert {name: found for name, found in told.items() if found} == {"README.md": ["python -m gateway"]}
