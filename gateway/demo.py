@@ -169,7 +169,7 @@ async def run(port: int, say: Callable[[str], None]) -> None:
         [
             f"backend.url={url}",
             f"server.port={_free(port)}",
-            f"server.admin_port={_free(ADMIN_PORT)}",
+            f"server.admin_port={0 if port == ADMIN_PORT else _free(ADMIN_PORT)}",
             "auth.mode=off",
         ],
         environ={},

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from gateway.demo import ADMIN_PORT
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface
@@ -157,6 +158,12 @@ async def test_demo_takes_a_free_port_where_its_own_is_in_use() -> None:
             await program.said("Ctrl-C ends it.")
             assert f":{port}/" not in program.output
             assert "books.search" in await typed(commands(program.output)[0])
+
+
+async def test_demo_may_have_the_port_that_its_health_would_be_at() -> None:
+    async with Program("demo", "--port", str(ADMIN_PORT)) as program:
+        await program.said("Ctrl-C ends it.")
+        assert "books.search" in await typed(commands(program.output)[0])
 
 
 @SIGNALS
