@@ -50,6 +50,8 @@ async def post(client: Client, target: str | bytes, body: bytes) -> tuple[int, d
         "/jsonrpc/..",
         "/livez",
         "/readyz",
+        "/refresh",
+        "/.well-known/mcp.json",
         "/metrics",
         "/admin",
         "/.git/config",
