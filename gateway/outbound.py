@@ -243,7 +243,7 @@ class Outbound:
                 raise NoConnection(f"no free connection within {timeout:g} s") from error
             raise DeadlinePassed(f"no complete answer within {timeout:g} s") from error
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
-            cause = error.__cause__
+            cause = error.__cause__ if isinstance(error, aiohttp.ClientOSError) else None
             if isinstance(cause, ssl.SSLError) and _CERTIFICATE_ALERT.search(cause.reason or ""):
                 raise ConnectFailed(_tls_reason(cause, self._tls)) from error
             raise Interrupted("the connection ended before the answer did") from error

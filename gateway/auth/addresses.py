@@ -21,11 +21,11 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAME: Final = re.compile(r"[a-z0-9._-]+")
 # Resolvers take 127.1, 0x7f000001 and 2130706433 for addresses, as browsers do (WHATWG URL, "ends in a number").
 _NUMBER_LAST: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-# IPv6 that ends in an IPv4 address: compatible and mapped (RFC 4291 §2.5.5), translated (RFC 2765), NAT64 (RFC 6052,
-# RFC 8215; with a prefix of 96 bits).
+# IPv6 that ends in an IPv4 address: compatible and mapped (RFC 4291 §2.5.5), translated (RFC 2765), NAT64 (RFC 6052).
 _ENDING_IN_IPV4: Final = tuple(
-    map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"))
+    map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
 )
+_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
 def check_address(url: Any, issuer: str, name: str) -> None:
@@ -83,8 +83,10 @@ def _embedded(address: Address) -> Iterator[Address]:
     """The IPv4 addresses within an IPv6 one, also those of 6to4 (RFC 3056) and of Teredo's client (RFC 4380)."""
     if isinstance(address, ipaddress.IPv4Address):
         return
-    if any(address in network for network in _ENDING_IN_IPV4):
-        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    # A network may use a shorter prefix for its own NAT64 (RFC 8215), after which zeros come last.
+    if any(address in network for network in _ENDING_IN_IPV4) or (address in _LOCAL_NAT64 and int(last)):
+        yield last
     if address.sixtofour:
         yield address.sixtofour
     if address.teredo:

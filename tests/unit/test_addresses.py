@@ -69,6 +69,7 @@ def test_an_address_in_metadata_is_plain_and_leads_neither_here_nor_nowhere(host
     [
         "keys.example.com", "xn--bcher-kva.example", "keys_1.example.com:8443", "10.0.0.7", "192.168.1.9", "[fd00::7]",
         "100.64.0.1", "93.184.215.14", "[2606:4700::1111]", "[2002:a00:7::1]", "[64:ff9b::10.0.0.7]", "1password.com",
+        "[64:ff9b:1:a00:0:700::]",
     ],
 )  # fmt: skip
 def test_names_and_public_and_private_addresses_are_fine(host: str) -> None:
