@@ -18,6 +18,7 @@ from gateway.jsonrpc import Fault
 from gateway.text import cap, printable
 
 MAX_BYTES: Final = 2048
+_UNSAID: Final = "The backend reported an error"
 _STACK_KEYS: Final = re.compile(r"stack|trace|^(?:exception|class|file|line)\Z", re.IGNORECASE)
 _STACK_LINE = re.compile(
     r"^\s*(?:Traceback \(most recent call last\)|Stack trace:|File \".*\", line \d+|at .+[(:][^(:\s]*\d\)?$"
@@ -59,7 +60,7 @@ class Cleaner:
     def describe(self, fault: Fault, shown: str = "") -> str:
         """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is the credential of this one
         exchange: services quote what they were shown."""
-        message = self.clean(fault.message, shown).rstrip(".:") or "The backend reported an error"
+        message = self.clean(fault.message, shown).rstrip(".:") or _UNSAID
         data = self.clean(_text_of(fault.data), shown)
         if data and data not in message:
             message = f"{message}: {data}"
@@ -72,7 +73,7 @@ class Cleaner:
         """
         if fault.code is None:
             return None
-        message = cap(self.clean(fault.message, shown), MAX_BYTES)
+        message = cap(self.clean(fault.message, shown) or _UNSAID, MAX_BYTES)
         return ServiceError(fault.code, message, self._cleaned_data(_without_stacks(fault.data, 4), shown))
 
     def _cleaned_data(self, data: Any, shown: str) -> Any:

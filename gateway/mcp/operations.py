@@ -16,8 +16,8 @@ from gateway.errors import InvalidParams
 from gateway.invocation import Invocation
 from gateway.limits import Budget, Streams
 from gateway.mcp.cursors import Cursors
-from gateway.mcp.server_info import Introduction, ServerInfo
-from gateway.model import Caller, CallExtras, Naming, Outcome, ServiceInfo, Tool
+from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
+from gateway.model import Caller, CallExtras, Naming, Outcome, Tool
 from gateway.settings import CatalogSettings
 
 
@@ -73,7 +73,7 @@ class Operations:
     def server_info(self, caller: Caller) -> ServerInfo:
         """How the gateway introduces itself: nobody waits for a listing, so that the one at hand counts, if any."""
         catalog = self._discovery.current(caller.view)
-        return self._introduction.of(ServiceInfo() if catalog is None else catalog.service)
+        return self._introduction.of(UNKNOWN if catalog is None else catalog.service)
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Whether the caller may learn what tools there are; counts one. Raises

@@ -12,15 +12,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cachetools import LRUCache
-
 from gateway.model import ServiceInfo
 from gateway.settings import Icon, McpServer
 
 PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "websiteUrl", "icons")
-_MOST: Final = 1000
+UNKNOWN: Final = ServiceInfo()
+"""A service whose listing is not at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +41,13 @@ class Introduction:
         self._configured = configured
         self._name = name
         self._version = version
-        self._made: LRUCache[ServiceInfo, ServerInfo] = LRUCache(_MOST)
+        self._latest = (UNKNOWN, self._make(UNKNOWN))
 
     def of(self, service: ServiceInfo) -> ServerInfo:
-        """The introduction of a gateway before this service; equal services have one and the same."""
-        made = self._made.get(service)
-        if made is None:
-            made = self._made[service] = self._make(service)
-        return made
+        """The introduction of a gateway before this service. The latest is kept: mostly all callers have the same."""
+        if self._latest[0] is not service:
+            self._latest = (service, self._make(service))
+        return self._latest[1]
 
     def _make(self, service: ServiceInfo) -> ServerInfo:
         own = self._configured

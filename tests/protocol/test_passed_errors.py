@@ -88,6 +88,13 @@ async def test_a_code_that_is_no_integer_is_ours(
     assert shown == {"code": -32603, "message": "no: [1]"}
 
 
+@on_both
+async def test_an_error_without_words_gets_some(connect: Connect, backend: ScriptedBackend, route: str) -> None:
+    backend.on("fail", Body(b'{"jsonrpc":"2.0","id":@ID@,"error":{"code":5}}'))
+    shown = (await fail(await connect(PASSED), route)).error
+    assert shown == {"code": 5, "message": "The backend reported an error"}
+
+
 @pytest.mark.parametrize("code", [-32602, -32600, -32700])
 async def test_a_refusal_of_the_params_keeps_its_code(connect: Connect, backend: ScriptedBackend, code: int) -> None:
     backend.on("add", error(code, "Invalid params"))
