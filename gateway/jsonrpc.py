@@ -15,11 +15,11 @@ Rules that hold here:
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from itertools import accumulate
 from types import NoneType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -95,10 +95,10 @@ class Fault:
     data: Any = None
 
 
-def encode(value: Any) -> bytes:
+def encode(value: Any, order: Literal["deterministic"] | None = None) -> bytes:
     """Compact JSON. Raises :class:`ValueError` for what JSON cannot say (a lone surrogate, a foreign type)."""
     try:
-        return _encode(value)
+        return _encode(value) if order is None else msgspec.json.encode(value, order=order)
     except (TypeError, UnicodeEncodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
@@ -108,10 +108,7 @@ def canonical(value: Any) -> bytes:
 
     Raises :class:`ValueError` for what JSON cannot say, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
     """
-    try:
-        raw = msgspec.json.encode(value, order="deterministic")
-    except (TypeError, UnicodeEncodeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
+    raw = encode(value, "deterministic")
     _check_depth(raw, value, MAX_SHOWN_DEPTH)
     return raw
 
@@ -128,9 +125,9 @@ def decode(raw: bytes | memoryview) -> Any:
     return value
 
 
-def _read(raw: bytes | memoryview) -> Any:
+def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] = _decode) -> Any:
     try:
-        return _decode(raw)
+        return decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
     except RecursionError:
@@ -146,13 +143,7 @@ def decoding(raw: bytes | msgspec.Raw, level: int = 0) -> Generator[None, None, 
         yield
         return decode(view)
     whole: Any = {} if opening == b"{" else []
-    try:
-        parts = _members(view).items() if opening == b"{" else enumerate(_elements(view))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(str(error)) from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    for key, part in parts:
+    for key, part in _read(view, _members).items() if opening == b"{" else enumerate(_read(view, _elements)):
         value = yield from decoding(part, level + 1)
         if opening == b"{":
             whole[key] = value

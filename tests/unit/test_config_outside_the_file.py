@@ -275,7 +275,7 @@ def test_what_is_no_text_is_in_no_file_of_its_own() -> None:
 def test_every_knob_is_found_by_its_name_in_the_environment() -> None:
     for path, _ in knobs():
         keys = path.replace("*", "m").split(".")
-        if "issuers.*" not in path:
+        if not {"issuers", "icons"} & set(keys):  # entries of a list have no names
             found = find(environment_name(keys).removeprefix("GATEWAY__").lower().split("__"))
             assert found is not None, path
             assert found.path == tuple(keys)
