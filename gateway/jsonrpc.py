@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
+from gateway.json_bounds import check_depth, has_slow_numbers, read_float
 
 Id: TypeAlias = str | int | msgspec.Raw
 """Raw is null or a fractional number, in the text it came in: a decoded float would lose digits."""
@@ -46,6 +47,7 @@ _PART_LEVELS: Final = 6
 _decode = msgspec.json.Decoder().decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_slow_numbers = msgspec.json.Decoder(float_hook=read_float).decode
 _encode = msgspec.json.Encoder().encode
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -109,7 +111,7 @@ def canonical(value: Any) -> bytes:
     Raises :class:`ValueError` for what JSON cannot say, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
     """
     raw = encode(value, "deterministic")
-    _check_depth(raw, value, MAX_SHOWN_DEPTH)
+    check_depth(raw, value, MAX_SHOWN_DEPTH)
     return raw
 
 
@@ -121,11 +123,13 @@ def pretty(value: Any) -> str:
 def decode(raw: bytes | memoryview) -> Any:
     """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
     value = _read(raw)
-    _check_depth(bytes(raw), value, _MAX_READ_DEPTH)
+    check_depth(bytes(raw), value, _MAX_READ_DEPTH)
     return value
 
 
 def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] = _decode) -> Any:
+    if decode is _decode and has_slow_numbers(raw):
+        decode = _decode_slow_numbers
     try:
         return decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -299,7 +303,7 @@ def response_of(raw: bytes, id: str) -> tuple[Any, Fault | None]:
     Raises :class:`ValueError` with the violation for anything else.
     """
     result, fault = answer_in(_read(raw), id)
-    _check_depth(raw, result, MAX_SHOWN_DEPTH)
+    check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 
@@ -326,24 +330,3 @@ def _fault_of(error: Any) -> Fault:
     code = error.get("code")
     message = error.get("message")
     return Fault(code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data"))
-
-
-def _check_depth(raw: bytes, value: Any, limit: int) -> None:
-    """Raises :class:`ValueError` where a value nests deeper than ``limit`` levels; ``raw`` is its text."""
-    if raw.count(b"{") + raw.count(b"[") > limit and deeper_than(value, limit):
-        raise ValueError("nested too deeply")
-
-
-def deeper_than(value: Any, limit: int) -> bool:
-    """Whether a decoded value nests deeper than ``limit`` levels."""
-    level = [value]
-    for _ in range(limit):
-        level = [
-            child
-            for parent in level
-            if type(parent) is dict or type(parent) is list
-            for child in (parent.values() if type(parent) is dict else parent)
-        ]
-        if not level:
-            return False
-    return True

@@ -15,6 +15,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.auth.refusals import InvalidToken
 from gateway.errors import ParseError
+from gateway.json_bounds import deeper_than
 from gateway.jsonrpc import BadMessage
 
 MAX_BYTES: Final = 8 * 1024
@@ -90,7 +91,7 @@ def _object(segment: str, what: str) -> dict[str, Any]:
         raise InvalidToken(f"the {what}: {error.message}") from None
     if not isinstance(value, dict):
         raise InvalidToken(f"the {what}: no JSON object")
-    if jsonrpc.deeper_than(value, MAX_DEPTH):
+    if deeper_than(value, MAX_DEPTH):
         raise InvalidToken(f"the {what}: nested deeper than {MAX_DEPTH} levels")
     return value
 

@@ -18,7 +18,7 @@ MODULES = sorted(
 
 # A file imports from the steps below its own, or from its own folder. Who stands on one step are strangers.
 STEPS = (
-    ("errors", "strict_yaml", "text", "units"),
+    ("errors", "json_bounds", "strict_yaml", "text", "units"),
     ("model", "jsonrpc", "references", "settings"),
     ("background", "batch", "outbound", "signals", "signing", "telemetry"),
     ("store", "backend", "auth", "config"),
