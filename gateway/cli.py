@@ -22,9 +22,10 @@ from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.diff import diff, looks_of, saved
 from gateway.catalog.lint import lint
 from gateway.catalog.pins import PinError, write
-from gateway.config import ConfigError, Source, load, mistaken_names
+from gateway.config import ConfigError, Source, load
 from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.guard import caller_of_token
+from gateway.layers import mistaken_names
 from gateway.listing.dialect import NoListing
 from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
 from gateway.remarks import remarks_on

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gateway.config import environment_name
+from gateway.layers import environment_name
 from gateway.listing import page
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Settings

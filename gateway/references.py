@@ -41,12 +41,14 @@ def read_text(file: Path, name: str) -> str:
 
 @dataclass(frozen=True)
 class References:
-    """What references stand for: variables of ``environ``, and files, which are looked for from ``folder``. ``read``
-    gets the files that were read."""
+    """What references stand for: variables of ``environ``, and files, which are looked for from ``folder``.
+
+    ``files`` gets those that were asked for.
+    """
 
     environ: Mapping[str, str]
     folder: Path
-    read: set[Path]
+    files: set[Path]
 
     def resolve(self, text: str) -> str:
         """``text`` with what its references stand for, which is not resolved again.
@@ -57,9 +59,8 @@ class References:
 
     def content(self, name: str) -> str:
         """The text of a file, without its last newline. Raises :class:`Unresolved`."""
-        file = self.folder / name
-        self.read.add(file)
-        return read_text(file, name).removesuffix("\n")
+        self.files.add(self.folder / name)
+        return read_text(self.folder / name, name).removesuffix("\n")
 
     def _value(self, name: str) -> str:
         if name.startswith("file:"):

@@ -156,7 +156,7 @@ async def test_a_token_that_is_good_elsewhere_too_is_not_shown_to_the_backend(it
     "knobs",
     [
         ("backend.credentials.reject_extra_audiences=false",),
-        ("backend.credentials.mode=none", "backend.credentials.backend_audience=null"),
+        ("backend.credentials.mode=none", "backend.credentials.backend_audience="),
     ],
 )
 async def test_other_audiences_are_good_where_the_token_stays_here_or_the_operator_says_so(

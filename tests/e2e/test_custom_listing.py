@@ -85,7 +85,7 @@ async def test_the_methods_of_a_form_of_its_own_are_listed_and_called(warehouse:
 
 async def test_the_listing_may_be_the_answer_to_a_call_with_params(warehouse: str) -> None:
     asked = (
-        "backend.listing.url=null",
+        "backend.listing.url=",
         "backend.listing.custom.method=api.functions",
         "backend.listing.custom.params={detail: full}",
     )
@@ -104,7 +104,7 @@ async def test_check_names_the_path_that_finds_nothing(warehouse: str) -> None:
 
 async def test_a_token_in_the_params_is_told_to_nobody(warehouse: str) -> None:
     knobs = (
-        "backend.listing.url=null",
+        "backend.listing.url=",
         "backend.listing.custom.method=api.secret",
         "backend.listing.custom.params={auth: [s3cret-token]}",
     )

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gateway.config import ConfigError, environment_name, load, mistaken_names
-from gateway.config_reference import knobs
+from gateway.config import ConfigError, load
+from gateway.layers import environment_name, mistaken_names
 from gateway.references import read_yaml_with_references
 from gateway.settings import Settings
-from gateway.settings.paths import find
+from gateway.settings.paths import find, knobs
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 ENVIRONMENT = {"GATEWAY__BACKEND__URL": URL, "GATEWAY__AUTH__MODE": "off"}
@@ -267,6 +267,26 @@ def test_what_is_no_text_is_in_no_file_of_its_own() -> None:
     (fault,) = faults(lambda: by_environment("backend.url", URL, GATEWAY__MCP__HOSTS_FILE="/x"))
     assert fault.startswith("GATEWAY__MCP__HOSTS_FILE: ")
     assert "${file:...} in GATEWAY__MCP__HOSTS" in fault
+
+
+def test_all_files_are_told_that_something_was_read_from(tmp_path: Path) -> None:
+    file, key, header, value = (tmp_path / name for name in ("gateway.yaml", "key", "header", "value"))
+    file.write_text(f'backend: {{url: {URL}, listing: {{language: "${{file:key}}"}}}}\n')
+    for path in (key, header, value):
+        path.write_text("x")
+    environ = with_mode(
+        GATEWAY__AUTH__MODE="off",
+        GATEWAY__BACKEND__CREDENTIALS__HEADER_FILE=str(header),
+        GATEWAY__BACKEND__CREDENTIALS__VALUE=f"${{file:{value}}}",
+    )
+    read: set[Path] = set()
+    load(file, (), environ, read)
+    assert read == {file, key, header, value}
+    value.unlink()
+    file.write_text("not a mapping")
+    read.clear()
+    assert len(faults(lambda: load(file, (), environ, read))) == 2
+    assert read == {file, header, value}
 
 
 # --- names ----------------------------------------------------------------------------------------------------

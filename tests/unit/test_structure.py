@@ -20,7 +20,7 @@ MODULES = sorted(
 STEPS = (
     ("errors", "json_bounds", "strict_yaml", "text", "units"),
     ("model", "jsonrpc", "references", "settings"),
-    ("background", "batch", "outbound", "signals", "signing", "telemetry"),
+    ("background", "batch", "layers", "outbound", "signals", "signing", "telemetry"),
     ("store", "backend", "auth", "config"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds"),
