@@ -1,8 +1,9 @@
 """A connection to one of our ports, below requests and routes: what aiohttp would answer by itself, and its end.
 
 aiohttp's runner gives no say in any of it. So its server gets connections of our own, which override public methods:
-``handle_error``, ``shutdown`` and ``eof_received`` of :class:`aiohttp.web.RequestHandler`. The request factory and the
-request handler are public attributes of :class:`aiohttp.web.Server`.
+``handle_error``, ``shutdown`` and ``eof_received`` of :class:`aiohttp.web.RequestHandler`. The request factory and
+handler are public attributes of :class:`aiohttp.web.Server`, ``write_headers`` and ``write_eof`` methods of
+:class:`aiohttp.abc.AbstractStreamWriter`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from gateway.errors import ExpectationFailed, InternalError, MalformedHttp
 from gateway.mcp.exchange import EVENT_STREAM
 from gateway.web.replies import ALWAYS, refusal, rpc_error
 
-KEEPALIVE: Final = 75.0
-"""Seconds after which an idle connection is closed."""
+_KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _BACKLOG: Final = 1024
 _AT_ONCE: Final = 0.001  # aiohttp takes 0 for "as long as it takes"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -134,7 +134,7 @@ def _fault(error: HttpProcessingError) -> str:
     return "The request is not HTTP/1.1 (RFC 9112)"
 
 
-def check_framing(request: web.BaseRequest) -> None:
+def _check_framing(request: web.BaseRequest) -> None:
     """Raises :class:`_Framing` for what readers on the way may have understood in another way.
 
     RFC 9112 §6.1: a server that receives Transfer-Encoding with HTTP/1.0 treats the message as if the framing were
@@ -150,7 +150,7 @@ def check_framing(request: web.BaseRequest) -> None:
 
 def _checked(handle: Callable[[Any], Awaitable[web.StreamResponse]]) -> Callable[[Any], Awaitable[web.StreamResponse]]:
     async def checked(request: Any) -> web.StreamResponse:
-        check_framing(request)
+        _check_framing(request)
         try:
             return await handle(request)
         except web.HTTPExpectationFailed:  # raised before our middlewares, and aiohttp's text quotes the header
@@ -192,7 +192,7 @@ async def listen(application: web.Application, host: str, port: int, shutdown_ti
 
     def connection() -> Connection:
         # Not by way of the manager: it would drop all of these without a word if it did not know one.
-        return Connection(manager, loop=loop, keepalive_timeout=KEEPALIVE, access_log=None)  # type: ignore[arg-type]
+        return Connection(manager, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
 
     try:
         server = await loop.create_server(connection, host, port, backlog=_BACKLOG)

@@ -32,7 +32,7 @@ async def backend() -> AsyncIterator[ScriptedBackend]:
 async def test_a_second_signal_ends_serve_at_once(
     backend: ScriptedBackend, first: signal.Signals, second: signal.Signals
 ) -> None:
-    """The call under way would have an hour."""
+    """The call under way would have ten minutes to finish."""
     backend.default = Hang("nothing")
     async with serving(backend.url, "server.shutdown_timeout=10m", "backend.timeout=1h") as (program, gateway):
         call = asyncio.create_task(gateway.call("rest", "add", {"a": 2, "b": 3}))

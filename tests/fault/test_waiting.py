@@ -54,11 +54,14 @@ async def test_a_call_that_only_waited_for_a_connection_is_said_to_be_unsent(
             assert called.status == 200
 
 
-async def test_an_unsent_call_of_jsonrpc_is_an_error_that_says_so(backend: ScriptedBackend) -> None:
+async def test_an_unsent_call_in_json_rpc_is_an_error_that_says_so(backend: ScriptedBackend) -> None:
     async with taken(backend) as gateway:
         message = {"jsonrpc": "2.0", "id": 1, "method": "add", "params": ADD}
         answer = (await gateway.post(f"{gateway.base}/jsonrpc", message)).body
         assert answer["error"] == {"code": 503, "message": NOT_SENT}
+        answer = await gateway.post(f"{gateway.mcp}/tools/add", message)
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+        assert answer.body["error"]["message"] == NOT_SENT
         assert backend.calls("add") == 0
 
 
