@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -114,13 +113,12 @@ async def test_J40_slow_keys_hold_up_nobody_else(it: Stand) -> None:
     unknown = it.issuer.sign(key=ec_key("new"))
     slow = asyncio.create_task(it.client(unknown).list("rest"))
     await it.issuer.held("jwks")
-    started = time.monotonic()
     await accepts(it, it.issuer.sign(sub="honest"))
     async with it.session.get(f"http://127.0.0.1:{it.gateway.admin_port}/livez") as response:
         assert response.status == 200
     assert not slow.done(), "the others had to wait"
-    assert (await slow).status == 401
-    assert time.monotonic() - started < 5
+    async with asyncio.timeout(20):
+        assert (await slow).status == 401
     it.issuer.restore()
 
 

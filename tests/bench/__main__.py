@@ -16,15 +16,18 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.floods import slowdowns
+from tests.bench.hostile import slowest_answers
 from tests.bench.load import Lane, until_first
 from tests.bench.machine import Unusable, program, two_cores
+from tests.bench.memory import bytes_per_caller, bytes_per_stream, mebibytes_for_many, mebibytes_for_refused
 from tests.bench.normalizing import milliseconds_per_tool, seconds_for_many
 from tests.bench.report import Line, Rounds, Target, cpu_ratios, lanes_table, lines_table, rate_ratios
 from tests.bench.servers import Field
 from tests.bench.tokens import microseconds_per_warm_token
 
 COLD_TOOLS = 100
-PARTS = ("gateway", "fastmcp")
+PARTS = ("gateway", "fastmcp", "bounds")
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Plan:
 
 def plan(arguments: list[str]) -> Plan:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="less than 45 s instead of less than 3 minutes")
+    parser.add_argument("--quick", action="store_true", help="less than 2 minutes instead of less than 5")
     parser.add_argument("--connections", type=int, default=16, help="of wrk (default 16)")
     parser.add_argument("--without", action="append", default=[], choices=PARTS, help="leave a part out")
     given = parser.parse_args(arguments)
@@ -61,9 +64,9 @@ def race(lanes: list[Lane], plan: Plan, core: int, folder: Path) -> Rounds:
     return rounds
 
 
-def measure(plan: Plan, folder: Path) -> tuple[Rounds, list[float]]:
+def measure(plan: Plan, folder: Path, cores: tuple[int, int]) -> tuple[Rounds, list[float]]:
     """The rounds, and the gateway's start-up times."""
-    load_core, core = two_cores()
+    load_core, core = cores
     # this process must not disturb the core of the system under test
     os.sched_setaffinity(0, {load_core})
     program("wrk")
@@ -78,6 +81,21 @@ def measure(plan: Plan, folder: Path) -> tuple[Rounds, list[float]]:
             _, page, _ = lists.ask()
             lanes += [calls, lists, field.static_answer(page)]
         return race(lanes, plan, load_core, folder), starts
+
+
+def bounds(plan: Plan, folder: Path, cores: tuple[int, int]) -> list[Line]:
+    """What strangers can cost: time that others wait, and memory."""
+    if "bounds" in plan.without:
+        return []
+    print("what strangers cost ...", file=sys.stderr, flush=True)
+    return [
+        Line("slowest answer beside hostile requests", slowest_answers(cores[1], folder), Target(below=100), " ms"),
+        Line("p99 beside a flood of bad tokens / quiet", slowdowns(), Target(below=2)),
+        Line("memory of a known caller", bytes_per_caller(), Target(below=2048), " B"),
+        Line("memory of an idle stream", bytes_per_stream(), Target(below=20_000), " B"),
+        Line("memory while answers are refused", mebibytes_for_refused(), Target(below=40), " MiB"),
+        Line("memory of 5,000 methods", mebibytes_for_many(), Target(below=96), " MiB"),
+    ]
 
 
 def verdict(rounds: Rounds, starts: list[float]) -> list[Line]:
@@ -121,11 +139,12 @@ def main(arguments: list[str]) -> int:
     chosen = plan(arguments)
     try:
         with tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder:
-            rounds, starts = measure(chosen, Path(folder))
+            cores = two_cores()
+            rounds, starts = measure(chosen, Path(folder), cores)
+            lines = verdict(rounds, starts) + bounds(chosen, Path(folder), cores)
     except Unusable as reason:
         print(f"bench: {reason}", file=sys.stderr)
         return 2
-    lines = verdict(rounds, starts)
     print(lanes_table(rounds), end="\n\n")
     print(lines_table(lines))
     return 0 if all(line.met for line in lines) else 1

@@ -1,4 +1,5 @@
-"""A thousand idle streams on a gateway of its own: what they cost, and whether a change reaches them all."""
+"""A thousand idle streams on a gateway of its own: whether a change reaches them all. What they cost in memory is a row
+of ``make bench``."""
 
 from __future__ import annotations
 
@@ -18,7 +19,6 @@ from tests.program import Program, serving
 from tests.protocol.talk import JSON, Client, legacy_headers, modern_headers, modern_request
 
 STREAMS: Final = 1000
-MOST_PER_STREAM: Final = 20_000
 PATIENCE: Final = 20.0
 KNOBS: Final = (
     "backend.listing.dialect=openrpc",
@@ -79,11 +79,16 @@ def close(clients: Sequence[Raw]) -> None:
         client.close()
 
 
+def ready_for(streams: int) -> None:
+    """Let this process have that many connections open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * streams)), hard))
+
+
 @pytest.fixture
 async def gateway(backend: ScriptedBackend) -> AsyncIterator[tuple[Program, int]]:
     """A process of its own, and its port."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * STREAMS)), hard))
+    ready_for(STREAMS)
     async with serving(backend.url, *KNOBS) as (program, front):
         yield program, int(front.base.rpartition(":")[2])
 
@@ -92,21 +97,17 @@ async def gateway(backend: ScriptedBackend) -> AsyncIterator[tuple[Program, int]
     ("request_", "first"),
     [pytest.param(MODERN, ACKNOWLEDGED, id="modern"), pytest.param(LEGACY, b":\n\n", id="legacy")],
 )
-async def test_a_thousand_idle_streams_cost_little_and_each_hears_of_a_change(
+async def test_each_of_a_thousand_idle_streams_hears_of_a_change(
     backend: ScriptedBackend, gateway: tuple[Program, int], request_: bytes, first: bytes
 ) -> None:
-    """At most 20 kB of the gateway's memory each; one that never reads a byte stalls none of the others."""
-    program, port = gateway
+    """One that never reads a byte stalls none of the others."""
+    _, port = gateway
     async with asyncio.timeout(PATIENCE):
-        close(await opened(port, 50, request_, first))  # whatever is made once is made by now
-        before = program.memory()
         dead = await connected(port, request_)
         clients = await opened(port, STREAMS, request_, first)
-        each = (program.memory() - before) / STREAMS
         backend.on("rpc.discover", result(openrpc([ADD])))
         await asyncio.gather(*(client.until(CHANGED) for client in clients))
     close([*clients, dead])
-    assert each <= MOST_PER_STREAM, f"{each:.0f} bytes of memory for each stream"
 
 
 async def test_calls_go_on_while_a_thousand_streams_are_told(

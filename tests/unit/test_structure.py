@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 GATEWAY = Path(__file__).parents[2] / "gateway"
 MODULES = sorted(
     ".".join(path.relative_to(GATEWAY.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -105,10 +103,14 @@ def test_every_part_of_the_house_stands_on_a_step() -> None:
     assert {top(module) for module in INNER} <= set(STEP)
 
 
-@pytest.mark.parametrize("module", INNER)
-def test_a_file_imports_only_from_below_or_from_its_own_folder(module: str) -> None:
-    above = {used for used in own(module) if top(used) != top(module) and STEP[top(used)] >= STEP[top(module)]}
-    assert not above, f"{module} is not above {sorted(above)}"
+def test_a_file_imports_only_from_below_or_from_its_own_folder() -> None:
+    above = {
+        f"{module} is not above {used}"
+        for module in INNER
+        for used in own(module)
+        if top(used) != top(module) and STEP[top(used)] >= STEP[top(module)]
+    }
+    assert above == set()
 
 
 def test_nobody_imports_in_a_circle() -> None:
@@ -137,13 +139,19 @@ def library_of(name: str) -> str | None:
     return next((prefix for prefix in prefixes if prefix in HOMES), None)
 
 
-@pytest.mark.parametrize("module", INNER)
-def test_each_library_is_named_in_its_home_alone(module: str) -> None:
+def is_at_home(module: str, library: str | None) -> bool:
     place = module.removeprefix("gateway.")
-    for name, _ in imports(module):
-        library = library_of(name)
-        homes = HOMES.get(library or "", (place,))
-        assert any(place == home or place.startswith(f"{home}.") for home in homes), f"{module} imports {name}"
+    return any(place == home or place.startswith(f"{home}.") for home in HOMES.get(library or "", (place,)))
+
+
+def test_each_library_is_named_in_its_home_alone() -> None:
+    astray = {
+        f"{module} imports {name}"
+        for module in INNER
+        for name, _ in imports(module)
+        if not is_at_home(module, library_of(name))
+    }
+    assert astray == set()
 
 
 def test_the_homes_are_not_empty_words() -> None:
@@ -151,17 +159,14 @@ def test_the_homes_are_not_empty_words() -> None:
     assert used >= HOMES.keys()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_file_is_named_after_what_it_is_about(module: str) -> None:
-    assert not TOO_VAGUE & set(module.split("."))
+def test_a_file_is_named_after_what_it_is_about() -> None:
+    assert [module for module in MODULES if TOO_VAGUE & set(module.split("."))] == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_file_can_be_held_in_the_head(module: str) -> None:
-    lines = path_of(module).read_text().count("\n")
-    assert lines <= MAX_LINES, f"{module} has {lines} lines: it is two files"
+def test_a_file_can_be_held_in_the_head() -> None:
+    lines = {module: path_of(module).read_text().count("\n") for module in MODULES}
+    assert {module: count for module, count in lines.items() if count > MAX_LINES} == {}, "each is two files"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_file_says_what_it_is(module: str) -> None:
-    assert ast.get_docstring(ast.parse(path_of(module).read_text()))
+def test_a_file_says_what_it_is() -> None:
+    assert [module for module in MODULES if not ast.get_docstring(ast.parse(path_of(module).read_text()))] == []
