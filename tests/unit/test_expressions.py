@@ -50,7 +50,9 @@ def expressions() -> list[Expression]:
 def _of_module(module: str) -> Iterator[Expression]:
     tree = ast.parse(path_of(module).read_text())
     for node in ast.walk(tree):
-        assert not (isinstance(node, ast.ImportFrom) and node.module == "re"), f"{module} hides that it uses re"
+        renamed = isinstance(node, ast.Import) and any(name.name == "re" and name.asname for name in node.names)
+        assert not renamed, f"{module} has another name for re"
+        assert not (isinstance(node, ast.ImportFrom) and node.module == "re"), f"{module} imports out of re"
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _function(node.func) is not None]
     named = [node for node in ast.walk(tree) if _function(node) is not None]
     assert len(calls) == len(named), f"{module} has a function of re without calling it"
@@ -71,7 +73,10 @@ def _function(node: ast.AST) -> str | None:
 
 
 def _value(node: ast.expr, names: dict[str, Any]) -> Any:
-    return eval(compile(ast.Expression(node), "<expression>", "eval"), names)
+    try:
+        return eval(compile(ast.Expression(node), "<expression>", "eval"), names)
+    except NameError as error:
+        raise AssertionError(f"MADE_OF has to say what {ast.unparse(node)} is made of: {error}") from None
 
 
 def nested(tree: Any, within: bool = False) -> bool:
