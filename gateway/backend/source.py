@@ -62,8 +62,8 @@ class BackendSource:
         self.patience = patience
         self._transport = transport
         self._headers = headers
-        values = [value for name, value in headers.items() if name != "Accept-Language"]
-        self._credentials = in_order((*values, *(value.rpartition(" ")[2] for value in values), *secrets))
+        values = (value for name, value in headers.items() if name != "Accept-Language")
+        self._credentials = in_order((*(value.rpartition(" ")[2] for value in values), *secrets))
         # Params of a custom listing may be ordinary words, which a listing has every right to.
         self._shown = in_order((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
