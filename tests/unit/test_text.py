@@ -138,8 +138,9 @@ def test_an_excerpt_is_cleaned_and_marked_where_something_is_left_out() -> None:
 
 
 def test_an_excerpt_costs_what_is_shown_of_it() -> None:
-    with quickly(0.05):
-        assert excerpt("ü\u200d" * 5_000_000, 100).endswith("ü…")
+    text = "ü\u200d" * 1_000_000
+    with quickly():
+        assert excerpt(text, 100).endswith("ü…")
 
 
 @given(st.text(), st.integers(3, 50))
