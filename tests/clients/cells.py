@@ -6,6 +6,7 @@ The client's own word is one witness, the wire another (:mod:`tests.clients.tap`
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -26,7 +27,8 @@ Check = Callable[[Row, Driver, Tap, Served, str], Awaitable[None]]
 async def check(capability: str, row: Row, driver: Driver, world: World) -> None:
     """Raises :class:`Failed`, with the conversation, and what :meth:`Driver.observe` raises."""
     served = {"page": world.paged, "change": world.changing}.get(capability, world.whole)
-    token = "_".join((capability, row.client, row.era)).replace(" ", "_")
+    # The name of a method that grows, so one that is shown as it is.
+    token = re.sub(r"[^A-Za-z0-9_-]", "_", "_".join((capability, row.client, row.era)))
     async with tapped(served.port) as tap:
         try:
             await _CHECKS[capability](row, driver, tap, served, token)
