@@ -86,7 +86,8 @@ class Discovery:
 
     def current(self, view: View = SHARED) -> Catalog | None:
         """The catalog at hand, however old."""
-        return self._views[view].catalog
+        entry = self._views.get(view)
+        return None if entry is None else entry.catalog
 
     def remaining(self, view: View) -> float:
         """Seconds for which the view's catalog is still fresh."""

@@ -94,7 +94,7 @@ async def test_tokens_are_not_shown_to_an_introspection_endpoint_that_leads_astr
 
 async def test_the_gateways_secret_is_not_shown_to_a_token_endpoint_that_leads_astray(standing: Standing) -> None:
     own = "backend.credentials={mode: client_credentials, client_id: gw, client_secret: sesame}"
-    knobs = (own, "backend.credentials.backend_audience=null", "backend.listing.credentials.mode=none")
+    knobs = (own, "backend.credentials.backend_audience=", "backend.listing.credentials.mode=none")
     async with standing("token_endpoint", f"{KEYS}:{{port}}", *knobs) as (it, issuer):
         answer = await it.client(issuer.sign()).call("rest", "add", ARGUMENTS)
         assert (answer.status, answer.json["error"]["code"]) == (503, "auth_unavailable")
