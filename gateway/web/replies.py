@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from aiohttp import web
@@ -14,6 +15,7 @@ from gateway.web.context import CONTEXT
 MCP_PATH: Final = "/mcp"
 JSONRPC_PATH: Final = "/jsonrpc"
 TOOL_PATH: Final = "/mcp/tools/{name}"
+_TOOL: Final = re.compile(r"/mcp/tools/(?!invoke\Z)[^/]+")
 JSON: Final = "application/json"
 ALWAYS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """Headers of every answer."""
@@ -42,11 +44,11 @@ def rpc_error_bytes(id: jsonrpc.Id | None, error: GatewayError) -> bytes:
 
 
 def refusal(request: web.Request, error: GatewayError) -> web.Response:
-    """The answer to an exchange that ends before its handler had a say, in the language of the route."""
+    """The answer to an exchange that ends before its handler had a say, in the language of the path: it may end before
+    there is a route."""
     if request.path == MCP_PATH:
         return with_headers(request, json_response(jsonrpc.error_bytes(None, error), error.status), error)
-    resource = request.match_info.route.resource
-    calls_a_tool = request.method == "POST" and resource is not None and resource.canonical == TOOL_PATH
+    calls_a_tool = request.method == "POST" and _TOOL.fullmatch(request.path) is not None
     if calls_a_tool or request.path == JSONRPC_PATH:
         return rpc_error(request, error)
     return rest_error(request, error)

@@ -113,9 +113,25 @@ async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
     assert backend.requests == []
 
 
-async def test_a_refusal_speaks_the_language_of_its_path(gateway: Gateway) -> None:
-    error = refused(await all_said(gateway.port, head("2.0", LENGTH, path="/mcp") + BODY))
-    assert error == {"code": 400, "message": "Only HTTP/1.1 and HTTP/1.0 are spoken here"}
+@pytest.mark.parametrize(
+    ("path", "code", "members"),
+    [
+        ("/mcp", 400, {}),
+        ("/jsonrpc", 400, {"id": None}),
+        ("/mcp/tools/add", 400, {"id": None}),
+        ("/mcp/tools/invoke", "malformed_http", None),
+        ("/nope", "malformed_http", None),
+    ],
+)
+async def test_a_refusal_speaks_the_language_of_its_path(
+    gateway: Gateway, path: str, code: int | str, members: dict[str, None] | None
+) -> None:
+    """It comes before the path has led to a route."""
+    raw = await all_said(gateway.port, head("2.0", LENGTH, path=path) + BODY)
+    error = refused(raw)
+    assert error == {"code": code, "message": "Only HTTP/1.1 and HTTP/1.0 are spoken here"}
+    beside = {} if members is None else {"jsonrpc": "2.0", **members}
+    assert json.loads(raw.partition(b"\r\n\r\n")[2]) == {"error": error, **beside}
 
 
 async def test_http_1_0_is_served(gateway: Gateway, backend: ScriptedBackend) -> None:
