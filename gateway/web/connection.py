@@ -21,7 +21,7 @@ from multidict import CIMultiDict
 
 from gateway.errors import ExpectationFailed, InternalError, MalformedHttp
 from gateway.mcp.exchange import EVENT_STREAM
-from gateway.web.replies import ALWAYS, refusal, rpc_error
+from gateway.web.replies import ALWAYS, mcp_error, refusal
 
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _BACKLOG: Final = 1024
@@ -77,7 +77,7 @@ class Connection(web.RequestHandler):
         if isinstance(exc, _Framing):
             response = refusal(request, MalformedHttp(exc.message))
         elif isinstance(exc, HttpProcessingError):  # the parser's; its path is unknown, and MCP clients know one form
-            response = rpc_error(request, MalformedHttp(_fault(exc)))
+            response = mcp_error(request, MalformedHttp(_fault(exc)))
         else:
             response = refusal(request, InternalError())
         response.headers.update({**ALWAYS, "Connection": "close"})

@@ -43,11 +43,16 @@ def rpc_error_bytes(id: jsonrpc.Id | None, error: GatewayError) -> bytes:
     return jsonrpc.error_bytes(jsonrpc.NULL if id is None else id, passed or error)
 
 
+def mcp_error(request: web.Request, error: GatewayError) -> web.Response:
+    """A JSON-RPC error response without ``id``: MCP's schema has no null one."""
+    return with_headers(request, json_response(jsonrpc.error_bytes(None, error), error.status), error)
+
+
 def refusal(request: web.Request, error: GatewayError) -> web.Response:
     """The answer to an exchange that ends before its handler had a say, in the language of the path: it may end before
     there is a route."""
     if request.path == MCP_PATH:
-        return with_headers(request, json_response(jsonrpc.error_bytes(None, error), error.status), error)
+        return mcp_error(request, error)
     calls_a_tool = request.method == "POST" and _TOOL.fullmatch(request.path) is not None
     if calls_a_tool or request.path == JSONRPC_PATH:
         return rpc_error(request, error)
