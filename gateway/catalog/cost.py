@@ -61,12 +61,14 @@ class _Node:
 class Cost:
     """``breadth`` is the most subschemas that apply to any one value; ``chooses``, whether any of them may fail while
     the whole holds, so that one fault can stand for many. ``numbers`` and ``weight`` are the most numbers that any one
-    subschema compares a value with, and the most that they weigh."""
+    subschema compares a value with, and the most that they weigh; ``unique`` is whether any compares items with each
+    other."""
 
     breadth: int
     chooses: bool
     numbers: int = 0
     weight: int = 0
+    unique: bool = False
 
 
 def measured(schema: Mapping[str, Any]) -> Cost:
@@ -81,7 +83,8 @@ def measured(schema: Mapping[str, Any]) -> Cost:
         raise TooCostly(f"its combined alternatives come to {_rounded(widest)}, more than {MAX_APPLICATORS}")
     if measure.asked_again(id(schema)) > MAX_ASKED_AGAIN:
         raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_ASKED_AGAIN} levels")
-    return Cost(max(widest, measure.grown(id(schema))), measure.chooses, measure.numbers, measure.weight)
+    breadth = max(widest, measure.grown(id(schema)))
+    return Cost(breadth, measure.chooses, measure.numbers, measure.weight, measure.unique)
 
 
 class _Measure:
@@ -90,7 +93,7 @@ class _Measure:
         self.nodes: dict[int, _Node] = {}
         self._schemas: dict[int, Mapping[str, Any]] = {}
         self._open: set[int] = set()
-        self.chooses = False
+        self.chooses = self.unique = False
         self.numbers = self.weight = 0
 
     def node(self, schema: Any) -> _Node:
@@ -117,6 +120,7 @@ class _Measure:
         numbers, weight = literals(schema)
         self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
         self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
+        self.unique = self.unique or schema.get("uniqueItems") is True
         again = _ASKED_AGAIN ** sum(keyword in schema for keyword in _UNEVALUATED)
         for place, child in _descents(schema):
             if isinstance(child, Mapping):

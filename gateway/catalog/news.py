@@ -11,6 +11,9 @@ from gateway.model import Catalog
 MOST_NAMES: Final = 20
 """Names in one list of a line."""
 
+MOST_LINES: Final = 100
+"""Lines about quarantined methods, or such as differ from their pins, for one catalog."""
+
 log = structlog.get_logger()
 
 
@@ -24,9 +27,11 @@ def log_news(before: Catalog | None, after: Catalog) -> None:
     for event, methods in (
         ("method quarantined", after.quarantined), ("tool differs from its pin", after.drifted)
     ):  # fmt: skip
-        for method in methods:
-            if method not in known:
-                log.warning(event, method=method.name, reason=method.reason, remedy=method.remedy)
+        news = [method for method in methods if method not in known]
+        for method in news[:MOST_LINES]:
+            log.warning(event, method=method.name, reason=method.reason, remedy=method.remedy)
+        if len(news) > MOST_LINES:  # a listing may have a million broken entries
+            log.warning(event, more=len(news) - MOST_LINES, remedy="the command `check` names all of them")
 
 
 def _named(what: str, names: set[str]) -> dict[str, object]:

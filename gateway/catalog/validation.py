@@ -20,7 +20,7 @@ from cachetools import LRUCache
 
 from gateway import jsonrpc
 from gateway.catalog.cost import Cost, TooCostly, measured
-from gateway.catalog.numbers import weight_of
+from gateway.catalog.numbers import WORD, weight_of
 from gateway.catalog.patterns import SIZES, admitted, without, without_all
 from gateway.catalog.schemas import DIALECT, Unsound, escape
 from gateway.text import excerpt
@@ -36,7 +36,6 @@ MAX_STEPS: Final = 350_000_000
 """Characters times bytes of compiled expressions in one check. About 0.15 ns each."""
 _NARROW: Final = 4
 """Breadth up to which a value is not weighed: the check then costs about as much as reading the value did."""
-_WORD: Final = 2**63
 _MAX_QUOTED: Final = 16 * 1024
 _FAULT_BYTES: Final = 300
 
@@ -62,8 +61,9 @@ class Validator:
         self._schema = schema
         self._weight = weight
         self._relaxed: Any = None
-        # Some schemas are narrow, without expressions and numbers: for them the engine's own method is the whole check.
-        plain = cost.breadth <= _NARROW and not weight and not cost.numbers
+        # Some schemas are narrow, without expressions, numbers and uniqueness: for them the engine's own method is the
+        # whole check.
+        plain = cost.breadth <= _NARROW and not weight and not cost.numbers and not cost.unique
         self.is_valid = engine.is_valid if plain else self._is_valid
 
     def faults(self, value: Any) -> list[str]:
@@ -92,6 +92,8 @@ class Validator:
         """The engine, or where texts are long or numbers heavy the one without regular expressions and numbers."""
         cost = self._cost
         compared = (size.weight * cost.numbers + size.numbers * cost.weight) * cost.breadth
+        if cost.unique:
+            compared += size.huge * size.huge_weight * cost.breadth
         if size.characters * self._weight <= MAX_STEPS and compared <= MAX_WORK:
             return self._engine
         if self._relaxed is None:
@@ -101,16 +103,18 @@ class Validator:
 
 class _Size(NamedTuple):
     """How many values there are in one, how many characters in their texts and names, how many of them are numbers,
-    and how much those weigh. An integer beyond 64 bits counts as as many values as it weighs."""
+    and how much those weigh. ``huge`` are the integers beyond a word; one counts as as many values as it weighs."""
 
     values: int
     characters: int
     numbers: int
     weight: int
+    huge: int
+    huge_weight: int
 
 
 def _size(value: Any) -> _Size:
-    values = characters = numbers = weight = 0
+    values = characters = numbers = weight = huge = huge_weight = 0
     pending: list[Collection[Any]] = [(value,)]
     while pending:
         siblings = pending.pop()
@@ -128,10 +132,12 @@ def _size(value: Any) -> _Size:
         if int in kinds or float in kinds:
             found = [number for number in siblings if type(number) is int or type(number) is float]
             numbers += len(found)
-            if float in kinds or not -_WORD < min(found) <= max(found) < _WORD:
+            if float in kinds or not -WORD <= min(found) <= max(found) < WORD:
                 weight += sum(map(weight_of, found))
-                values += sum(weight_of(number) for number in found if type(number) is int)
-    return _Size(values, characters, numbers, weight)
+                beyond = [number for number in found if type(number) is int and not -WORD <= number < WORD]
+                huge += len(beyond)
+                huge_weight += sum(map(weight_of, beyond))
+    return _Size(values + huge_weight, characters, numbers, weight, huge, huge_weight)
 
 
 def _fault(error: Any) -> str:

@@ -27,6 +27,10 @@ COSTLY: dict[str, tuple[Json, list[Any]]] = {
     "an enum of fractions": ({"enum": [n + 0.5 for n in range(900)]}, [899.5] * MANY),
     "an enum of integers and fractions": ({"enum": [*range(400), 0.5]}, [0.5] * MANY),
     "a constant full of fractions": ({"const": [0.5] * 500}, [[0.5] * 500] * 400),
+    "an enum of integers of 64 bits without a sign": (
+        {"enum": [2**63 + n for n in range(900)]},
+        [2**63 + 899] * 45_000,
+    ),
     "bounds that are fractions": ({"minimum": 1e-300, "maximum": 1.5}, [0.25] * MANY),
     "many bounds of huge integers": ({"allOf": [{"minimum": n} for n in range(500)]}, [10**4000] * 200),
     "types of huge integers": ({"allOf": [{"type": "number"}] * 500}, [10**4000] * 200),
@@ -40,6 +44,22 @@ def test_numbers_that_are_compared_slowly_hold_nobody_up(schema: Json, values: l
     with quickly(0.4):
         validator.is_valid(values)
         validator.faults(values)
+
+
+@pytest.mark.parametrize("values", [
+    [10**300 + n for n in range(3_000)],
+    [2**63 + n for n in range(45_000)],
+    [[10**20 + n] for n in range(30_000)],
+    [{"a": -(10**3_000) - n} for n in range(300)],
+    [[0.5, -(2**63) - 1 - n] for n in range(30_000)],
+], ids=["integers", "of the least size", "within lists", "within objects", "beside fractions"])  # fmt: skip
+def test_huge_integers_that_must_differ_from_each_other_hold_nobody_up(values: list[Any]) -> None:
+    validator = VALIDATORS.compile({"uniqueItems": True, "minItems": 2})
+    with quickly(0.4):
+        assert validator.is_valid(values)
+        assert validator.faults(values) == []
+    assert not validator.is_valid([10**20, 10**20])
+    assert not validator.is_valid(["a"] * MANY)
 
 
 def test_a_few_of_them_are_compared_exactly() -> None:
@@ -86,7 +106,7 @@ def test_what_is_looked_for_one_by_one_counts(schema: Json, item: Any) -> None:
     ("schema", "expected"),
     [
         ({}, (0, 0)),
-        ({"minimum": 0, "exclusiveMaximum": 2**63}, (2, 0)),
+        ({"minimum": 0, "exclusiveMaximum": 2**63 - 1}, (2, 0)),
         ({"multipleOf": 0.5}, (2, 2 * weight_of(0.5))),
         ({"enum": ["a", None, True, [1, {"a": 2.5}]]}, (2, weight_of(2.5))),
         ({"const": {"a": {"b": 7}}}, (1, 0)),
