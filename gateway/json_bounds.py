@@ -13,6 +13,7 @@ _SMALL: Final = 16 * 1024
 """Bytes of JSON up to which nothing is looked for: slow numbers in it cost some 20 ms at most."""
 _KEPT: Final = b'"eE+-0123456789'
 _DROPPED: Final = bytes(set(range(256)) - set(_KEPT))
+_CONTAINERS: Final = (dict, list)
 _MAYBE_SLOW: Final = re.compile(rb"[eE][+-]?[0-9]{3}")
 _SLOW: Final = re.compile(rb"[0-9.][eE][+-]?[0-9]{3}")
 
@@ -45,14 +46,15 @@ def check_depth(raw: bytes, value: Any, limit: int) -> None:
 
 def deeper_than(value: Any, limit: int) -> bool:
     """Tell whether a decoded value nests deeper than ``limit`` levels."""
-    level = [value]
-    for _ in range(limit):
+    level = [value] if type(value) in _CONTAINERS and value else []
+    for _ in range(limit - 1):
+        # Only what has something within goes on: most values do not, and a large answer has millions.
         level = [
             child
             for parent in level
-            if type(parent) is dict or type(parent) is list
             for child in (parent.values() if type(parent) is dict else parent)
+            if type(child) in _CONTAINERS and child
         ]
         if not level:
-            return False
-    return True
+            break
+    return bool(level)
