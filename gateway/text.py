@@ -9,13 +9,16 @@ from typing import Final
 
 _MARK: Final = "…"
 # C0 and C1 controls but tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and invisible
-# operators; lone surrogates; interlinear marks; tag characters; variation selectors but the one that emoji need; and
-# the other characters that Unicode has nothing shown for (Default_Ignorable_Code_Point), but for the two joiners.
+# operators; lone surrogates; interlinear marks; the layout of hieroglyphs; tag characters; variation selectors but the
+# one that emoji need; and the other characters that Unicode has nothing shown for (Default_Ignorable_Code_Point), but
+# for the two joiners.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff]"
+    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+# The selector that emoji need has its place behind one of them, or in a keycap. Others are a code.
+_SELECTOR = re.compile("(?<![#*0-9])(?<![^\x00-\x7f\u200c\u200d\ufe0f])\ufe0f|(?<=[#*0-9])\ufe0f(?!\u20e3)")
 # Persian, Indic scripts and emoji need a joiner, one at a time and between letters of their own. Others are a code
 # that people do not see.
 _JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])")
@@ -35,8 +38,8 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = _composed(_HIDDEN.sub("", text.replace("\r\n", "\n")))
-    without_joiners = _JOINER.sub("", text)
-    return text if without_joiners == text else _composed(without_joiners)
+    without_codes = _JOINER.sub("", _SELECTOR.sub("", text))
+    return text if without_codes == text else _composed(without_codes)
 
 
 def hides(text: str) -> bool:
@@ -44,7 +47,7 @@ def hides(text: str) -> bool:
     if text.isascii() and text.isprintable():
         return False
     text = text.replace("\r\n", "\n")
-    return _HIDDEN.search(text) is not None or _JOINER.search(text) is not None
+    return any(hidden.search(text) is not None for hidden in (_HIDDEN, _JOINER, _SELECTOR))
 
 
 def excerpt(text: str, limit: int) -> str:

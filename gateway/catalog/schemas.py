@@ -18,6 +18,7 @@ from gateway import jsonrpc
 from gateway.catalog.drafts import upgraded
 from gateway.catalog.references import References, Scope
 from gateway.model import Schema
+from gateway.text import excerpt
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -168,7 +169,7 @@ class Bundler:
         if found is None:
             inner = reference.startswith("#")
             where = "points to nothing" if inner else "leads out of the listing, and nothing is fetched"
-            raise Unsound(f"{keyword} {reference[:100]} {where}", pointer)
+            raise Unsound(f"{keyword} {excerpt(reference, 100)} {where}", pointer)
         target, home = found
         key = (id(target), opened)
         name = self._names.get(key)

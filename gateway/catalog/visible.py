@@ -69,14 +69,23 @@ def _with_visible_values(value: Any, results: bool) -> Any:
 
 
 def _named_visibly(value: Any, results: bool) -> Any:
-    """Without names that hide something, wherever a schema has names."""
+    """Without names that hide something, wherever a schema has names, and without what is left of hiding texts: those
+    of keywords that nobody knows."""
     if isinstance(value, list):
-        return [_named_visibly(item, results) for item in value if not (isinstance(item, str) and hides(item))]
+        return [_named_visibly(item, results) for item in value if not _is_hiding_text(item)]
     if not isinstance(value, Mapping):
         return value
-    changed = {name: _named_visibly(child, results) for name, child in value.items() if not hides(name)}
+    changed = {
+        name: _named_visibly(child, results)
+        for name, child in value.items()
+        if not hides(name) and not _is_hiding_text(child)
+    }
     properties = value.get("properties")
     if results and isinstance(properties, Mapping) and any(map(hides, properties)):
         changed.pop("additionalProperties", None)
         changed.pop("unevaluatedProperties", None)
     return changed
+
+
+def _is_hiding_text(value: Any) -> bool:
+    return isinstance(value, str) and hides(value)

@@ -13,6 +13,7 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
 from gateway.model import NOTHING, Catalog, Naming, Tool
+from gateway.text import printable
 from gateway.web.context import CONTEXT, TRACE, caller_of
 from gateway.web.reading import read_json_body
 from gateway.web.replies import json_response, rest_error
@@ -49,7 +50,7 @@ class RestProjector:
             "outputSchema": tool.output_schema if isinstance(tool.output_schema, Mapping) else {},
             "annotations": tool.all_annotations,
             "endpoint": f"{TOOLS}/{quote(segment_of(name))}",
-            "method": tool.method,
+            "method": printable(tool.method),
             "requiresAuth": self.access.needs_token(tool, self.shared),
         }
 

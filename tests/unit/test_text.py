@@ -33,6 +33,9 @@ HIDDEN = {
     "deprecated format characters": ("a\u206ab\u206f", "ab"),
     "marks of music and shorthand": ("a\U0001d173b\U0001bca0", "ab"),
     "what plane 14 still has in store": ("a\U000e0080b\U000e0fff", "ab"),
+    "the layout of hieroglyphs": ("a\U00013430b\U0001343f", "ab"),
+    "selectors behind plain letters": ("a\ufe0fb\ufe0f1\ufe0f", "ab1"),
+    "selectors in a row, as a code": ("\u2764\ufe0f\ufe0f\ufe0f\u200d\ufe0f", "\u2764\ufe0f"),
     "a carriage return that hides a line": ("rm -rf\rls", "rm -rfls"),
 }
 
@@ -43,7 +46,8 @@ def test_what_people_cannot_see_is_taken_out(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Plain text.", "tab\tand\nline", "naïve", "日本語", "👩‍💻 family", "می‌خواهم", "שלום", "a/b & <c>"]
+    "text",
+    ["Plain text.", "tab\tand\nline", "naïve", "日本語", "👩‍💻 family", "❤️‍🔥 1️⃣ #️⃣ ©️", "می‌خواهم", "שלום", "a/b & <c>"],
 )
 def test_ordinary_text_of_any_script_stays(text: str) -> None:
     assert printable(text) == text

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from gateway.auth.access import Access
 from gateway.catalog.build import Builder
 from gateway.catalog.validation import Validators
 from gateway.catalog.visible import visible
 from gateway.model import Listing, Method, Tool
-from gateway.settings import CatalogSettings, Params
+from gateway.settings import Auth, CatalogSettings, Params
 from gateway.text import hides
+from gateway.web.rest import RestProjector
 
 Json = dict[str, Any]
 HIDDEN = {
@@ -41,6 +43,7 @@ def everywhere(text: str) -> Json:
             "default": {"default": {"a": text, text: ["e\u0301"]}},
             "pattern": {"type": "string", "pattern": f"^{text}$"},
             "format": {"format": text},
+            "unknown": {"x-note": {"example": text, "type": text, "required": text, "pattern": text, "kept": "seen"}},
             "nested": {
                 "properties": {text: {"type": "integer"}, "b": {"x-note": {text: text}}},
                 "patternProperties": {text: {}},
@@ -78,6 +81,20 @@ async def test_what_hides_reaches_no_model_wherever_it_stands(text: str) -> None
         Validators().compile(schema)  # type: ignore[arg-type]
 
 
+async def test_why_an_output_schema_is_left_out_hides_nothing() -> None:
+    tool = await tool_of({"type": "object"}, result={"$ref": f"#/$defs/{Z}"})
+    assert tool.output_schema is None
+    assert tool.meta == {"outputSchemaDropped": "$ref #/$defs/ignore points to nothing"}
+
+
+async def test_a_method_whose_name_hides_something_is_shown_without_it() -> None:
+    listing = Listing("static", (Method(f"do.{Z}", "static"),))
+    (tool,) = (await Builder(Params(), Validators()).build(listing, CatalogSettings())).tools
+    shown = RestProjector(Access(Auth(), per_caller=False)).project(tool)
+    assert shown["method"] == "do.ignore"
+    assert not [found for found in texts(shown) if hides(found)]
+
+
 async def test_what_cannot_be_shown_is_left_out_and_the_rest_stays() -> None:
     shown = (await tool_of(everywhere(Z))).input_schema["properties"]
     assert shown == {
@@ -86,6 +103,7 @@ async def test_what_cannot_be_shown_is_left_out_and_the_rest_stays() -> None:
         "default": {"default": {"a": "ignore", "ignore": ["é"]}},
         "pattern": {"type": "string"},
         "format": {"format": "ignore"},
+        "unknown": {"x-note": {"kept": "seen"}},
         "nested": {
             "properties": {"b": {"x-note": {}}},
             "patternProperties": {},
