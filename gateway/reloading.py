@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import stat
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ class Reloads:
         self._source = source
         self._reload = asyncio.Event()
         self._list_anew = asyncio.Event()
+        self._refused: Settings | None = None
         self._looks = Looks()
         self._looks.learn(self._files())
 
@@ -72,11 +74,14 @@ class Reloads:
             await self._gateway.list_anew()
 
     async def _read_anew(self) -> None:
+        self._refused = None
         try:
-            change = await self._gateway.apply(await asyncio.to_thread(self._load))
+            self._refused = settings = await asyncio.to_thread(self._load)
+            change = await self._gateway.apply(settings)
         except ConfigError as error:
             log.error("configuration refused, the old one stays", faults=list(error.faults))
             return
+        self._refused = None
         for knob in change.needs_restart:
             log.warning("knob keeps its old value until a restart", knob=knob)
         log.info("configuration reloaded", changed=list(change.changed))
@@ -98,10 +103,13 @@ class Reloads:
         return settings
 
     def _files(self) -> dict[Path, set[str]]:
-        """The files to watch, and what names each."""
+        """The files to watch, and what names each. What is wrong with refused settings may be such a file."""
         files: dict[Path, set[str]] = {file: {_CONFIGURATION} for file in self._source.files}
         for knob, file in files_of(self._gateway.settings):
             files.setdefault(file, set()).add(knob)
+        for knob, file in files_of(self._refused) if self._refused else ():
+            if knob in _RELOADED:
+                files.setdefault(file, set()).add(knob)
         return files
 
     def _act(self, file: Path, knobs: set[str]) -> None:
@@ -131,7 +139,9 @@ class Looks:
     def learn(self, files: Iterable[Path]) -> bool:
         """Look at those that nobody looked at before; whether there are any."""
         new = [file for file in files if file not in self._seen]
-        self._seen |= {file: _Seen(_status_of(file), _digest_of(file)) for file in new}
+        for file in new:
+            status = _status_of(file)
+            self._seen[file] = _Seen(status, None if status is None else _digest_of(file))
         return bool(new)
 
     def changed(self, files: Collection[Path]) -> list[Path]:
@@ -154,9 +164,12 @@ class Looks:
 
 
 def _status_of(file: Path) -> _Status:
+    """None also for a pipe or a device: to read it again would take what is there for others, or wait for ever."""
     try:
         status = file.stat()
     except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 

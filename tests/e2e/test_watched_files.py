@@ -137,6 +137,24 @@ async def test_a_reference_that_led_nowhere_is_watched_until_it_leads_somewhere(
         assert (await gateway.tools())["add"]["description"] == "A text."
 
 
+@pytest.mark.parametrize("knob", ["pin", "fallback"])
+async def test_a_file_for_whose_lack_a_reload_was_refused_is_watched_until_it_is_there(
+    backend: ScriptedBackend, file: Path, knob: str
+) -> None:
+    written(file, backend.url)
+    pins, spare = file.with_name("pins.json"), file.with_name("spare.yaml")
+    assert (await run("tools", "--config", str(file), "--set", f"catalog.pin={pins}", "--pin")).code == 0
+    put(spare, methods("spare"))
+    missing = {"pin": pins, "fallback": spare}[knob]
+    content = missing.read_text()
+    missing.unlink()
+    async with serving(file) as (program, _):
+        written(file, backend.url, catalog="{pin: pins.json, fallback: spare.yaml}")
+        assert missing.name in str((await program.logged("configuration refused, the old one stays"))["faults"])
+        put(missing, content)
+        assert set((await program.logged(RELOADED))["changed"]) == {"catalog.pin", "catalog.fallback"}
+
+
 async def test_a_secret_that_changes_is_said_to_take_a_restart_and_changes_nothing(
     backend: ScriptedBackend, file: Path
 ) -> None:

@@ -115,3 +115,12 @@ def test_a_link_on_the_way_that_leads_elsewhere_is_a_change(tmp_path: Path, link
     (tmp_path / "new").symlink_to(target.format("2"))
     (tmp_path / "new").replace(tmp_path / name)
     assert settled(looks, tmp_path / seen) == [tmp_path / seen]
+
+
+def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
+    """Nobody may ever write to it again, and what somebody writes is for whoever reads the configuration."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    looks = Looks()
+    assert looks.learn([pipe])
+    assert settled(looks, pipe) == []
