@@ -6,13 +6,22 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from gateway.layers import FILES, Layers
 from gateway.settings import Settings
 from gateway.settings.paths import Key
+
+_SAID: Final = {
+    "missing": "is required",
+    "string_type": "must be a text; in quotes, if YAML takes it for something else",
+    "tuple_type": "must be a list, such as [one, two]",
+    "dict_type": "must be a mapping, such as {name: value}",
+    "model_type": "must be a mapping, such as {name: value}",
+}
+"""What pydantic would say in the words of Python's types."""
 
 
 class ConfigError(Exception):
@@ -76,8 +85,8 @@ def _faults_of(error: ValidationError, unread: Iterable[tuple[Key, ...]]) -> lis
         text = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "extra_forbidden":
             text = f"unknown key{_suggestion(detail['loc'])}"
-        elif detail["type"] == "missing":
-            text = "is required"
+        else:
+            text = _SAID.get(detail["type"], text)
         faults.append(f"{path}: {text}" if path else text)
     return faults
 

@@ -111,6 +111,8 @@ class Layers:
             self.faults.append(f"{name}: only a text can be in a file of its own; write ${{file:...}} in {plain}")
         elif plain in self._environ:
             self.faults.append(f"{name}: {plain} is set too; keep one of them")
+        elif not text:
+            self._failed(knob.path, f"{name}: is empty; it must name a file")
         else:
             self._put(knob.path, self._content(knob, text, name), name)
 

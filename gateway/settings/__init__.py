@@ -49,10 +49,12 @@ __all__ = [
 class Server(Section):
     """Where the gateway listens."""
 
-    host: str = knob("127.0.0.1", "Address to bind to. Anything but loopback needs authentication.")
+    host: str = knob("127.0.0.1", "Address to bind to. Anything but loopback needs authentication.", min_length=1)
     port: int = knob(8080, "Public port: MCP and REST.", ge=0, le=65535)
     admin_host: str = knob(
-        "127.0.0.1", "Address to bind the admin port to. Probes from elsewhere, as Kubernetes has them, need another."
+        "127.0.0.1",
+        "Address to bind the admin port to. Probes from elsewhere, as Kubernetes has them, need another.",
+        min_length=1,
     )
     admin_port: int = knob(9090, "Port for /livez, /readyz and /refresh; keep it away from the public.", ge=0, le=65535)
     public_url: str | None = knob(

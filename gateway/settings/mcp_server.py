@@ -53,7 +53,8 @@ class McpServer(Section):
     )
     instructions: str | None = knob(
         None,
-        "What a model should know before it uses the tools. Absent: the listing's description. Empty: nothing.",
+        "What a model should know before it uses the tools. Absent: the listing's description. Empty, as only the file "
+        "can say it: nothing.",
         max_length=16_384,
     )
     website_url: str | None = knob(None, "Page about the server. Absent: the listing's.", max_length=2048)

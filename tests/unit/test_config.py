@@ -92,6 +92,26 @@ def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path) -> None:
     assert fault == "telemetry.log.lvl: unknown key; known here: level, format"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mcp: {hosts: gw.example.com}", "mcp.hosts: must be a list, such as [one, two]"),
+        ("mcp: {server: {version: 1.0}}", "mcp.server.version: must be a text; in quotes"),
+        ("mcp: {server: bookshop}", "mcp.server: must be a mapping, such as {name: value}"),
+        ("catalog: {tools: [a]}", "catalog.tools: must be a mapping, such as {name: value}"),
+    ],
+)
+def test_what_is_of_another_kind_is_told_in_words_of_yaml(tmp_path: Path, text: str, said: str) -> None:
+    (fault,) = faults(file(tmp_path, BASE + text))
+    assert fault.startswith(said)
+
+
+@pytest.mark.parametrize("knob", ["server.host", "server.admin_host"])
+def test_no_address_to_bind_to_is_a_fault_and_not_every_address(tmp_path: Path, knob: str) -> None:
+    said = faults(file(tmp_path, BASE), f"{knob}=")
+    assert said == (f"{knob}: String should have at least 1 character",)
+
+
 def test_the_required_knob_is_asked_for() -> None:
     assert faults(None) == ("backend: is required",)
     assert faults(None, "backend.timeout=1s") == ("backend.url: is required",)

@@ -263,6 +263,12 @@ def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
         assert reason in fault
 
 
+def test_a_name_of_a_file_that_is_empty_is_called_so() -> None:
+    assert faults(lambda: by_environment("mcp.heartbeat", "1s", GATEWAY__CATALOG__PIN_FILE="")) == (
+        "GATEWAY__CATALOG__PIN_FILE: is empty; it must name a file",
+    )
+
+
 def test_what_is_no_text_is_in_no_file_of_its_own() -> None:
     (fault,) = faults(lambda: by_environment("backend.url", URL, GATEWAY__MCP__HOSTS_FILE="/x"))
     assert fault.startswith("GATEWAY__MCP__HOSTS_FILE: ")
