@@ -264,7 +264,8 @@ def message_of(value: Any) -> Message:
 
 def _check_id(id: Any) -> None:
     if type(id) not in (int, str, msgspec.Raw):
-        raise BadMessage('Invalid request: "id" must be a string or an integer')
+        kind = "an integer" if type(id) in (float, NoneType) else "a number"  # the former are ids, though not MCP's
+        raise BadMessage(f'Invalid request: "id" must be a string or {kind}')
     if len(bytes(id) if type(id) is msgspec.Raw else str(id).encode()) > MAX_ID_BYTES:
         raise BadMessage(f'Invalid request: "id" is longer than {MAX_ID_BYTES} bytes')
 

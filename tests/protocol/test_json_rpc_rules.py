@@ -63,6 +63,21 @@ async def test_an_id_beyond_all_bounds_is_refused(
     assert backend.requests == []
 
 
+@pytest.mark.parametrize(
+    ("route", "id", "kinds"),
+    [
+        ("/jsonrpc", "true", "a string or a number"),
+        ("/mcp/tools/add", "[1]", "a string or a number"),
+        ("/mcp", "1.5", "a string or an integer"),
+        ("/mcp", "null", "a string or an integer"),
+    ],
+)
+async def test_what_is_no_id_is_told_what_an_id_is_there(client: Client, route: str, id: str, kinds: str) -> None:
+    answer = await client.post(route, with_id(id))
+    assert answer.fault == (400, -32600)
+    assert answer.error["message"].endswith(f'"id" must be {kinds}')
+
+
 @on_both
 async def test_an_id_of_null_is_a_request(client: Client, backend: ScriptedBackend, route: str) -> None:
     answer = await client.post(route, with_id("null"))
