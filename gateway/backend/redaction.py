@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
@@ -20,8 +21,15 @@ def without(text: str, secrets: Sequence[str]) -> str:
 
 
 def in_order(secrets: Sequence[str]) -> tuple[str, ...]:
-    """Those that can be told from ordinary words, the longest first."""
-    return tuple(sorted({secret for secret in secrets if len(secret) >= MIN_SECRET}, key=lambda one: (-len(one), one)))
+    """Those that can be told from ordinary words, as they are and as JSON has them within a text, the longest first."""
+    forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in (secret, *_escaped(secret))}
+    return tuple(sorted(forms, key=lambda one: (-len(one), one)))
+
+
+def _escaped(secret: str) -> tuple[str, str]:
+    """As most writers of JSON escape it, and as PHP's does."""
+    plain = json.dumps(secret, ensure_ascii=False)[1:-1]
+    return plain, plain.replace("/", r"\/")
 
 
 def quotes(value: Any, secrets: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -112,6 +113,22 @@ def test_a_stack_is_taken_out_and_its_sentence_stays(stack: str) -> None:
         "java.lang",
     ):
         assert leak not in cleaned
+
+
+@pytest.mark.parametrize("pad", ["", "x" * 3000], ids=["short", "beyond the bound"])
+def test_a_secret_that_json_escapes_is_taken_out_of_json_as_well(pad: str) -> None:
+    secret = 'Token token="k3y/one", p="a\\b"'
+    cleaner = Cleaner([secret])
+    for fault in (
+        Fault(1, "failed", {"sent": secret, "pad": pad}),
+        Fault(1, "failed", [secret, pad]),
+        Fault(1, json.dumps({"sent": secret})),
+        Fault(1, json.dumps({"sent": secret}).replace("/", "\\/")),  # PHP
+    ):
+        passed = cleaner.passed(fault)
+        for said in (cleaner.describe(fault), str(passed), Cleaner().describe(fault, secret)):
+            assert "[redacted]" in said
+            assert "k3y" not in said
 
 
 def test_short_secrets_do_not_blot_out_words() -> None:
