@@ -69,7 +69,7 @@ def known(era: str, members: Mapping[str, Any]) -> dict[str, Any]:
 @every_era
 async def test_the_operators_words_come_first(connect: Connect, backend: ScriptedBackend, era: str) -> None:
     lists(backend, INFO)
-    client = await connect(*(f"mcp.server.{name}={json.dumps(value)}" for name, value in KNOBS.items()))
+    client = await connect(f"mcp.server={json.dumps(KNOBS)}")
     server, instructions = await introduced(client, era)
     assert instructions == "Search before you order."
     assert server == known(
@@ -140,7 +140,7 @@ async def test_an_empty_text_is_the_operators_word_that_there_is_none(
     connect: Connect, backend: ScriptedBackend
 ) -> None:
     lists(backend, INFO)
-    client = await connect("mcp.server.instructions=''", "mcp.server.title=''")
+    client = await connect("mcp.server={instructions: '', title: ''}")
     server, instructions = await introduced(client, MODERN)
     assert ("title" in server, instructions) == (False, None)
 
