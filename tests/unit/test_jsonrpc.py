@@ -97,6 +97,12 @@ def test_objects_and_arrays_beyond_a_number_are_refused_before_they_are_made(raw
         decode_strictly(raw)
 
 
+@pytest.mark.parametrize("end", [b"", b"\\"])
+def test_a_text_that_is_not_closed_is_looked_through_once(end: bytes) -> None:
+    with quickly(), pytest.raises(ParseError):
+        decode_strictly(b"[" * (MAX_DEPTH // 2) + b"[]," * MAX_DEPTH + b'"' + b'\\"' * 500_000 + end)
+
+
 def test_brackets_within_texts_are_no_objects_and_arrays() -> None:
     value = {"a": "[" * 60_000 + '\\"{', "b": [[]] * (MAX_CONTAINERS - 2)}
     assert decode_strictly(json.dumps(value).encode()) == value
