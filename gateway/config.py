@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from gateway.layers import FILES, Layers
 from gateway.settings import Settings
-from gateway.settings.paths import Key
+from gateway.settings.paths import Key, find, keys_of
 
 _SAID: Final = {
     "missing": "is required",
@@ -92,15 +92,9 @@ def _faults_of(error: ValidationError, unread: Iterable[tuple[Key, ...]]) -> lis
 
 
 def _suggestion(location: tuple[int | str, ...]) -> str:
-    model: Any = Settings
-    for part in location[:-1]:
-        field = model.model_fields.get(str(part)) if isinstance(model, type) and issubclass(model, BaseModel) else None
-        if field is None:
-            return ""
-        model = field.annotation
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        return ""
-    return f"; known here: {', '.join(field.alias or name for name, field in model.model_fields.items())}"
+    section = find(location[:-1])
+    known = ", ".join(keys_of(section)) if section else ""
+    return f"; known here: {known}" if known else ""
 
 
 @dataclass(frozen=True)

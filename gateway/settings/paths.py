@@ -60,7 +60,7 @@ def nearest(path: Sequence[str]) -> tuple[Key, ...] | None:
     paths: list[tuple[Key, ...]] = [tuple(known.split(".")) for known, _ in knobs() if "*" not in known]
     for length in range(len(path)):
         section = find(path[:length])
-        paths += [(*section.path, key) for key in _keys(section)] if section else []
+        paths += [(*section.path, key) for key in keys_of(section)] if section else []
     # Either separator, since the environment's is two of the characters that names have too.
     by_name = {_flat(known): known for known in paths}
     (name,) = difflib.get_close_matches(_flat(path), by_name, n=1) or (None,)
@@ -72,7 +72,7 @@ def _flat(path: Sequence[Key]) -> str:
 
 
 def _below(parent: Knob, key: Key) -> Knob | None:
-    for known, field in _keys(parent).items():
+    for known, field in keys_of(parent).items():
         if known.lower() == str(key).lower():
             return Knob((*parent.path, known), _alternatives(field.annotation))
     for kind in parent.kinds:
@@ -85,7 +85,7 @@ def _below(parent: Knob, key: Key) -> Knob | None:
     return None
 
 
-def _keys(section: Knob) -> dict[str, FieldInfo]:
+def keys_of(section: Knob) -> dict[str, FieldInfo]:
     """What a section holds, by the name in the file."""
     models = filter(None, map(_as_model, section.kinds))
     return {field.alias or name: field for model in models for name, field in model.model_fields.items()}

@@ -87,9 +87,18 @@ sever: {}
     }
 
 
-def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path) -> None:
-    (fault,) = faults(file(tmp_path, BASE + "telemetry: {log: {lvl: info}}\n"))
-    assert fault == "telemetry.log.lvl: unknown key; known here: level, format"
+@pytest.mark.parametrize(
+    ("text", "place", "known"),
+    [
+        ("telemetry: {log: {lvl: info}}", "telemetry.log.lvl", "level, format"),
+        ("mcp: {server: {icons: [{src: 'https://x/i.png', size: any}]}}", "mcp.server.icons.0.size", "src, mime_type"),
+        ("catalog: {tools: {a.b: {scope: x}}}", "catalog.tools.a.b.scope", "name, title, description, annotations"),
+        ("catalog: {tools: {a: {arguments: {x: {schma: true}}}}}", "catalog.tools.a.arguments.x.schma", "schema, desc"),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path, text: str, place: str, known: str) -> None:
+    (fault,) = faults(file(tmp_path, BASE + text))
+    assert fault.startswith(f"{place}: unknown key; known here: {known}")
 
 
 @pytest.mark.parametrize(
