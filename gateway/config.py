@@ -81,7 +81,8 @@ def _faults_of(error: ValidationError, unread: Iterable[tuple[Key, ...]]) -> lis
     for detail in error.errors(include_url=False, include_input=False):
         if any(all(one == other for one, other in zip(path, detail["loc"], strict=False)) for path in unread):
             continue
-        path = ".".join(str(part) for part in detail["loc"])
+        where = detail["loc"] if detail["type"] != "missing" else _lacking(detail["loc"])
+        path = ".".join(str(part) for part in where)
         text = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "extra_forbidden":
             text = f"unknown key{_suggestion(detail['loc'])}"
@@ -89,6 +90,13 @@ def _faults_of(error: ValidationError, unread: Iterable[tuple[Key, ...]]) -> lis
             text = _SAID.get(detail["type"], text)
         faults.append(f"{path}: {text}" if path else text)
     return faults
+
+
+def _lacking(location: tuple[Key, ...]) -> tuple[Key, ...]:
+    """The knob that has to be given where it is missing, or its whole section."""
+    section = find(location)
+    required = [name for name, field in keys_of(section).items() if field.is_required()] if section else []
+    return (*location, *required[:1])
 
 
 def _suggestion(location: tuple[int | str, ...]) -> str:

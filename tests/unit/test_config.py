@@ -122,7 +122,7 @@ def test_no_address_to_bind_to_is_a_fault_and_not_every_address(tmp_path: Path, 
 
 
 def test_the_required_knob_is_asked_for() -> None:
-    assert faults(None) == ("backend: is required",)
+    assert faults(None) == ("backend.url: is required",)
     assert faults(None, "backend.timeout=1s") == ("backend.url: is required",)
 
 
@@ -160,7 +160,7 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_no_fault_of_its_own(tmp_path: Path) -> None:
-    assert faults(file(tmp_path, "# nothing\n")) == ("backend: is required",)
+    assert faults(file(tmp_path, "# nothing\n")) == ("backend.url: is required",)
 
 
 @pytest.mark.parametrize(
