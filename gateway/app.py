@@ -221,12 +221,12 @@ class Gateway:
         parts.discovery.on_change(self._prepare_pages)
         parts.discovery.on_changed(self._changes.tell)
         operations = Operations(
-            parts.discovery, parts.invocation, self._pages, listings, Cursors(parts.secrets, next_pages),
+            parts.discovery, self._pages, listings, Cursors(parts.secrets, next_pages),
             lambda: self.settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
             self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
             settings.backend.max_response,
         )  # fmt: skip
-        self._endpoint = Endpoint(operations, Sessions(parts.secrets, parts.store))
+        self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.secrets, parts.store))
         context = Context(
             self._endpoint, operations, parts.invocation, parts.discovery,
             AddressReader(settings.server.trusted_proxies),

@@ -175,8 +175,8 @@ def call(settings: Settings, token: str | None, tool: str, pairs: tuple[str, ...
     """Call one tool and print its result."""
 
     async def work(parts: Pipeline, caller: Caller, _: Catalog) -> Any:
-        found = await parts.invocation.find(caller, tool)
-        return await parts.invocation.run(caller, found, _arguments(found, pairs, whole))
+        prepared = await parts.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
+        return await prepared.execute()
 
     outcome = _with_catalog(settings, work, token)
     if outcome.fault is not None:

@@ -307,14 +307,10 @@ class BackendDenied(ToolFault):
 
 
 class BackendUnauthorized(ToolFault):
-    """The backend's 401 to what it was shown. It refuses the exchange only where that was the caller's own token and
-    nothing was sent to the caller yet."""
+    """The backend's 401 to what it was shown. Where that was the caller's own token and nothing was sent to the caller
+    yet, it becomes :class:`Unauthorized`."""
 
     code, status, slug = 401, 401, "unauthorized"
-
-
-class BackendWantsToken(BackendUnauthorized):
-    """The same where the caller showed none: the challenge says nothing of a bad token then (RFC 6750 §3.1)."""
 
 
 class BackendUnavailable(ToolFault):

@@ -1,14 +1,16 @@
-"""One tool call from look-up to outcome: the only place that decides whether a call may run.
+"""One tool call from look-up to outcome: the only door, and the only place that decides whether a call may run.
 
-Every surface (MCP, REST, the command line) comes through here and gets the same decisions. A surface that can pass
-questions on to a person brings :class:`~gateway.model.CallExtras`; the others have none.
+Every surface (MCP, REST, ``/jsonrpc``, the command line) comes through :meth:`Invocation.prepare` and
+:meth:`Call.execute`, and gets the same decisions. A surface that can pass questions on to a person brings
+:class:`~gateway.model.CallExtras`; the others have none.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 import structlog
 
@@ -17,16 +19,17 @@ from gateway.backend.client import BackendClient
 from gateway.backend.params import Params
 from gateway.backend.shapes import Shapes
 from gateway.catalog.discovery import Discovery
-from gateway.catalog.search import DEFAULT_LIMIT, OWN, SEARCH_TOOLS, Search
+from gateway.catalog.search import CALL_TOOL, DEFAULT_LIMIT, OWN, SEARCH_TOOLS, Search
 from gateway.catalog.validation import TOO_LARGE, Validators
 from gateway.credentials import Credential
 from gateway.errors import (
     BackendUnauthorized,
     BackendUnavailable,
-    BackendWantsToken,
     CapabilityRequired,
     ConfirmationRequired,
+    GatewayError,
     InputRequired,
+    InternalError,
     InvalidArguments,
     ResultMismatch,
     ToolFault,
@@ -39,7 +42,36 @@ from gateway.settings import CatalogSettings
 
 _LEAST_TIMEOUT: Final = 0.001
 
+Arguments: TypeAlias = Mapping[str, Any] | Callable[[Tool], Mapping[str, Any]]
+"""A call's arguments, or what makes them of the tool that the client named, and refuses those that cannot be meant."""
+
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that may run, as :meth:`Invocation.prepare` makes it. ``execute`` it once.
+
+    ``tool`` is the one that is called: where the client named ``call_tool``, what that names. ``arguments`` are those
+    of ``tool``.
+    """
+
+    caller: Caller
+    tool: Tool
+    arguments: Mapping[str, Any]
+    extras: CallExtras | None
+    _send: Callable[[Call, bool], Awaitable[Outcome]] = field(repr=False)
+
+    async def execute(self, *, begun: bool = False) -> Outcome:
+        """Check the arguments, call the backend once, check the result.
+
+        Whether the exchange ends with a 401 where the backend refuses the caller's own token is decided here: it does,
+        unless the answer has ``begun``, and the refusal is the outcome's fault. So is every failure of the call itself.
+        Raises :class:`~gateway.errors.Unauthorized`; :class:`~gateway.errors.AuthUnavailable` where there is no
+        credential to be had; :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round;
+        :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
+        """
+        return await self._send(self, begun)
 
 
 class Invocation:
@@ -81,85 +113,80 @@ class Invocation:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
         return tool
 
-    def admit(self, caller: Caller, tool: Tool, extras: CallExtras | None) -> None:
-        """Whether a call may start, decided before a byte of the answer.
+    async def prepare(self, caller: Caller, name: str, arguments: Arguments, extras: CallExtras | None = None) -> Call:
+        """Find a tool in the caller's view and decide whether this call of it may start, before a byte of the answer.
+        What ``call_tool`` names is decided on as if it had been called itself.
 
-        Raises :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that
-        the call takes, :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs.
+        Raises as :meth:`find` does, and as ``arguments`` does where they are made of the tool;
+        :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
+        call takes; :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs.
         """
+        tool = await self.find(caller, name)
+        given = arguments(tool) if callable(arguments) else arguments
+        if tool.binding.local:
+            given = {name: value for name, value in given.items() if value is not None}  # null is as left out
+        named = await self._named(caller, given) if tool is CALL_TOOL else None
+        if named is not None:
+            tool, given = named, given.get("arguments", {})
         self._access.check_call(caller, tool)
         if extras is not None and (tool.requires or tool.confirm):
             require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
+        if named is not None:
+            log.info("tool called through call_tool", tool=tool.name, method=tool.method)
+        return Call(caller, tool, given, extras, self._execute)
 
-    async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Raises as :meth:`find` does; every failure of the call itself is the outcome's fault."""
-        return await self.run(caller, await self.find(caller, name), arguments)
+    async def _named(self, caller: Caller, arguments: Mapping[str, Any]) -> Tool | None:
+        """The tool that a good call of ``call_tool`` names, if there is one."""
+        validator = self._validators.compile_tool(CALL_TOOL.digest, CALL_TOOL.checked_schema)
+        return await self._discovery.find(caller, arguments["name"]) if validator.is_valid(arguments) else None
 
-    async def run(
-        self, caller: Caller, tool: Tool, arguments: Mapping[str, Any], extras: CallExtras | None = None
-    ) -> Outcome:
-        """Check the arguments, call the backend once, check the result.
-
-        Raises as :meth:`admit` does, so that no surface can forget to ask; :class:`~gateway.errors.InvalidParams` for a
-        bad state of an earlier round; and :class:`~gateway.errors.MissingCapability` where the backend's questions are
-        beyond the client.
-        """
-        self.admit(caller, tool, extras)
-        if tool.binding.local:
-            return await self._run_own(caller, tool, arguments, extras)
+    async def _execute(self, call: Call, begun: bool) -> Outcome:
+        tool, extras = call.tool, call.extras
         try:
-            self._check_arguments(tool, arguments)
-            state: State | None = None
-            if extras is not None and extras.state is not None and (tool.confirm or tool.rounds):
-                state = self._rounds.read(extras.state, caller, tool, arguments)
+            self._check_arguments(tool, call.arguments)
+            if tool.binding.local:
+                return Outcome(tool, await self._search_tools(call))
+            state = self._state_of(call)
             if extras is None:
                 _check_surface(tool)
             elif tool.confirm:
-                ask = await self._rounds.consent(extras, state, caller, tool, arguments)
+                ask = await self._rounds.consent(extras, state, call.caller, tool, call.arguments)
                 if ask is not None:
                     return Outcome(tool, ask=ask)
-            value = await self._forward(caller, tool, arguments, extras, state)
+            value = await self._forward(call, state, begun)
             if tool.rounds and isinstance(value, dict) and value.get("resultType") == "input_required":
                 if extras is None:
                     raise InputRequired("This method asks for more input, which takes a client of MCP 2026-07-28")
-                return Outcome(tool, ask=self._rounds.ask(value, extras, caller, tool, arguments))
+                return Outcome(tool, ask=self._rounds.ask(value, extras, call.caller, tool, call.arguments))
             self._check_result(tool, value)
         except ResultMismatch as fault:
             await self._discovery.distrust_output(tool)
             return Outcome(tool, fault=fault)
         except ToolFault as fault:
             return Outcome(tool, fault=fault)
+        except GatewayError:
+            raise
+        except Exception:  # told here, since a call may outlive whoever would hear of it
+            log.exception("internal error", tool=tool.name)
+            raise InternalError from None
         return Outcome(tool, value)
 
-    def refuse(self, outcome: Outcome) -> None:
-        """For surfaces that have sent nothing yet: a token that the backend refuses is refused here as well, and a
-        caller without one is told where to get it. Raises :class:`~gateway.errors.Unauthorized`."""
-        if isinstance(outcome.fault, BackendUnauthorized):
-            error = None if isinstance(outcome.fault, BackendWantsToken) else "invalid_token"
-            raise Unauthorized(outcome.fault.message, error=error, scopes=self._access.baseline)
+    def _state_of(self, call: Call) -> State | None:
+        """What an earlier round left. Raises :class:`~gateway.errors.InvalidParams`."""
+        tool, extras = call.tool, call.extras
+        if extras is None or extras.state is None or not (tool.confirm or tool.rounds):
+            return None
+        return self._rounds.read(extras.state, call.caller, tool, call.arguments)
 
-    async def _run_own(
-        self, caller: Caller, tool: Tool, arguments: Mapping[str, Any], extras: CallExtras | None
-    ) -> Outcome:
-        """Tool search. What ``call_tool`` names runs as if it had been called itself, and the outcome is its own."""
-        arguments = {name: value for name, value in arguments.items() if value is not None}  # null is as left out
-        try:
-            self._check_arguments(tool, arguments)
-        except InvalidArguments as fault:
-            return Outcome(tool, fault=fault)
-        if tool is SEARCH_TOOLS:
-            limit = int(arguments.get("limit", DEFAULT_LIMIT))
-            catalog = self._access.visible(caller, await self._discovery.catalog(caller))
-            found = await self._search.answer(catalog, arguments["query"], limit, self.naming(caller))
-            return Outcome(tool, found)
-        name = arguments["name"]
-        called = await self._discovery.find(caller, name)
-        if called is None:
-            return Outcome(
-                tool, fault=InvalidArguments(f"There is no tool {name[:128]}; search_tools finds those there are")
-            )
-        log.info("tool called through call_tool", tool=called.name, method=called.method)
-        return await self.run(caller, called, arguments.get("arguments", {}), extras)
+    async def _search_tools(self, call: Call) -> dict[str, Any]:
+        """The result of ``search_tools``; of a ``call_tool`` that comes here, the name is no tool's."""
+        caller, arguments = call.caller, call.arguments
+        if call.tool is not SEARCH_TOOLS:
+            name = arguments["name"][:128]
+            raise InvalidArguments(f"There is no tool {name}; search_tools finds those there are")
+        catalog = self._access.visible(caller, await self._discovery.catalog(caller))
+        limit = int(arguments.get("limit", DEFAULT_LIMIT))
+        return await self._search.answer(catalog, arguments["query"], limit, self.naming(caller))
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
@@ -167,19 +194,12 @@ class Invocation:
             faults = validator.faults(arguments)
             raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
 
-    async def _forward(
-        self,
-        caller: Caller,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        extras: CallExtras | None,
-        state: State | None,
-    ) -> Any:
-        binding = tool.binding
-        headers = await self._credential.headers(caller)
+    async def _forward(self, call: Call, state: State | None, begun: bool) -> Any:
+        tool, extras, binding = call.tool, call.extras, call.tool.binding
+        headers = await self._credential.headers(call.caller)
         if extras is not None and extras.trace:
             headers = {**extras.trace, **headers}
-        call = self._client.notify if binding.notification else self._client.call
+        exchange = self._client.notify if binding.notification else self._client.call
         timeout = binding.timeout or self._timeout()
         deadline: float | None = None
 
@@ -191,28 +211,33 @@ class Invocation:
             # The first try has all of the time, a number that the transport knows from the call before.
             left = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
             deadline = deadline or now + timeout
-            return await call(binding.method, params, headers=headers, endpoint=binding.endpoint, timeout=left)
+            return await exchange(binding.method, params, headers=headers, endpoint=binding.endpoint, timeout=left)
 
         try:
-            return await self._shapes.call(binding, arguments, send)
+            return await self._shapes.call(binding, call.arguments, send)
         except BackendUnauthorized:
-            raise self._unauthorized(caller, tool) from None
+            raise self._refused(call, begun) from None
 
-    def _unauthorized(self, caller: Caller, tool: Tool) -> ToolFault:
+    def _refused(self, call: Call, begun: bool) -> GatewayError:
         """What a backend's 401 means: the caller's to mend only where its own token was shown. Nothing is tried again
         with another identity."""
+        caller, method = call.caller, call.tool.method
         self._credential.refused(caller)
         if not self._credential.callers_own:
-            log.error("the backend does not accept the gateway's credential", method=tool.method)
+            log.error("the backend does not accept the gateway's credential", method=method)
             return BackendUnavailable("The backend does not accept the gateway's credential")
-        if caller.principal is None:
-            return BackendWantsToken("The backend wants to know who calls this")
-        log.error(
-            "the conditions of same_resource do not hold: the backend refuses a token that was accepted here",
-            method=tool.method,
-            issuer=caller.principal.issuer,
-        )
-        return BackendUnauthorized("The backend does not accept this token")
+        if caller.principal is None:  # the challenge says nothing of a bad token then (RFC 6750 §3.1)
+            error, message = None, "The backend wants to know who calls this"
+        else:
+            error, message = "invalid_token", "The backend does not accept this token"
+            log.error(
+                "the conditions of same_resource do not hold: the backend refuses a token that was accepted here",
+                method=method,
+                issuer=caller.principal.issuer,
+            )
+        if begun:
+            return BackendUnauthorized(message)
+        return Unauthorized(message, error=error, scopes=self._access.baseline)
 
     def _check_result(self, tool: Tool, value: Any) -> None:
         if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NOTHING:

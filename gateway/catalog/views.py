@@ -141,7 +141,7 @@ class Views:
         if entry is None:
             entry = self._entries[view] = Entry(view)
         knobs = self._settings()
-        if not view.shared and entry.built_by is not None and entry.built_by is not knobs:
+        if entry.built_by is not None and entry.built_by is not knobs and not view.shared:
             change = self._change
             if change is None or change.before is not entry.built_by or change.after is not knobs:
                 change = self._change = Change(entry.built_by, knobs)

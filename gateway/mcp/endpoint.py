@@ -8,6 +8,7 @@ import structlog
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError
+from gateway.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Id, Message
 from gateway.mcp import legacy, modern
 from gateway.mcp.exchange import Inbound, Reply, StreamReply
@@ -18,9 +19,9 @@ log = structlog.get_logger()
 
 
 class Endpoint:
-    def __init__(self, operations: Operations, sessions: Sessions) -> None:
-        self.modern = modern.Modern(operations)
-        self.legacy = legacy.Legacy(operations, sessions)
+    def __init__(self, operations: Operations, invocation: Invocation, sessions: Sessions) -> None:
+        self.modern = modern.Modern(operations, invocation)
+        self.legacy = legacy.Legacy(operations, invocation, sessions)
 
     async def answer(self, inbound: Inbound) -> Reply | StreamReply:
         """The reply to one POST; never raises for what a client sent."""

@@ -24,13 +24,13 @@ from gateway.errors import (
     NotAcceptable,
     ParseError,
 )
+from gateway.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
 from gateway.mcp import progress, server_info
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, outcome_members
 from gateway.mcp.exchange import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
-from gateway.mcp.operations import Operations, PreparedCall
+from gateway.mcp.operations import Operations, asked_call
 from gateway.mcp.projection import ToolProjector
-from gateway.mcp.responding import response_to
 from gateway.mcp.sessions import Session, Sessions
 
 
@@ -85,8 +85,9 @@ class _Context:
 
 
 class Legacy:
-    def __init__(self, operations: Operations, sessions: Sessions) -> None:
+    def __init__(self, operations: Operations, invocation: Invocation, sessions: Sessions) -> None:
         self._operations = operations
+        self._invocation = invocation
         self._sessions = sessions
         self._running: dict[tuple[str, Id], asyncio.Task[bytes]] = {}
         self._tasks: set[asyncio.Task[bytes]] = set()
@@ -211,7 +212,7 @@ class Legacy:
 
     async def _list(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
         caller = context.inbound.caller
-        projector = context.revision.projector.named(self._operations.naming(caller))
+        projector = context.revision.projector.named(self._invocation.naming(caller))
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
         result = b'{"tools":%b}' % page.tools
         if page.cursor is not None:
@@ -219,38 +220,35 @@ class Legacy:
         return Reply(200, jsonrpc.result_bytes(request.id, result), method=request.method)
 
     async def _call(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
-        call = await self._operations.prepare(context.inbound.caller, params)
-        self._operations.admit(call)
-        token = progress.token_of(params)
-        streams = token is not None and context.inbound.takes_stream
+        name, arguments, token = asked_call(params)
+        call = await self._invocation.prepare(context.inbound.caller, name, arguments)
+        if token is not None and context.inbound.takes_stream:
 
-        def start() -> asyncio.Task[bytes]:
-            return self._started(context, request, call, can_refuse=not streams)
+            def start() -> asyncio.Task[bytes]:
+                return self._started(context, request, call, begun=True)
 
-        if token is not None and streams:
-            naming = self._operations.naming(call.caller)
+            naming = self._invocation.naming(call.caller)
             shown = call.tool.named(naming) if context.revision.explains_progress else ""
-            events = progress.with_progress(token, start, self._operations.heartbeat, cancels=False, tool=shown)
+            beat = self._operations.heartbeat
+            events = progress.with_progress(request, token, start, beat, cancels=False, tool=shown)
             return StreamReply(events, method=request.method, tool=call.tool.name)
-        work = start()
+        work = self._started(context, request, call)
         try:
-            body = await asyncio.shield(work)
+            body = jsonrpc.result_bytes(request.id, await asyncio.shield(work))
         except asyncio.CancelledError:
             if not work.cancelled():
                 raise  # the client hung up, and the call goes on
             return Reply(202, method=request.method, tool=call.tool.name)
         return Reply(200, body, method=request.method, tool=call.tool.name)
 
-    def _started(
-        self, context: _Context, request: Request, call: PreparedCall, *, can_refuse: bool
-    ) -> asyncio.Task[bytes]:
+    def _started(self, context: _Context, request: Request, call: Call, *, begun: bool = False) -> asyncio.Task[bytes]:
         """A call that outlives its client, held on to until it is over, so that it can be cancelled by name."""
 
         async def result() -> bytes:
-            outcome = await self._operations.run(call, can_refuse=can_refuse)
+            outcome = await call.execute(begun=begun)
             return b"{%b}" % outcome_members(outcome, context.revision.shape)
 
-        work = asyncio.create_task(response_to(request, result, can_refuse=can_refuse))
+        work = asyncio.create_task(result())
         self._tasks.add(work)
         work.add_done_callback(self._over)
         if context.session is not None:

@@ -31,6 +31,7 @@ from gateway.errors import (
     NotAcceptable,
     UnsupportedVersion,
 )
+from gateway.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
 from gateway.mcp import progress
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, outcome_members
@@ -44,11 +45,10 @@ from gateway.mcp.envelope import (
     extras_of,
 )
 from gateway.mcp.exchange import METHOD, NAME, PROTOCOL_VERSION, Events, Headers, Inbound, Reply, StreamReply
-from gateway.mcp.operations import Operations, PreparedCall
+from gateway.mcp.operations import Operations, asked_call
 from gateway.mcp.projection import ToolProjector
-from gateway.mcp.responding import response_to
 from gateway.mcp.server_info import TITLED, WHOLE, ServerInfo
-from gateway.model import Caller, Outcome
+from gateway.model import Caller, Outcome, ServiceInfo, Tool
 
 VERSIONS: Final = ("2026-07-28",)
 DISCOVER_TTL_MS: Final = 300_000
@@ -57,9 +57,10 @@ SHAPE: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_20
 
 
 class Modern:
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, invocation: Invocation) -> None:
         self._operations = operations
-        self._latest: tuple[ServerInfo | None, bytes] = (None, b"")
+        self._invocation = invocation
+        self._latest: tuple[ServiceInfo | None, bytes] = (None, b"")
         self._handlers: dict[str, Callable[[Inbound, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
             "server/discover": self._discover,
             "tools/list": self._list,
@@ -125,7 +126,7 @@ class Modern:
         return self._reply(request, _cacheable(members, DISCOVER_TTL_MS, tail, shared=inbound.caller.view.shared))
 
     async def _list(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply:
-        projector = PROJECTOR.named(self._operations.naming(inbound.caller))
+        projector = PROJECTOR.named(self._invocation.naming(inbound.caller))
         page = await self._operations.list_tools(inbound.caller, params.get("cursor"), projector)
         members = b'"resultType":"complete","tools":' + page.tools
         if page.cursor is not None:
@@ -133,23 +134,26 @@ class Modern:
         return self._reply(request, _cacheable(members, page.ttl_ms, self._tail(inbound.caller), shared=page.shared))
 
     async def _call(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
-        call = await self._operations.prepare(inbound.caller, params, extras_of(params))
-        check_parameters(inbound.headers, call.tool, call.arguments)
-        self._operations.admit(call)
-        token = progress.token_of(params)
+        name, arguments, token = asked_call(params)
+
+        def agreed(named: Tool) -> dict[str, Any]:
+            check_parameters(inbound.headers, named, arguments)
+            return arguments
+
+        call = await self._invocation.prepare(inbound.caller, name, agreed, extras_of(params))
         if token is None or not inbound.takes_stream:
-            return self._reply(request, await self._result(call, can_refuse=True), call.tool.name)
+            return self._reply(request, await self._result(call), call.tool.name)
 
         def start() -> asyncio.Task[bytes]:
-            return asyncio.create_task(response_to(request, lambda: self._result(call, can_refuse=False)))
+            return asyncio.create_task(self._result(call, begun=True))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
-        shown = call.tool.named(self._operations.naming(call.caller))
-        events = progress.with_progress(token, start, self._operations.heartbeat, cancels=True, tool=shown)
+        shown = call.tool.named(self._invocation.naming(call.caller))
+        events = progress.with_progress(request, token, start, self._operations.heartbeat, cancels=True, tool=shown)
         return StreamReply(events, method=request.method, tool=call.tool.name)
 
-    async def _result(self, call: PreparedCall, *, can_refuse: bool) -> bytes:
-        return self._outcome(await self._operations.run(call, can_refuse=can_refuse), self._tail(call.caller))
+    async def _result(self, call: Call, *, begun: bool = False) -> bytes:
+        return self._outcome(await call.execute(begun=begun), self._tail(call.caller))
 
     def _outcome(self, outcome: Outcome, tail: bytes) -> bytes:
         if outcome.ask is None:
@@ -197,9 +201,9 @@ class Modern:
 
     def _tail(self, caller: Caller) -> bytes:
         """The end of every result; what introduces the server to people is in that of ``server/discover`` alone."""
-        info = self._operations.server_info(caller)
-        if self._latest[0] is not info:
-            self._latest = info, _meta(info, TITLED)
+        service = self._operations.service(caller)
+        if self._latest[0] is not service:  # mostly all callers have the same
+            self._latest = service, _meta(self._operations.server_info(caller), TITLED)
         return self._latest[1]
 
 

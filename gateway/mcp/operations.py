@@ -13,11 +13,10 @@ from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages, Projector
 from gateway.catalog.search import DOORS
 from gateway.errors import InvalidParams
-from gateway.invocation import Invocation
 from gateway.limits import Budget, Streams
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
-from gateway.model import Caller, CallExtras, Naming, Outcome, Tool
+from gateway.model import Caller, ServiceInfo
 from gateway.settings import CatalogSettings
 
 
@@ -31,21 +30,10 @@ class ToolPage:
     shared: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCall:
-    """A call that may start."""
-
-    caller: Caller
-    tool: Tool
-    arguments: dict[str, Any]
-    extras: CallExtras | None
-
-
 class Operations:
     def __init__(
         self,
         discovery: Discovery,
-        invocation: Invocation,
         pages: Pages,
         budget: Budget,
         cursors: Cursors,
@@ -63,7 +51,6 @@ class Operations:
         self.max_response = max_response
         self._access = access
         self._discovery = discovery
-        self._invocation = invocation
         self._pages = pages
         self._budget = budget
         self._cursors = cursors
@@ -71,19 +58,19 @@ class Operations:
         self._introduction = introduction
 
     def server_info(self, caller: Caller) -> ServerInfo:
-        """How the gateway introduces itself: nobody waits for a listing, so that the one at hand counts, if any."""
+        """How the gateway introduces itself."""
+        return self._introduction.of(self.service(caller))
+
+    def service(self, caller: Caller) -> ServiceInfo:
+        """What is known of the service: nobody waits for a listing, so that the one at hand counts, if any."""
         catalog = self._discovery.current(caller.view)
-        return self._introduction.of(UNKNOWN if catalog is None else catalog.service)
+        return UNKNOWN if catalog is None else catalog.service
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Whether the caller may learn what tools there are; counts one. Raises
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
         await self._budget.spend(caller.counted_as)
-
-    def naming(self, caller: Caller) -> Naming:
-        """Which names of tools the caller is shown."""
-        return self._invocation.naming(caller)
 
     async def list_tools(
         self,
@@ -130,32 +117,20 @@ class Operations:
         self._discovery.keep(caller)
         return True
 
-    async def prepare(
-        self, caller: Caller, params: Mapping[str, Any], extras: CallExtras | None = None
-    ) -> PreparedCall:
-        """The call that a client asks for.
 
-        Raises :class:`InvalidParams`, :class:`~gateway.errors.UnknownTool`,
-        :class:`~gateway.errors.CatalogUnavailable`.
-        """
-        name = params.get("name")
-        if not isinstance(name, str) or not name:
-            raise InvalidParams('"name" must be the name of a tool')
-        arguments = params.get("arguments")
-        if arguments is None:
-            arguments = {}
-        if not isinstance(arguments, dict):
-            raise InvalidParams('"arguments" must be an object')
-        return PreparedCall(caller, await self._invocation.find(caller, name), arguments, extras)
+def asked_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:
+    """The name, the arguments and the progressToken, if it is a good one, in the params of ``tools/call``.
 
-    def admit(self, call: PreparedCall) -> None:
-        """Raises as :meth:`gateway.invocation.Invocation.admit`."""
-        self._invocation.admit(call.caller, call.tool, call.extras)
-
-    async def run(self, call: PreparedCall, *, can_refuse: bool) -> Outcome:
-        """As :meth:`gateway.invocation.Invocation.run`; where nothing was sent yet, what refuses the whole exchange is
-        raised as :meth:`gateway.invocation.Invocation.refuse` does."""
-        outcome = await self._invocation.run(call.caller, call.tool, call.arguments, call.extras)
-        if can_refuse:
-            self._invocation.refuse(outcome)
-        return outcome
+    Raises :class:`InvalidParams`.
+    """
+    name = params.get("name")
+    if not isinstance(name, str) or not name:
+        raise InvalidParams('"name" must be the name of a tool')
+    arguments = params.get("arguments")
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        raise InvalidParams('"arguments" must be an object')
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return name, arguments, token if type(token) in (str, int) else None

@@ -9,22 +9,28 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import structlog
+
 from gateway import jsonrpc
+from gateway.errors import GatewayError, InternalError
+from gateway.jsonrpc import Request
 from gateway.mcp.exchange import Events
 from gateway.units import format_duration
 
-
-def token_of(params: dict[str, Any]) -> str | int | None:
-    """The request's progressToken, if it has a good one."""
-    meta = params.get("_meta")
-    token = meta.get("progressToken") if isinstance(meta, dict) else None
-    return token if type(token) in (str, int) else None
+log = structlog.get_logger()
 
 
 async def with_progress(
-    token: str | int, start: Callable[[], asyncio.Task[bytes]], heartbeat: float, *, cancels: bool, tool: str = ""
+    request: Request,
+    token: str | int,
+    start: Callable[[], asyncio.Task[bytes]],
+    heartbeat: float,
+    *,
+    cancels: bool,
+    tool: str = "",
 ) -> Events:
-    """Progress while the work that ``start`` begins is under way, then what it came to, a whole response.
+    """Progress while the work that ``start`` begins is under way, then the response: the serialized result, or the
+    error that came of it.
 
     ``cancels`` says whether the end of the stream before that ends the work. ``tool`` is what messages call it; without
     it there are none (2024-11-05 has no ``message``).
@@ -38,12 +44,24 @@ async def with_progress(
             done, _ = await asyncio.wait({work}, timeout=heartbeat)
             if done:
                 if not work.cancelled():  # a call that was cancelled gets no response
-                    yield work.result()
+                    yield _response_to(request, work)
                 return
     finally:
         if cancels and not work.done():
             work.cancel()
             await asyncio.wait({work})
+        elif work.done() and not work.cancelled():
+            work.exception()  # an error that nobody is left to hear
+
+
+def _response_to(request: Request, work: asyncio.Task[bytes]) -> bytes:
+    error = work.exception()
+    if error is None:
+        return jsonrpc.result_bytes(request.id, work.result())
+    if not isinstance(error, GatewayError):
+        log.error("internal error", method=request.method, exc_info=error)
+        error = InternalError()
+    return jsonrpc.error_bytes(request.id, error)
 
 
 def _waiting(tool: str, seconds: float) -> str:

@@ -41,15 +41,9 @@ class Introduction:
         self._configured = configured
         self._name = name
         self._version = version
-        self._latest = (UNKNOWN, self._make(UNKNOWN))
 
     def of(self, service: ServiceInfo) -> ServerInfo:
-        """The introduction of a gateway before this service. The latest is kept: mostly all callers have the same."""
-        if self._latest[0] is not service:
-            self._latest = (service, self._make(service))
-        return self._latest[1]
-
-    def _make(self, service: ServiceInfo) -> ServerInfo:
+        """The introduction of a gateway before this service."""
         own = self._configured
         members = {
             "name": own.name or service.title or self._name,

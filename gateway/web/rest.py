@@ -106,9 +106,8 @@ async def invoke(request: web.Request) -> web.Response:
     if not isinstance(arguments, dict):
         raise InvalidArguments('"arguments" must be an object')
     request[TRACE].fields["tool"] = name[:128]
-    outcome = await context.invocation.call(caller_of(request), name, arguments)
+    outcome = await (await context.invocation.prepare(caller_of(request), name, arguments)).execute()
     if outcome.fault is not None:
-        context.invocation.refuse(outcome)
         return rest_error(request, outcome.fault)
     return json_response(b'{"result":%b}' % value_bytes(outcome.value))
 

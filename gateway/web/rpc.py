@@ -18,7 +18,7 @@ from gateway import batch, jsonrpc
 from gateway.batch import Room
 from gateway.errors import GatewayError, InternalError
 from gateway.jsonrpc import BadMessage, Notification, Request
-from gateway.web.context import CONTEXT, caller_of
+from gateway.web.context import CONTEXT
 from gateway.web.reading import JSONRPC_TYPES, read_json_body
 from gateway.web.replies import json_response, rpc_error, rpc_error_bytes
 from gateway.web.tool_route import call_in, value_of
@@ -65,8 +65,7 @@ async def _item(request: web.Request, value: Any, room: Room) -> bytes | None:
 
 
 async def _answer(request: web.Request, message: Request | Notification) -> bytes | None:
-    found = request.app[CONTEXT].invocation.find(caller_of(request), message.method)
-    value = await value_of(request, message, found)
+    value = await value_of(request, message, message.method)
     return None if isinstance(message, Notification) else jsonrpc.result_bytes(message.id, value)
 
 

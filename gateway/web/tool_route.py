@@ -6,7 +6,6 @@ by path is what runs. Errors come with their own HTTP status; :mod:`gateway.web.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Any
 
 import structlog
@@ -43,7 +42,7 @@ async def get(request: web.Request) -> web.Response:
         raise Forbidden("A foreign page may not call")
     # Whether there is such a tool, and what kind, is what a listing would tell.
     await request.app[CONTEXT].operations.admit_discovery(caller_of(request))
-    tool = await _tool(request)
+    tool = await request.app[CONTEXT].invocation.find(caller_of(request), _name_in(request))
     if tool.annotations.get("readOnlyHint") is not True:
         raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
     query = request.query.get("query")
@@ -52,12 +51,12 @@ async def get(request: web.Request) -> web.Response:
     return await _call(request, query.encode("utf-8", "surrogateescape"))
 
 
-async def _tool(request: web.Request) -> Tool:
+def _name_in(request: web.Request) -> str:
+    """The name in the path. Raises :class:`MethodNotAllowed`."""
     segment = request.match_info["name"]
     if segment in OWN_SEGMENTS:
         raise MethodNotAllowed("Method not allowed", allow=OWN_SEGMENTS[segment])
-    invocation = request.app[CONTEXT].invocation
-    return await invocation.find(caller_of(request), name_of(segment))
+    return name_of(segment)
 
 
 async def _call(request: web.Request, body: bytes) -> web.Response:
@@ -71,20 +70,12 @@ async def _call(request: web.Request, body: bytes) -> web.Response:
         return rpc_error(request, error)
     id = message.id if isinstance(message, Request) else None
     try:
-        value = await value_of(request, message, _named(request, message))
+        value = await value_of(request, message, _name_in(request))
     except GatewayError as error:
         if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage):
             return rpc_error(request, error, id)
         return web.Response(status=204)
     return web.Response(status=204) if id is None else json_response(jsonrpc.result_bytes(id, value))
-
-
-async def _named(request: web.Request, message: Request | Notification) -> Tool:
-    """The tool that the path names, if the body does not name another. Raises :class:`GatewayError`."""
-    tool = await _tool(request)
-    if message.method not in (tool.name, *tool.names.values(), tool.method):
-        raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
-    return tool
 
 
 def call_in(value: Any) -> Request | Notification:
@@ -95,17 +86,21 @@ def call_in(value: Any) -> Request | Notification:
     return message
 
 
-async def value_of(request: web.Request, message: Request | Notification, found: Awaitable[Tool]) -> bytes:
+async def value_of(request: web.Request, message: Request | Notification, name: str) -> bytes:
     """What a call of plain JSON-RPC comes to, as JSON. Raises :class:`GatewayError` for whatever becomes of it
     otherwise, so that the error gets the ``id`` of its request."""
-    invocation = request.app[CONTEXT].invocation
-    try:
-        tool = await found
+
+    def arguments(tool: Tool) -> dict[str, Any]:
+        if message.method not in (tool.name, *tool.names.values(), tool.method):
+            raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
         request[TRACE].fields["tool"] = tool.name
-        outcome = await invocation.run(caller_of(request), tool, by_name(tool, message.params))
+        return by_name(tool, message.params)
+
+    try:
+        call = await request.app[CONTEXT].invocation.prepare(caller_of(request), name, arguments)
+        outcome = await call.execute()
         if outcome.fault is None:
             return value_bytes(outcome.value)
-        invocation.refuse(outcome)
         raise outcome.fault
     except UnknownTool:
         raise MethodNotFound(f"Method not found: {message.method[:128]}") from None

@@ -214,6 +214,14 @@ async def test_the_older_eras_need_no_such_header_and_nothing_is_compared(client
     assert answer.result["isError"] is False
 
 
+async def test_arguments_of_a_tool_behind_call_tool_are_in_no_header(connect: Connect) -> None:
+    """The client has not listed that tool, so that it cannot know."""
+    client = await connect("catalog.search=true")
+    inner = {"name": "place", "arguments": {"region": "eu", "options": {"count": 1}}}
+    answer = await client.modern("tools/call", {"name": "call_tool", "arguments": inner})
+    assert ran(answer) == ["eu", {"count": 1}]
+
+
 async def test_rest_needs_no_such_header(client: Client) -> None:
     answer = await client.post("/mcp/tools/invoke", {"name": "place", "arguments": {"region": "eu", "options": {}}})
     assert answer.json == {"result": ["eu", {}]}

@@ -1,0 +1,116 @@
+"""Which files of the gateway a request goes through, and how often it goes from one to another.
+
+``python -m tests.request_path`` counts one warm ``tools/call`` and one warm ``tools/list`` of MCP 2026-07-28 with
+``auth.mode: off`` and logs at level warning, from the first byte to the last. A *change* is a function that begins in
+another file than the function before it; what a coroutine does after a wait is no new beginning. Exit code: 0 where the
+targets are met, 1 where one is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from gateway.telemetry import logs
+from tests.fault.scripted import ScriptedBackend
+from tests.front import Front, front
+
+_GATEWAY: Final = f"{Path(__file__).parents[1] / 'gateway'}/"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The most files that a request may go through, and the most changes of file where they are bounded."""
+
+    files: int
+    changes: int | None = None
+
+
+TARGETS: Final[Mapping[str, Target]] = {"tools/call": Target(20, 40), "tools/list": Target(15)}
+
+
+@dataclass
+class Count:
+    """The functions of the gateway that began, in order, each by its file and its name."""
+
+    begun: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def files(self) -> Counter[str]:
+        """How many functions began in each file."""
+        return Counter(file for file, _ in self.begun)
+
+    @property
+    def changes(self) -> int:
+        return sum(one[0] != other[0] for one, other in itertools.pairwise(self.begun))
+
+    def meets(self, target: Target) -> bool:
+        return len(self.files) <= target.files and (target.changes is None or self.changes <= target.changes)
+
+
+@contextmanager
+def counting() -> Iterator[Count]:
+    """Count what runs in this thread meanwhile."""
+    count = Count()
+    frames: dict[int, FrameType] = {}  # held, so that no other gets the id of one that has ended
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(_GATEWAY) and id(frame) not in frames:
+            frames[id(frame)] = frame
+            count.begun.append((file.removeprefix(_GATEWAY), frame.f_code.co_qualname))
+
+    sys.setprofile(note)
+    try:
+        yield count
+    finally:
+        sys.setprofile(None)
+
+
+async def counted() -> dict[str, Count]:
+    """A count for each request of :data:`TARGETS`, the second of its kind."""
+    logs.configure("warning", "json")
+    counts: dict[str, Count] = {}
+    async with ScriptedBackend() as backend, front(backend.url) as it:
+        for method in TARGETS:
+            await _ask(it, method)
+            with counting() as counts[method]:
+                await _ask(it, method)
+    return counts
+
+
+async def _ask(it: Front, method: str) -> None:
+    if method == "tools/list":
+        assert "add" in await it.tools()
+    else:
+        assert (await it.call("modern", "add", {"a": 2, "b": 3})).value == {"sum": 5}
+
+
+def table(method: str, count: Count, target: Target) -> Iterator[str]:
+    """The count as lines: the sum first, then each file and how many of its functions began."""
+    most = f"at most {target.files} files" + (f" and {target.changes} changes" if target.changes is not None else "")
+    yield f"{method}: {len(count.files)} files, {count.changes} changes of file ({most})"
+    for file, functions in count.files.most_common():
+        yield f"  {functions:3}  {file}"
+
+
+def main() -> int:
+    counts = asyncio.run(counted())
+    for method, count in counts.items():
+        print("\n".join(table(method, count, TARGETS[method])))
+    if "--steps" in sys.argv[1:]:
+        for method, count in counts.items():
+            print(f"\n{method}", *(f"  {file}  {function}" for file, function in count.begun), sep="\n")
+    return 0 if all(count.meets(TARGETS[method]) for method, count in counts.items()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
