@@ -106,7 +106,9 @@ async def invoke(request: web.Request) -> web.Response:
     if not isinstance(arguments, dict):
         raise InvalidArguments('"arguments" must be an object')
     request[TRACE].fields["tool"] = name[:128]
-    outcome = await (await context.invocation.prepare(caller_of(request), name, arguments)).execute()
+    call = await context.invocation.prepare(caller_of(request), name, arguments)
+    request[TRACE].fields["tool"] = call.tool.name
+    outcome = await call.execute()
     if outcome.fault is not None:
         return rest_error(request, outcome.fault)
     return json_response(b'{"result":%b}' % value_bytes(outcome.value))

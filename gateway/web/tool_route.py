@@ -93,11 +93,12 @@ async def value_of(request: web.Request, message: Request | Notification, name: 
     def arguments(tool: Tool) -> dict[str, Any]:
         if message.method not in (tool.name, *tool.names.values(), tool.method):
             raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
-        request[TRACE].fields["tool"] = tool.name
         return by_name(tool, message.params)
 
+    request[TRACE].fields["tool"] = name[:128]
     try:
         call = await request.app[CONTEXT].invocation.prepare(caller_of(request), name, arguments)
+        request[TRACE].fields["tool"] = call.tool.name
         outcome = await call.execute()
         if outcome.fault is None:
             return value_bytes(outcome.value)

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from structlog.testing import capture_logs
 
 from gateway.app import Gateway
 from gateway.config import load
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
-from tests.protocol.talk import CAPABILITIES, Client, request
+from tests.protocol.talk import CAPABILITIES, LEGACY, MODERN, Client, request
 
 Start = Callable[..., Awaitable[Gateway]]
 Connect = Callable[..., Awaitable[Client]]
@@ -71,6 +72,18 @@ async def test_the_result_is_shown_as_the_found_tools_own(surface: Surface) -> N
         inner = await through(gateway, surface, "age")
         assert inner.result == direct.result
         assert inner.value == 3
+
+
+async def test_the_request_log_and_progress_name_the_found_tool(connect: Connect) -> None:
+    client = await connect(ON)
+    asking = {"name": "call_tool", "arguments": ADDED, "_meta": {"progressToken": "p"}}
+    with capture_logs() as lines:
+        told = [(await client.speak(era, "tools/call", asking)).messages for era in (MODERN, LEGACY[0])]
+        await client.post("/mcp/tools/invoke", {"name": "call_tool", "arguments": ADDED})
+        await client.post("/mcp/tools/call_tool", request("call_tool", ADDED))
+        await client.post("/jsonrpc", request("call_tool", ADDED))
+    assert [messages[0]["params"]["message"] for messages in told] == ["Waiting for add"] * 2
+    assert [line["tool"] for line in lines if line["event"] == "request"] == ["add"] * 5
 
 
 @pytest.mark.parametrize("surface", SURFACES)
