@@ -213,8 +213,8 @@ class Gateway:
         :class:`gateway.signing.SecretError`."""
         settings = self.settings
         parts = self._parts = await pipeline(self._current)
-        listings = Budget("discovery", settings.limits.discovery)
-        next_pages = Budget("next page", settings.limits.discovery, times=_PAGES_PER_LISTING)
+        listings = Budget(parts.store, "discovery", settings.limits.discovery)
+        next_pages = Budget(parts.store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
         self._budgets = (listings, next_pages)
         self._pages = Pages()
         self._changes = Changes(lambda: self.settings.catalog.notify_interval, settings.mcp.heartbeat)

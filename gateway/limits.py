@@ -1,48 +1,46 @@
-"""Who may do how much, in one process.
+"""Who may do how much.
 
-Discovery above all: a listing costs the backend more than most calls, and clients ask for it in loops. What is counted
-(a caller), how (a sliding window) and where (memory) are the library's three parts.
+Discovery above all: a listing costs the backend more than most calls, and clients ask for it in loops. A caller is
+counted by permits of the store.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
-from limits import parse
-from limits.aio.storage import MemoryStorage
-from limits.aio.strategies import SlidingWindowCounterRateLimiter
-
 from gateway.errors import RateLimited
+from gateway.store import Store
+from gateway.units import PERIODS
 
 
 class Budget:
-    """A rate for each caller: ``times`` what ``rate`` says, such as ``60/minute``."""
+    """A rate for each caller: ``times`` what ``rate`` says. Of ``60/minute`` all 60 may come at once, and from then on
+    one a second."""
 
-    def __init__(self, name: str, rate: str, times: int = 1) -> None:
+    def __init__(self, store: Store, name: str, rate: str, times: int = 1) -> None:
+        self._store = store
         self._name = name
         self._times = times
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
         self.set_rate(rate)
 
     def set_rate(self, rate: str) -> None:
-        """Change the rate; a changed one starts counting anew."""
-        limit = parse(rate)
-        self._limit = type(limit)(limit.amount * self._times, limit.multiples)
+        """Change the rate. It holds at once; what was spent stays spent."""
+        count, _, self._period = rate.partition("/")
+        self._burst = int(count) * self._times
 
     async def spend(self, who: str) -> None:
         """Count one against a caller: an address, or another name. Raises :class:`RateLimited` with the seconds to
         wait."""
-        key = network_of(who)
-        if not await self._limiter.hit(self._limit, self._name, key):
-            window = await self._limiter.get_window_stats(self._limit, self._name, key)
-            wait = max(1, math.ceil(window.reset_time - time.time()))
-            raise RateLimited(f"Too many {self._name} requests, at most {self._limit}", retry_after=wait)
+        rate = self._burst / PERIODS[self._period]
+        if wait := await self._store.permit(f"{self._name}:{network_of(who)}", rate, self._burst).take():
+            raise RateLimited(
+                f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=math.ceil(wait)
+            )
 
 
 class Streams:

@@ -9,7 +9,8 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _DURATIONS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZES: Final = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
-_PERIODS: Final = ("second", "minute", "hour", "day")
+PERIODS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+"""Seconds of what a rate can be said for."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
@@ -53,7 +54,7 @@ def parse_rate(value: Any) -> str:
     """``COUNT/PERIOD``, normalized. Raises :class:`ValueError`."""
     match = re.fullmatch(r"\s*([1-9]\d{0,8})\s*/\s*(second|minute|hour|day)\s*", str(value))
     if match is None:
-        raise ValueError(f"must be a rate such as 60/minute (per {', '.join(_PERIODS)}), not {value!r}")
+        raise ValueError(f"must be a rate such as 60/minute (per {', '.join(PERIODS)}), not {value!r}")
     return f"{match[1]}/{match[2]}"
 
 

@@ -105,7 +105,8 @@ class Limits(Section):
 
     discovery: Rate = knob(
         "60/minute",
-        "Listings per caller, by address without a token; ten times as many cursors may be followed.",
+        "Listings per caller, by address without a token: as many at once, then one by one at that rate; ten times as "
+        "many cursors may be followed.",
         live=True,
     )
     streams: int = knob(32, "Open streams per caller, by address without a token.", live=True, ge=1, le=100_000)

@@ -22,6 +22,7 @@ from tests.bench.load import Lane, until_first
 from tests.bench.machine import Unusable, program, two_cores
 from tests.bench.memory import bytes_per_caller, bytes_per_stream, mebibytes_for_many, mebibytes_for_refused
 from tests.bench.normalizing import milliseconds_per_tool, seconds_for_many
+from tests.bench.permits import microseconds_per_permit
 from tests.bench.report import Line, Rounds, Target, cpu_ratios, lanes_table, lines_table, rate_ratios
 from tests.bench.servers import Field
 from tests.bench.tokens import microseconds_per_warm_token
@@ -121,6 +122,7 @@ def verdict(rounds: Rounds, starts: list[float]) -> list[Line]:
     if fastmcp in rounds:
         ratios = rate_ratios(rounds, call, fastmcp)
         lines.append(Line("tools/call / FastMCP's best mode, requests/s", ratios, Target(10, goal=">= 25")))
+    kept, asked_for = microseconds_per_permit()
     return [
         *lines,
         Line(
@@ -130,6 +132,8 @@ def verdict(rounds: Rounds, starts: list[float]) -> list[Line]:
         ),
         Line(f"start-up of {COLD_TOOLS} tools", starts, Target(below=2), " s"),
         Line("a known token, per call", microseconds_per_warm_token(), Target(below=5), " us"),
+        Line("a permit, its handle kept", kept, Target(below=2), " us"),
+        Line("a permit, its handle asked for", asked_for, Target(below=8), " us"),
         Line("normalizing, per tool", milliseconds_per_tool(), Target(below=1), " ms"),
         Line("normalizing, 5,000 methods", seconds_for_many(), Target(below=5), " s"),
     ]

@@ -1,4 +1,7 @@
-"""What every store keeps, whatever it is made of (:class:`gateway.store.Store`)."""
+"""What every store keeps, whatever it is made of (:class:`gateway.store.Store`).
+
+A further store is a line of :data:`MAKERS`. What one of them does beyond the contract is in tests/unit.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.store import Store
+from gateway.store import Permit, ResourceStore, Store
 from gateway.store.memory import MemoryStore
 
 
@@ -26,7 +29,10 @@ def clock() -> Clock:
     return Clock()
 
 
-MAKERS: dict[str, Callable[[Clock], Store]] = {"memory": lambda clock: MemoryStore(clock)}
+MAKERS: dict[str, Callable[[Clock], Store]] = {
+    "memory": MemoryStore,
+    "one resource's": lambda clock: ResourceStore(MemoryStore(clock), "https://gateway.example.com/mcp"),
+}
 
 
 @pytest.fixture(params=MAKERS)
@@ -86,20 +92,124 @@ async def test_any_text_is_a_key(store: Store, key: str) -> None:
     assert await store.has(key)
 
 
-async def test_a_store_in_memory_is_bounded_and_forgets_the_oldest_first() -> None:
-    """Memory alone: a store that replicas share has bounds of its own."""
-    store = MemoryStore(most=3)
-    for key in "abcd":
-        assert await store.add(key, 60)
-    assert [await store.has(key) for key in "abcd"] == [False, True, True, True]
+async def test_a_marker_is_no_permit(store: Store) -> None:
+    await store.add("k", 60)
+    assert await store.permit("k", 1, 1).take() == 0
+    assert not await store.add("k", 60)
 
 
-async def test_keys_whose_time_is_over_make_room_before_others_are_forgotten(clock: Clock) -> None:
-    store = MemoryStore(clock, most=3)
-    await store.add("stays", 1000)
-    await store.add("goes", 10)
-    await store.add("goes too", 10)
-    clock.now += 11
-    for key in ("new", "newer"):
-        await store.add(key, 10)
-    assert [await store.has(key) for key in ("stays", "new", "newer")] == [True] * 3
+async def taken(permit: Permit, most: int = 1000) -> int:
+    """How many can be taken one by one."""
+    for count in range(most):
+        if await permit.take():
+            return count
+    return most
+
+
+async def test_a_whole_burst_may_be_taken_at_once(store: Store) -> None:
+    assert await taken(store.permit("k", 2, 7)) == 7
+
+
+async def test_permits_come_back_at_the_rate_and_no_more_than_the_burst(store: Store, clock: Clock) -> None:
+    permit = store.permit("k", 2, 7)
+    await permit.take(7)
+    clock.now += 1.6
+    assert await taken(permit) == 3
+    clock.now += 0.4
+    assert await taken(permit) == 1
+    clock.now += 1000
+    assert await taken(permit) == 7
+
+
+async def test_what_is_refused_says_how_long_and_takes_nothing(store: Store, clock: Clock) -> None:
+    permit = store.permit("k", 0.5, 3)
+    await permit.take(3)
+    assert [await permit.take() for _ in range(3)] == [2.0] * 3
+    clock.now += 0.5
+    assert await permit.take() == 1.5
+    assert await permit.take(3) == 5.5
+    clock.now += 1.5
+    assert await permit.take() == 0
+
+
+async def test_several_are_taken_all_or_none(store: Store, clock: Clock) -> None:
+    permit = store.permit("k", 1, 5)
+    assert await permit.take(3) == 0
+    assert await permit.take(3) == 1
+    assert await permit.take(2) == 0
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(1 / 86400, 1), (1 / 7, 3), (1000 / 60, 1000), (1e5, 10**6)])
+async def test_after_the_wait_that_was_said_they_are_there(store: Store, clock: Clock, rate: float, burst: int) -> None:
+    permit = store.permit("k", rate, burst)
+    await permit.take(burst)
+    for n in (1, burst, 1, (burst + 1) // 2) * 10:
+        wait = await permit.take(n)
+        assert wait > 0
+        clock.now += wait
+        assert await permit.take(n) == 0
+
+
+@pytest.mark.parametrize("n", [-1, 0, 4])
+async def test_what_could_never_be_taken_is_a_fault(store: Store, n: int) -> None:
+    permit = store.permit("k", 1, 3)
+    with pytest.raises(ValueError, match="3"):
+        await permit.take(n)
+    assert await taken(permit) == 3
+
+
+async def test_of_several_at_once_as_many_are_served_as_there_are_permits(store: Store) -> None:
+    waits = await asyncio.gather(*(store.permit("k", 1, 5).take() for _ in range(20)))
+    assert waits.count(0) == 5
+
+
+async def test_a_key_has_its_permits_whichever_handle_takes_them(store: Store, clock: Clock) -> None:
+    kept = store.permit("k", 1, 5)
+    assert await kept.take(2) == 0
+    assert await store.permit("k", 1, 5).take(2) == 0
+    assert await taken(kept) == 1
+    clock.now += 1000
+    assert await store.permit("k", 1, 5).take(4) == 0
+    assert await taken(kept) == 1
+
+
+async def test_asking_for_a_handle_takes_nothing(store: Store) -> None:
+    for _ in range(10):
+        permit = store.permit("k", 1, 5)
+    assert await taken(permit) == 5
+
+
+async def test_keys_have_their_own_permits(store: Store) -> None:
+    assert [await taken(store.permit(key, 1, 2)) for key in ("a", "b", "a:b", "b:a", "")] == [2] * 5
+
+
+async def test_a_kept_handle_and_a_new_one_agree_after_many_other_keys(store: Store, clock: Clock) -> None:
+    """What a store forgets of a key that has its whole burst makes no second burst."""
+    kept = store.permit("k", 1, 5)
+    await kept.take(5)
+    clock.now += 10
+    for number in range(100):
+        await store.permit(f"other {number}", 1, 5).take()
+    assert await kept.take(3) == 0
+    assert await store.permit("k", 1, 5).take(2) == 0
+    assert await kept.take() == 1
+
+
+async def test_another_rate_holds_at_once_and_finds_what_was_taken(store: Store, clock: Clock) -> None:
+    """Half of the old is half of the new, where both are for the same time; and no wait is of the old rate."""
+    await store.permit("half", 10, 100).take(50)
+    assert await taken(store.permit("half", 1, 10)) == 5
+    await store.permit("slow", 1 / 86400, 1).take()
+    fast = store.permit("slow", 1, 60)
+    assert await fast.take() == 1
+    clock.now += 1
+    assert await fast.take() == 0
+
+
+async def test_what_is_of_one_resource_is_not_of_another(store: Store) -> None:
+    one, other = (ResourceStore(store, f"https://{name}.example.com/mcp") for name in ("one", "other"))
+    assert await one.add("k", 60)
+    assert not await other.has("k")
+    assert await other.add("k", 60)
+    assert await taken(one.permit("k", 1, 2)) == 2
+    assert await taken(other.permit("k", 1, 2)) == 2

@@ -22,6 +22,7 @@ from gateway.limits import Budget
 from gateway.mcp.cursors import Cursors
 from gateway.model import ANONYMOUS
 from gateway.signing import read_secrets
+from gateway.store.memory import MemoryStore
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
@@ -184,7 +185,7 @@ async def test_a_cursor_is_good_for_ten_minutes(connect: Connect, tmp_path: Path
     client = await connect(*PAGES_OF_TWO, f"server.secret_file={file}")
 
     def issued(age: float) -> str:
-        replica = Cursors(read_secrets(str(file)), Budget("none", "1/hour"), lambda: time.time() - age)
+        replica = Cursors(read_secrets(str(file)), Budget(MemoryStore(), "none", "1/hour"), lambda: time.time() - age)
         return replica.issue(NAMES[1], ANONYMOUS)
 
     assert (await read(client, surface, issued(9.5 * 60)))[0] == NAMES[2:4]

@@ -2,84 +2,131 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 
 import pytest
 
 from gateway.errors import RateLimited
 from gateway.limits import AddressReader, Budget, network_of
+from gateway.store.memory import MemoryStore
 
 
 class Clock:
-    """Wall-clock seconds that stand still until told otherwise, at the start of a minute."""
+    """Seconds that stand still until told otherwise."""
 
     def __init__(self) -> None:
-        self.now = 1_800_000_000.0
+        self.now = 1_234.5
 
     def __call__(self) -> float:
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(time, "time", clock)  # the library that counts has no other way to be told the time
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
-async def spend(budget: Budget, address: str, times: int = 1) -> None:
+@pytest.fixture
+def store(clock: Clock) -> MemoryStore:
+    return MemoryStore(clock)
+
+
+async def spend(budget: Budget, address: str = "192.0.2.1", times: int = 1) -> None:
     for _ in range(times):
         await budget.spend(address)
 
 
-async def test_a_budget_is_spent_and_the_answer_says_how_long_to_wait(clock: Clock) -> None:
-    budget = Budget("discovery", "3/minute")
-    clock.now += 18
-    await spend(budget, "192.0.2.1", 3)
-    with pytest.raises(RateLimited, match=r"discovery.*3 per 1 minute") as caught:
-        await budget.spend("192.0.2.1")
-    assert caught.value.retry_after == 42
-
-
-async def test_after_a_while_there_is_budget_again(clock: Clock) -> None:
-    budget = Budget("discovery", "3/minute")
-    await spend(budget, "192.0.2.1", 3)
-    clock.now += 121
-    await spend(budget, "192.0.2.1", 3)
-    with pytest.raises(RateLimited):
-        await budget.spend("192.0.2.1")
-
-
-async def test_the_wait_is_never_less_than_a_second(clock: Clock) -> None:
-    budget = Budget("discovery", "1/minute")
-    clock.now += 59.99
-    await budget.spend("192.0.2.1")
+async def wait_of(budget: Budget, address: str = "192.0.2.1") -> int:
+    """What a refused request is told."""
     with pytest.raises(RateLimited) as caught:
+        await budget.spend(address)
+    assert caught.value.retry_after is not None
+    return caught.value.retry_after
+
+
+async def test_the_whole_count_may_come_at_once_and_then_one_at_a_time(store: MemoryStore, clock: Clock) -> None:
+    budget = Budget(store, "discovery", "60/minute")
+    await spend(budget, times=60)
+    for _ in range(3):
+        assert await wait_of(budget) == 1
+        clock.now += 1
+        await spend(budget)
+    clock.now += 30
+    await spend(budget, times=30)
+    assert await wait_of(budget) == 1
+
+
+async def test_a_refusal_says_what_is_allowed(store: MemoryStore) -> None:
+    budget = Budget(store, "next page", "3/minute", times=10)
+    await spend(budget, times=30)
+    with pytest.raises(RateLimited, match=r"^Too many next page requests, at most 30 per minute$"):
         await budget.spend("192.0.2.1")
-    assert caught.value.retry_after == 1
 
 
-async def test_callers_do_not_spend_each_others_budget(clock: Clock) -> None:
-    budget = Budget("discovery", "1/hour")
-    await budget.spend("192.0.2.1")
-    await budget.spend("192.0.2.2")
+@pytest.mark.parametrize("rate", ["1/second", "7/second", "3/minute", "7/minute", "1000/minute", "7/hour", "1/day"])
+@pytest.mark.parametrize("since", [0.0, 0.01, 1 / 30])
+async def test_a_request_after_the_seconds_that_a_refusal_says_is_served_and_none_before(
+    store: MemoryStore, clock: Clock, rate: str, since: float
+) -> None:
+    budget = Budget(store, "discovery", rate)
+    for _ in range(20):
+        clock.now += since
+        with suppress(RateLimited):
+            await spend(budget, times=1001)
+        wait = await wait_of(budget)
+        assert wait >= 1
+        clock.now += wait - 1
+        assert await wait_of(budget) == 1
+        clock.now += 1
+        await spend(budget)
 
 
-async def test_changing_addresses_within_an_ipv6_network_gains_nothing(clock: Clock) -> None:
-    budget = Budget("discovery", "1/hour")
-    await budget.spend("2001:db8:1:2::1")
-    with pytest.raises(RateLimited):
-        await budget.spend("2001:db8:1:2:ffff::9")
-    await budget.spend("2001:db8:1:3::1")
+async def test_refused_requests_cost_nothing(store: MemoryStore, clock: Clock) -> None:
+    budget = Budget(store, "discovery", "1/minute")
+    await spend(budget)
+    for _ in range(59):
+        clock.now += 1
+        await wait_of(budget)
+    clock.now += 1
+    await spend(budget)
 
 
-async def test_a_new_rate_holds_at_once(clock: Clock) -> None:
-    budget = Budget("discovery", "1/hour")
-    await budget.spend("192.0.2.1")
-    budget.set_rate("2/hour")
-    await spend(budget, "192.0.2.1", 2)
-    with pytest.raises(RateLimited, match="2 per 1 hour"):
-        await budget.spend("192.0.2.1")
+async def test_callers_and_budgets_do_not_spend_from_each_other(store: MemoryStore) -> None:
+    one, other = Budget(store, "discovery", "1/hour"), Budget(store, "next page", "1/hour")
+    for budget in (one, other):
+        await spend(budget, "192.0.2.1")
+        await spend(budget, "192.0.2.2")
+        await wait_of(budget)
+
+
+async def test_changing_addresses_within_an_ipv6_network_gains_nothing(store: MemoryStore) -> None:
+    budget = Budget(store, "discovery", "1/hour")
+    await spend(budget, "2001:db8:1:2::1")
+    await wait_of(budget, "2001:db8:1:2:ffff::9")
+    await spend(budget, "2001:db8:1:3::1")
+
+
+async def test_a_higher_rate_holds_at_once(store: MemoryStore, clock: Clock) -> None:
+    budget = Budget(store, "discovery", "1/day")
+    await spend(budget)
+    budget.set_rate("60/minute")
+    assert await wait_of(budget) == 1
+    clock.now += 1
+    await spend(budget)
+    await spend(budget, "192.0.2.2", 60)
+    with pytest.raises(RateLimited, match="60 per minute"):
+        await budget.spend("192.0.2.2")
+
+
+async def test_a_lower_rate_holds_at_once(store: MemoryStore, clock: Clock) -> None:
+    budget = Budget(store, "discovery", "1000/minute")
+    await spend(budget, times=500)
+    budget.set_rate("4/minute")
+    await spend(budget, times=2)
+    assert await wait_of(budget) == 15
+    clock.now += 15
+    await spend(budget)
+    await wait_of(budget)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,6 @@ HOMES = {
     "jsonschema_rs": ("catalog.validation",),
     "jsonschema": ("listing.static",),
     "jsonpath_rfc9535": ("settings.jsonpath",),
-    "limits": ("limits",),
     "click": ("cli",),
     "uvloop": ("cli",),
     "pydantic": ("settings", "units", "config", "config_reference"),

@@ -1,0 +1,110 @@
+"""What the store in memory forgets, and when. The rest of it is in tests/contract/test_stores.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.store.memory import Debts, MemoryStore
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+async def test_markers_are_bounded_and_the_oldest_forgotten_first() -> None:
+    store = MemoryStore(most=3)
+    for key in "abcd":
+        assert await store.add(key, 60)
+    assert [await store.has(key) for key in "abcd"] == [False, True, True, True]
+
+
+async def test_keys_whose_time_is_over_make_room_before_others_are_forgotten(clock: Clock) -> None:
+    store = MemoryStore(clock, most=3)
+    await store.add("stays", 1000)
+    await store.add("goes", 10)
+    await store.add("goes too", 10)
+    clock.now += 11
+    for key in ("new", "newer"):
+        await store.add(key, 10)
+    assert [await store.has(key) for key in ("stays", "new", "newer")] == [True] * 3
+
+
+async def test_ended_sessions_in_great_number_do_not_push_out_other_purposes() -> None:
+    store = MemoryStore(most=3)
+    await store.add("dpop:used", 60)
+    await store.permit("discovery:ada", 1, 1).take()
+    for number in range(10):
+        await store.add(f"session-ended:{number}", 60)
+        await store.permit(f"next page:{number}", 1, 1).take()
+    assert await store.has("dpop:used")
+    assert await store.permit("discovery:ada", 1, 1).take() > 0
+
+
+async def test_more_keys_than_there_is_room_gain_no_fresh_bursts(clock: Clock) -> None:
+    """A stranger with 40 addresses where ten are remembered: what it gets in all is ten bursts and what comes back."""
+    store = MemoryStore(clock, most=10)
+    got = 0
+    for _ in range(50):
+        for address in range(40):
+            while not await store.permit(f"discovery:{address}", 1, 6).take():
+                got += 1
+    assert got == 10 * 6
+    clock.now += 3
+    for address in range(40):
+        while not await store.permit(f"discovery:{address}", 1, 6).take():
+            got += 1
+    assert got == 10 * 6 + 10 * 3
+
+
+async def test_a_newcomer_during_such_an_attack_waits_no_longer_than_for_its_own_burst(clock: Clock) -> None:
+    store = MemoryStore(clock, most=10)
+    for address in range(40):
+        while not await store.permit(f"discovery:{address}", 1, 6).take():
+            pass
+    newcomer = store.permit("discovery:ada", 1, 6)
+    assert 0 < await newcomer.take() <= 1
+    clock.now += 1
+    assert await newcomer.take() == 0
+
+
+async def test_with_room_made_by_those_that_owe_nothing_a_newcomer_has_its_burst(clock: Clock) -> None:
+    store = MemoryStore(clock, most=10)
+    for address in range(10):
+        await store.permit(f"discovery:{address}", 1, 6).take(6)
+    clock.now += 6
+    assert await store.permit("discovery:ada", 1, 6).take(6) == 0
+
+
+async def test_a_handle_that_was_pushed_out_has_no_permits_of_its_own(clock: Clock) -> None:
+    store = MemoryStore(clock, most=2)
+    kept = store.permit("discovery:ada", 1, 6)
+    assert await kept.take(6) == 0
+    for address in range(20):
+        await store.permit(f"discovery:{address}", 1, 6).take(6)
+    assert await kept.take() > 0
+    clock.now += 3
+    assert await kept.take() == 0
+    assert await store.permit("discovery:ada", 1, 6).take(3) > 0
+
+
+def test_debts_that_are_over_are_dropped_as_others_come(clock: Clock) -> None:
+    debts = Debts(clock, 1000)
+    flood = [debts.of(f"flood {number}") for number in range(500)]
+    for debt in flood:
+        debt.until = clock.now + 60
+    busy = debts.of("busy")
+    busy.until = clock.now + 1000
+    clock.now += 60
+    for number in range(251):
+        debts.of(f"later {number}").until = clock.now + 60
+    assert [debt.forgotten for debt in flood].count(False) == 0
+    assert debts.of("busy") is busy
