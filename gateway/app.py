@@ -48,8 +48,8 @@ from gateway.outbound import Outbound, TlsFiles
 from gateway.remarks import remarks_on
 from gateway.rounds import Rounds
 from gateway.settings import Credentials, Settings
-from gateway.signing import read_secrets
-from gateway.store import Store
+from gateway.signing import Keys, read_secrets
+from gateway.store import ResourceStore, Store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.web.connection import Port, listen
@@ -99,7 +99,7 @@ class Pipeline:
     discovery: Discovery
     invocation: Invocation
     store: Store
-    secrets: tuple[bytes, ...]
+    keys: Keys
     trust: Trust
     access: Access
     cleaner: Cleaner
@@ -117,7 +117,7 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
     if faults := [*same_resource_faults(settings), *exchange_faults(settings)]:
         raise config.ConfigError(faults)
     fallback = await _fallback(settings)
-    keys = read_secrets(settings.server.secret_file)
+    keys = Keys(read_secrets(settings.server.secret_file), settings.mount_id)
     trust = trust_of(settings)
     access = access_of(settings)
     outbound = _outbound(settings)
@@ -142,7 +142,7 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
         callers_own=listing_credential.callers_own,
     )
     shapes = Shapes(Conventions(prefix, backend.params.always, backend.params.gaps == "null"))
-    store = MemoryStore()
+    store = ResourceStore(MemoryStore(), settings.mount_id)
     invocation = Invocation(
         discovery,
         client,
@@ -221,12 +221,12 @@ class Gateway:
         parts.discovery.on_change(self._prepare_pages)
         parts.discovery.on_changed(self._changes.tell)
         operations = Operations(
-            parts.discovery, self._pages, listings, Cursors(parts.secrets, next_pages),
+            parts.discovery, self._pages, listings, Cursors(parts.keys, next_pages),
             lambda: self.settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
             self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
             settings.backend.max_response,
         )  # fmt: skip
-        self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.secrets, parts.store))
+        self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.keys, parts.store))
         context = Context(
             self._endpoint, operations, parts.invocation, parts.discovery,
             AddressReader(settings.server.trusted_proxies),

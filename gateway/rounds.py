@@ -17,7 +17,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.errors import BackendError, BadBackendAnswer, InvalidParams, MissingCapability
 from gateway.model import Ask, Caller, CallExtras, JsonObject, Tool
-from gateway.signing import Signer
+from gateway.signing import Keys, Signer
 from gateway.store import Store
 from gateway.text import excerpt
 
@@ -46,10 +46,10 @@ class State:
 
 
 class Rounds:
-    """Makes and reads states. ``keys`` are the gateway's secrets; ``clock`` is wall-clock seconds, since replicas share
+    """Makes and reads states. ``keys`` are the resource's; ``clock`` is wall-clock seconds, since replicas share
     it."""
 
-    def __init__(self, keys: tuple[bytes, ...], store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keys: Keys, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._signer = Signer(keys, "requestState", TTL, clock)
         self._store = store
 

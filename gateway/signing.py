@@ -1,4 +1,4 @@
-"""One secret, a key for each purpose, and for each signed text an owner and an age.
+"""One secret, a key for each purpose and protected resource, and for each signed text an owner and an age.
 
 The file's first line signs, all its lines verify, so that a secret can be replaced while what the old one signed is
 still about: put the new one on top, and drop the old one when it is of no use.
@@ -12,6 +12,7 @@ import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -40,14 +41,25 @@ def read_secrets(file: str | None) -> tuple[bytes, ...]:
     return lines
 
 
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The secrets of the gateway, for one protected resource: what is signed with them is worth nothing at another."""
+
+    secrets: tuple[bytes, ...] = field(repr=False)
+    resource: str
+
+    def of(self, purpose: str) -> tuple[bytes, ...]:
+        """A key for each secret. ``purpose`` is a word of ours, without line breaks."""
+        name = f"{purpose}\n{self.resource}".encode()
+        return tuple(hmac.digest(secret, name, "sha256") for secret in self.secrets)
+
+
 class Signer:
     """Signs short texts for one purpose, as opaque base64url tokens that are good for ``ttl`` seconds. ``clock`` is
     wall-clock seconds, since replicas share it."""
 
-    def __init__(
-        self, secrets: tuple[bytes, ...], purpose: str, ttl: float, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._keys = tuple(hmac.digest(secret, purpose.encode(), "sha256") for secret in secrets)
+    def __init__(self, keys: Keys, purpose: str, ttl: float, clock: Callable[[], float] = time.time) -> None:
+        self._keys = keys.of(purpose)
         self._ttl = ttl
         self._clock = clock
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from gateway.errors import SessionNotFound
 from gateway.model import Caller
-from gateway.signing import Signer
+from gateway.signing import Keys, Signer
 from gateway.store import Store
 
 TTL: Final = 24 * 3600.0
@@ -31,9 +31,9 @@ class Session:
 
 
 class Sessions:
-    """``keys`` are the gateway's secrets; ``clock`` is wall-clock seconds, since replicas share it."""
+    """``keys`` are the resource's; ``clock`` is wall-clock seconds, since replicas share it."""
 
-    def __init__(self, keys: tuple[bytes, ...], store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keys: Keys, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._signer = Signer(keys, "session", TTL, clock)
         self._store = store
 

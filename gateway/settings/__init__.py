@@ -170,6 +170,12 @@ class Settings(Section):
         return f"{self.origin}/mcp"
 
     @property
+    def mount_id(self) -> str:
+        """What signed texts and keys of the store are of: the resource. With ``auth.mode: off`` and without a
+        public_url there is none, and replicas may listen on different ports: then the service behind."""
+        return self.resource if self.auth.mode != "off" or self.server.public_url else self.backend.url
+
+    @property
     def call_mode(self) -> str:
         """The mode of ``backend.credentials``, with ``auto`` resolved."""
         mode = self.backend.credentials.mode

@@ -6,6 +6,7 @@ purpose do not push out those of another.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Protocol
 
 
@@ -44,12 +45,12 @@ def purpose_of(key: str) -> str:
 
 
 class ResourceStore:
-    """A store as one protected resource sees it: the resource is part of every key, so that nothing of one service
-    counts at another."""
+    """A store as one protected resource sees it: the resource is part of every key, as a digest, so that nothing of one
+    service counts at another."""
 
     def __init__(self, store: Store, resource: str) -> None:
         self._store = store
-        self._resource = resource
+        self._resource = hashlib.sha256(resource.encode()).hexdigest()[:32]
 
     async def add(self, key: str, ttl: float) -> bool:
         return await self._store.add(self._own(key), ttl)
@@ -61,4 +62,4 @@ class ResourceStore:
         return self._store.permit(self._own(key), rate, burst)
 
     def _own(self, key: str) -> str:
-        return f"{purpose_of(key)}:{self._resource}\n{key}"
+        return f"{purpose_of(key)}:{self._resource}:{key}"

@@ -21,7 +21,7 @@ from gateway.app import Gateway
 from gateway.limits import Budget
 from gateway.mcp.cursors import Cursors
 from gateway.model import ANONYMOUS
-from gateway.signing import read_secrets
+from gateway.signing import Keys, read_secrets
 from gateway.store.memory import MemoryStore
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -178,14 +178,17 @@ async def test_a_cursor_is_good_on_every_gateway_with_the_same_secret(
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-async def test_a_cursor_is_good_for_ten_minutes(connect: Connect, tmp_path: Path, surface: str) -> None:
+async def test_a_cursor_is_good_for_ten_minutes(
+    connect: Connect, backend: ScriptedBackend, tmp_path: Path, surface: str
+) -> None:
     """These are a replica's, whose clock is what it says."""
     file = tmp_path / "secret"
     file.write_text("a-secret-of-32-bytes-or-somewhat-more\n")
     client = await connect(*PAGES_OF_TWO, f"server.secret_file={file}")
+    keys = Keys(read_secrets(str(file)), settings(backend.url).mount_id)
 
     def issued(age: float) -> str:
-        replica = Cursors(read_secrets(str(file)), Budget(MemoryStore(), "none", "1/hour"), lambda: time.time() - age)
+        replica = Cursors(keys, Budget(MemoryStore(), "none", "1/hour"), lambda: time.time() - age)
         return replica.issue(NAMES[1], ANONYMOUS)
 
     assert (await read(client, surface, issued(9.5 * 60)))[0] == NAMES[2:4]

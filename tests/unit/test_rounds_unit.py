@@ -9,6 +9,7 @@ import pytest
 from gateway.errors import InvalidParams
 from gateway.model import AccessToken, Ask, Binding, Caller, CallExtras, Principal, Structure, Tool
 from gateway.rounds import CONFIRM, TTL, Rounds
+from gateway.signing import Keys
 from gateway.store.memory import MemoryStore
 
 
@@ -22,7 +23,7 @@ def somebody(subject: str, token: str = "t") -> Caller:
 ADA, BOB = somebody("ada"), somebody("bob")
 TOOL = Tool("drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True, digest="d1")
 ARGUMENTS = {"table": "users"}
-SECRETS = (b"a secret of sixteen bytes and more",)
+KEYS = Keys((b"a secret of sixteen bytes and more",), "https://gateway.example.com/mcp")
 ROOTS = {"where": {"method": "roots/list"}}
 
 
@@ -41,7 +42,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def rounds(clock: Clock) -> Rounds:
-    return Rounds(SECRETS, MemoryStore(clock), clock)
+    return Rounds(KEYS, MemoryStore(clock), clock)
 
 
 def extras(**responses: Any) -> CallExtras:
@@ -108,7 +109,7 @@ async def test_a_state_outlives_the_token_it_was_asked_for_with(rounds: Rounds) 
 
 async def test_replicas_share_the_use_of_a_consent_by_their_store(clock: Clock) -> None:
     store = MemoryStore(clock)
-    one, other = (Rounds(SECRETS, store, clock) for _ in range(2))
+    one, other = (Rounds(KEYS, store, clock) for _ in range(2))
     state = await asked(one)
     assert await agree(other, state) is None
     with pytest.raises(InvalidParams, match="used before"):

@@ -7,11 +7,12 @@ import pytest
 from gateway.errors import SessionNotFound
 from gateway.mcp.sessions import TTL, Session, Sessions
 from gateway.model import AccessToken, Caller, Principal
-from gateway.signing import Signer
+from gateway.signing import Keys, Signer
 from gateway.store.memory import MemoryStore
 
 LOGIN = "https://login.example.com"
-SECRETS = (b"a secret of sixteen bytes and more",)
+RESOURCE = "https://gateway.example.com/mcp"
+KEYS = Keys((b"a secret of sixteen bytes and more",), RESOURCE)
 
 
 def somebody(
@@ -40,7 +41,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def sessions(clock: Clock) -> Sessions:
-    return Sessions(SECRETS, MemoryStore(clock), clock)
+    return Sessions(KEYS, MemoryStore(clock), clock)
 
 
 async def is_found(sessions: Sessions, id: str, caller: Caller = ADA) -> bool:
@@ -118,14 +119,16 @@ async def test_once_ended_it_is_gone_for_as_long_as_it_would_have_been_good(sess
 
 
 async def test_an_id_of_another_secret_or_purpose_is_none(clock: Clock, sessions: Sessions) -> None:
-    another = Sessions((b"another secret of enough bytes",), MemoryStore(clock), clock).open("2025-06-18", ADA)
-    cursor = Signer(SECRETS, "cursor", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
-    genuine = Signer(SECRETS, "session", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
+    another = Sessions(Keys((b"another secret of enough bytes",), RESOURCE), MemoryStore(clock), clock).open(
+        "2025-06-18", ADA
+    )
+    cursor = Signer(KEYS, "cursor", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
+    genuine = Signer(KEYS, "session", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
     assert [await is_found(sessions, id) for id in (another, cursor, genuine)] == [False, False, True]
 
 
 async def test_replicas_with_one_secret_know_each_other_s_sessions(clock: Clock, sessions: Sessions) -> None:
-    replica = Sessions(SECRETS, MemoryStore(clock), clock)
+    replica = Sessions(KEYS, MemoryStore(clock), clock)
     assert await is_found(sessions, replica.open("2025-06-18", ADA))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.signing import MIN_SECRET_BYTES, SecretError, Signer, read_secrets
+from gateway.signing import MIN_SECRET_BYTES, Keys, SecretError, Signer, read_secrets
 
 OLD, NEW = b"o" * 32, b"n" * 32
 TTL = 600.0
@@ -20,8 +20,10 @@ class Clock:
         return self.now
 
 
-def signer(*secrets: bytes, purpose: str = "cursor", clock: Clock | None = None) -> Signer:
-    return Signer(secrets, purpose, TTL, clock or Clock())
+def signer(
+    *secrets: bytes, purpose: str = "cursor", resource: str = "https://gw/mcp", clock: Clock | None = None
+) -> Signer:
+    return Signer(Keys(secrets, resource), purpose, TTL, clock or Clock())
 
 
 SIGNER = signer(OLD)
@@ -70,10 +72,16 @@ def test_what_is_no_token_is_refused_without_an_exception(token: str) -> None:
     assert SIGNER.verify(token) is None
 
 
-def test_another_secret_or_purpose_does_not_verify() -> None:
+def test_another_secret_purpose_or_resource_does_not_verify() -> None:
     token = SIGNER.sign("x")
+    assert signer(OLD).verify(token) == "x"
     assert signer(NEW).verify(token) is None
     assert signer(OLD, purpose="session").verify(token) is None
+    assert signer(OLD, resource="https://gw/crm/mcp").verify(token) is None
+
+
+def test_keys_do_not_show_the_secrets() -> None:
+    assert repr(Keys((OLD, NEW), "https://gw/mcp")) == "Keys(resource='https://gw/mcp')"
 
 
 def test_a_token_is_good_for_its_time_and_no_longer() -> None:

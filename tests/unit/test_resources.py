@@ -1,0 +1,146 @@
+"""What is of one protected resource is worth nothing at another, though both have the same secret and the same store
+(design: "Every signing purpose and store key contains the resource")."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from gateway.auth.dpop import Proofs
+from gateway.auth.refusals import InvalidProof
+from gateway.config import load
+from gateway.errors import InvalidCursor, InvalidParams, RateLimited, SessionNotFound
+from gateway.limits import Budget
+from gateway.mcp.cursors import Cursors
+from gateway.mcp.sessions import Sessions
+from gateway.model import AccessToken, Ask, Binding, Caller, CallExtras, Principal, Structure, Tool
+from gateway.rounds import CONFIRM, Rounds
+from gateway.settings import Settings
+from gateway.signing import Keys
+from gateway.store import ResourceStore
+from gateway.store.memory import MemoryStore
+from tests.authorization.forge import dpop_proof
+from tests.authorization.keys import ec_key
+from tests.front import ground
+
+SECRETS: Final = (b"a secret of sixteen bytes and more",)
+ORIGIN: Final = "https://gateway.example.com"
+CRM, SHOP = f"{ORIGIN}/crm/mcp", f"{ORIGIN}/shop/mcp"
+ADA: Final = Caller(
+    principal=Principal(
+        "https://login.example.com", "ada", "app", frozenset({"read"}), 2_000_000_000.0, AccessToken("t")
+    )
+)
+TOOL: Final = Tool(
+    "drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True, digest="d1"
+)
+KEY: Final = ec_key("proof")
+
+
+class Mount:
+    """What one resource makes of the secret and the store that all share."""
+
+    def __init__(self, resource: str, shared: MemoryStore) -> None:
+        keys = Keys(SECRETS, resource)
+        store = ResourceStore(shared, resource)
+        self.budget = Budget(store, "discovery", "1/hour")
+        self.cursors = Cursors(keys, Budget(store, "next page", "10/hour"))
+        self.sessions = Sessions(keys, store)
+        self.rounds = Rounds(keys, store)
+        self.proofs = Proofs(ORIGIN, store)
+
+    async def agree(self, state: str) -> Ask | None:
+        read = self.rounds.read(state, ADA, TOOL, {})
+        return await self.rounds.consent(
+            CallExtras({CONFIRM: {"action": "accept"}}, capabilities={"elicitation": {}}), read, ADA, TOOL, {}
+        )
+
+    async def state(self) -> str:
+        ask = await self.rounds.consent(CallExtras({}, capabilities={"elicitation": {}}), None, ADA, TOOL, {})
+        assert ask is not None
+        assert ask.state is not None
+        return ask.state
+
+    async def prove(self, proof: str) -> None:
+        await self.proofs.check(proof, method="GET", path="/x", token="token", bound_to=KEY.thumbprint)
+
+
+@pytest.fixture
+def mounts() -> tuple[Mount, Mount, Mount]:
+    """One resource, a replica of it, and another resource."""
+    shared = MemoryStore()
+    return Mount(CRM, shared), Mount(CRM, shared), Mount(SHOP, shared)
+
+
+async def test_a_cursor_of_one_resource_is_none_at_another(mounts: tuple[Mount, Mount, Mount]) -> None:
+    one, replica, other = mounts
+    cursor = one.cursors.issue("alpha", ADA)
+    assert await replica.cursors.follow(cursor, ADA) == "alpha"
+    with pytest.raises(InvalidCursor):
+        await other.cursors.follow(cursor, ADA)
+
+
+async def test_a_session_of_one_resource_is_none_at_another(mounts: tuple[Mount, Mount, Mount]) -> None:
+    one, replica, other = mounts
+    id = one.sessions.open("2025-11-25", ADA)
+    assert (await replica.sessions.read(id, ADA)).revision == "2025-11-25"
+    for refused in (other.sessions.read, other.sessions.close):
+        with pytest.raises(SessionNotFound):
+            await refused(id, ADA)
+    await one.sessions.read(id, ADA)
+    await replica.sessions.close(id, ADA)
+    with pytest.raises(SessionNotFound):
+        await one.sessions.read(id, ADA)
+
+
+async def test_a_state_of_one_resource_is_none_at_another(mounts: tuple[Mount, Mount, Mount]) -> None:
+    one, replica, other = mounts
+    state = await one.state()
+    with pytest.raises(InvalidParams, match="not valid"):
+        await other.agree(state)
+    assert await replica.agree(state) is None
+    with pytest.raises(InvalidParams, match="used before"):
+        await one.agree(state)
+
+
+async def test_a_proof_that_one_resource_used_is_no_marker_at_another(mounts: tuple[Mount, Mount, Mount]) -> None:
+    one, replica, other = mounts
+    proof = dpop_proof(KEY, "GET", f"{ORIGIN}/x", "token")
+    await one.prove(proof)
+    with pytest.raises(InvalidProof, match="used before"):
+        await replica.prove(proof)
+    await other.prove(proof)
+
+
+async def test_what_a_caller_spent_at_one_resource_is_not_spent_at_another(
+    mounts: tuple[Mount, Mount, Mount],
+) -> None:
+    one, replica, other = mounts
+    await one.budget.spend("192.0.2.1")
+    with pytest.raises(RateLimited):
+        await replica.budget.spend("192.0.2.1")
+    await other.budget.spend("192.0.2.1")
+
+
+def settings(*knobs: str, url: str = "http://crm.example.com/jsonrpc") -> Settings:
+    return load(None, ground(url, *knobs), environ={})
+
+
+JWT: Final = ("auth.mode=jwt", "auth.issuers=[{issuer: 'https://login.example.com'}]")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "mount"),
+    [
+        ((), "http://crm.example.com/jsonrpc"),
+        (("server.port=8081",), "http://crm.example.com/jsonrpc"),
+        ((f"server.public_url={ORIGIN}/crm",), CRM),
+        ((f"server.public_url={ORIGIN}/crm", *JWT), CRM),
+        (("server.port=8081", *JWT), "http://127.0.0.1:8081/mcp"),
+    ],
+)
+def test_the_resource_identifies_a_mount_and_where_there_is_none_the_service(
+    knobs: tuple[str, ...], mount: str
+) -> None:
+    assert settings(*knobs).mount_id == mount
