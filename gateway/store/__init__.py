@@ -1,7 +1,7 @@
 """What outlives the objects of one service, and what replicas will share: facts that expire, and permits.
 
-A key is any text. What it has before its first colon is its purpose, such as ``dpop`` in ``dpop:…``: keys of one
-purpose do not push out those of another.
+A key is any text. What it has before its first colon is its purpose, such as ``dpop`` in ``dpop:…``, of which there are
+few. Keys of one purpose do not push out those of another.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def purpose_of(key: str) -> str:
 
 
 class ResourceStore:
-    """A store as one protected resource sees it: the resource is part of every key, as a digest, so that nothing of one
-    service counts at another."""
+    """A store as one protected resource sees it. The resource is part of every key, as a digest: nothing of one service
+    counts at another. It is part of the purpose, so that a flood at one service pushes out nothing of another."""
 
     def __init__(self, store: Store, resource: str) -> None:
         self._store = store
@@ -62,4 +62,4 @@ class ResourceStore:
         return self._store.permit(self._own(key), rate, burst)
 
     def _own(self, key: str) -> str:
-        return f"{purpose_of(key)}:{self._resource}:{key}"
+        return f"{purpose_of(key)} {self._resource}:{key}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.store import ResourceStore
 from gateway.store.memory import Debts, MemoryStore
 
 
@@ -47,6 +48,19 @@ async def test_ended_sessions_in_great_number_do_not_push_out_other_purposes() -
         await store.permit(f"next page:{number}", 1, 1).take()
     assert await store.has("dpop:used")
     assert await store.permit("discovery:ada", 1, 1).take() > 0
+
+
+async def test_a_flood_at_one_resource_pushes_out_nothing_of_another(clock: Clock) -> None:
+    shared = MemoryStore(clock, most=3)
+    quiet, flooded = (ResourceStore(shared, f"https://gateway.example.com/{name}/mcp") for name in ("crm", "shop"))
+    await quiet.add("dpop:used", 60)
+    await quiet.permit("discovery:ada", 1, 1).take()
+    for number in range(10):
+        await flooded.add(f"dpop:{number}", 60)
+        await flooded.permit(f"discovery:{number}", 1, 1).take()
+    assert await quiet.has("dpop:used")
+    assert await quiet.permit("discovery:ada", 1, 1).take() > 0
+    assert await quiet.permit("discovery:bob", 1, 1).take() == 0
 
 
 async def test_more_keys_than_there_is_room_gain_no_fresh_bursts(clock: Clock) -> None:
