@@ -15,7 +15,6 @@ from aiohttp import web
 
 from gateway import __version__, config
 from gateway.auth.access import Access
-from gateway.auth.conditions import exchange_faults, same_resource_faults
 from gateway.backend.client import HEADERS, BackendClient, Limits
 from gateway.backend.faults import Cleaner
 from gateway.backend.params import Conventions
@@ -28,9 +27,8 @@ from gateway.catalog.pages import Pages
 from gateway.catalog.pins import PinError, Pins, read
 from gateway.catalog.search import DOORS, Search
 from gateway.catalog.validation import Validators
-from gateway.credentials import Credential, credential_of
+from gateway.credentials import credentials_of, faults_of, ways_of
 from gateway.credentials.grants import TokenClient
-from gateway.credentials.plain import NoCredential, SameResource
 from gateway.guard import Trust, access_of, authenticator_of, metadata_of, trust_of
 from gateway.invocation import Invocation
 from gateway.limits import AddressReader, Budget, Streams
@@ -47,7 +45,7 @@ from gateway.model import Catalog, Listing, Naming
 from gateway.outbound import Outbound, TlsFiles
 from gateway.remarks import remarks_on
 from gateway.rounds import Rounds
-from gateway.settings import Credentials, Settings
+from gateway.settings import Settings
 from gateway.signing import Keys, read_secrets
 from gateway.store import ResourceStore, Store
 from gateway.store.memory import MemoryStore
@@ -114,14 +112,16 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
     :class:`gateway.signing.SecretError`."""
     settings = current.settings
     backend = settings.backend
-    if faults := [*same_resource_faults(settings), *exchange_faults(settings)]:
+    if faults := faults_of(settings):  # also where they were not loaded
         raise config.ConfigError(faults)
     fallback = await _fallback(settings)
     keys = Keys(read_secrets(settings.server.secret_file), settings.mount_id)
     trust = trust_of(settings)
     access = access_of(settings)
     outbound = _outbound(settings)
-    credential, listing_credential = _credentials(settings, trust)
+    credential, listing_credential = credentials_of(
+        settings, lambda section: TokenClient(trust.outbound(), section, trust.token_endpoint(section))
+    )
     credentials = (*credential.secrets(), *listing_credential.secrets())
     prefix = tuple(secret.get_secret_value() for secret in backend.params.prefix)
     secrets = (
@@ -156,21 +156,6 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
         lambda: current.settings.backend.timeout,
     )
     return Pipeline(outbound, discovery, invocation, store, keys, trust, access, cleaner)
-
-
-def _credentials(settings: Settings, trust: Trust) -> tuple[Credential, Credential]:
-    """What calls are made with, and what the listing is asked with."""
-    both = settings.backend.credentials, settings.backend.listing.credentials
-
-    def tokens(section: Credentials) -> TokenClient:
-        return TokenClient(trust.outbound(), section, trust.token_endpoint(section))
-
-    usual: Credential = SameResource() if settings.call_mode == "same_resource" else NoCredential()
-    credential = credential_of(both[0], tokens(both[0]), usual)
-    by_callers = settings.call_mode in ("same_resource", "token_exchange")
-    # A listing that everybody sees is not asked for with anybody's token.
-    usual = NoCredential() if by_callers and not settings.lists_per_caller else credential
-    return credential, credential_of(both[1], tokens(both[1]), usual)
 
 
 async def _fallback(settings: Settings) -> Listing | None:
@@ -246,7 +231,7 @@ class Gateway:
             await self.stop()
             raise
         parts.trust.start(self.background)
-        if settings.lists_per_caller and settings.auth.anonymous == "none":
+        if ways_of(settings).lists_per_caller and settings.auth.anonymous == "none":
             parts.discovery.attempted.set()  # there is no shared view to wait for
         else:
             self.background.start("listing", parts.discovery.keep_fresh)
@@ -308,7 +293,7 @@ class Gateway:
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         knobs = self.settings.catalog
-        shared = self._parts.discovery.current() if self.settings.lists_per_caller else catalog
+        shared = self._parts.discovery.current() if ways_of(self.settings).lists_per_caller else catalog
         catalog = DOORS if knobs.search else catalog
         projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
         self._pages.prepare(catalog, projectors, knobs.page_size)

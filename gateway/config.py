@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from gateway import credentials
 from gateway.layers import FILES, Layers
 from gateway.settings import Settings
 from gateway.settings.paths import Key, find, keys_of
@@ -67,7 +68,9 @@ def load(
         read |= layers.files
     faults = layers.faults
     try:
-        settings = Settings.model_validate(layers.tree)
+        settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
+        if not layers.unread:  # which may be what is missing
+            faults += credentials.faults_of(settings)
     except ValidationError as error:
         faults += _faults_of(error, layers.unread)
     if faults:

@@ -10,13 +10,15 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from gateway import credentials
 from gateway.layers import environment_name
 from gateway.listing import page
 from gateway.listing.static import FILE_SCHEMA
-from gateway.settings import Settings
+from gateway.settings import Credentials, Settings
 from gateway.settings.paths import knobs, model_of
 
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_MODE: Final = Credentials.model_fields["mode"]
 # What the commented YAML says of knobs that everybody has to set.
 _EXAMPLES: Final[dict[str, Any]] = {
     "backend.url": "http://127.0.0.1:8000/jsonrpc",
@@ -33,6 +35,10 @@ def render(form: str) -> str:
 
 def _json() -> str:
     schema = {"$schema": _SCHEMA_DIALECT, **Settings.model_json_schema()}
+    schema["$defs"]["Credentials"]["properties"]["mode"] |= {
+        "description": _meaning(_MODE),
+        "enum": [credentials.AUTO, *credentials.MODES],
+    }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -71,7 +77,7 @@ def _section(name: str, field: FieldInfo, indent: str, path: str) -> Iterator[st
             yield from _section(key, knob, inner, where)
             continue
         live = " [live]" if _is_live(knob) else ""
-        yield f"{inner}# {knob.description}{live}"
+        yield f"{inner}# {_meaning(knob)}{live}"
         yield f"{inner}{key}: {_as_yaml(_EXAMPLES[where] if where in _EXAMPLES else _default(knob))}"
 
 
@@ -104,10 +110,15 @@ def _markdown() -> str:
     for path, field in knobs():
         live = "yes" if _is_live(field) else ""
         default = "required" if field.is_required() else f"`{_as_yaml(_default(field))}`"
-        meaning = (field.description or "").replace("|", "\\|")
+        meaning = _meaning(field).replace("|", "\\|")
         lines.append(f"| `{path}` | {default} | {live} | {meaning} |")
     lines.append("")
     return "\n".join(lines)
+
+
+def _meaning(field: FieldInfo) -> str:
+    """What a knob is for. The modes of credentials say themselves what they show."""
+    return credentials.HELP if field is _MODE else field.description or ""
 
 
 def _is_live(field: FieldInfo) -> bool:

@@ -16,6 +16,7 @@ from gateway.auth.jwks import FetchFailed, IssuerKeys
 from gateway.auth.metadata import ResourceMetadata, resource_metadata_of
 from gateway.auth.verifier import SignatureVerifier, Verifiers
 from gateway.background import Background
+from gateway.credentials import ways_of
 from gateway.model import ANONYMOUS, Caller
 from gateway.outbound import Outbound, TlsFiles
 from gateway.settings import Credentials, Issuer, Settings
@@ -87,12 +88,14 @@ def _outbound(settings: Settings, issuer: Issuer) -> Outbound:
 
 
 def _policy(settings: Settings, issuer: Issuer) -> Policy:
-    extra = not (settings.shows_callers_token and settings.backend.credentials.reject_extra_audiences)
+    ways = ways_of(settings)
+    shown = ways.calls.callers_own or ways.listing.callers_own
+    extra = not (shown and settings.backend.credentials.reject_extra_audiences)
     return policy_of(issuer, settings.resource, extra_audiences=extra, implies=settings.auth.scopes.implies)
 
 
 def access_of(settings: Settings) -> Access:
-    return Access(settings.auth, per_caller=settings.lists_per_caller)
+    return Access(settings.auth, per_caller=ways_of(settings).lists_per_caller)
 
 
 def verifier_of(trust: Trust) -> Verifiers:

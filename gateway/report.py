@@ -14,6 +14,7 @@ from gateway import jsonrpc
 from gateway.catalog.curation import some
 from gateway.catalog.diff import Diff
 from gateway.catalog.lint import says_nothing
+from gateway.credentials import ways_of
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, Naming
@@ -107,7 +108,7 @@ def no_listing(settings: Settings, steps: Iterable[Step], *, has_token: bool = F
         yield f"  {step}"
     if any(step.saw.unreachable for step in steps):
         yield f"Is the service running at {urlsplit(settings.backend.url).netloc}, and reachable from here?"
-    elif any(step.saw.denied for step in steps) and settings.lists_per_caller:
+    elif any(step.saw.denied for step in steps) and ways_of(settings).lists_per_caller:
         if has_token:
             yield "It does not accept this token, or shows its bearer nothing."
         else:

@@ -10,19 +10,12 @@ from gateway.auth.claims import Policy
 from gateway.auth.introspection import IntrospectionVerifier
 from gateway.auth.jwks import FetchFailed, IssuerKeys
 from gateway.auth.metadata import resource_metadata_of
+from gateway.credentials import ways_of
 from gateway.errors import Unauthorized
 from gateway.guard import Trust
 from gateway.model import Principal
 from gateway.settings import Settings
 from gateway.text import printable
-
-_MODES = {
-    "same_resource": "the caller's own token; gateway and backend are one protected resource",
-    "token_exchange": "a token for the backend, had for the caller's (RFC 8693)",
-    "client_credentials": "a token of the gateway's own",
-    "static": "one fixed header, for every caller alike",
-    "none": "nothing",
-}
 
 
 class Findings:
@@ -82,18 +75,12 @@ class Findings:
 
 
 def _ways(settings: Settings) -> Iterator[str]:
-    yield f"calls show   {_MODES[settings.call_mode]}"
-    if settings.lists_per_caller:
-        yield f"listing      each caller's own, asked for with {_MODES[settings.listing_mode]}"
-    else:
-        yield f"listing      one for everybody, asked for with {_MODES[_shared_mode(settings)]}"
+    ways = ways_of(settings)
+    yield f"calls show   {ways.calls.shows}"
+    whose = "each caller's own" if ways.lists_per_caller else "one for everybody"
+    yield f"listing      {whose}, asked for with {ways.asked.shows}"
+    if not ways.lists_per_caller:
         yield "  remark     everybody sees all of its methods, whatever the backend would show them"
-
-
-def _shared_mode(settings: Settings) -> str:
-    """A listing for everybody is asked for in nobody's name."""
-    mode = settings.listing_mode
-    return "none" if mode in ("same_resource", "token_exchange") else mode
 
 
 def principal_lines(principal: Principal) -> Iterator[str]:

@@ -1,29 +1,91 @@
-"""What the gateway shows the backend on behalf of a caller."""
+"""What the gateway shows the backend on behalf of a caller: the modes, and what the settings make of them.
+
+A mode is one file with one class, and stands in ``_KNOWN``.
+"""
 
 from __future__ import annotations
 
-from gateway.credentials.contract import Credential
+import difflib
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from gateway.credentials.contract import Credential, Ways, sections_of
 from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import TokenClient
+from gateway.credentials.none import NoCredential
 from gateway.credentials.own import ClientCredentials
-from gateway.credentials.plain import NoCredential, SameResource, StaticCredential
-from gateway.settings import Credentials
+from gateway.credentials.same_resource import SameResource
+from gateway.credentials.static import StaticCredential
+from gateway.settings import Credentials, Settings
 
-__all__ = ["Credential", "credential_of"]
+__all__ = ["AUTO", "HELP", "MODES", "Credential", "Ways", "credentials_of", "faults_of", "section_faults", "ways_of"]
+
+_KNOWN: Final[tuple[type[Credential], ...]] = (
+    SameResource,
+    TokenExchange,
+    ClientCredentials,
+    StaticCredential,
+    NoCredential,
+)
+
+MODES: Final = {mode.name: mode for mode in _KNOWN}
+"""Every mode by its name, in the order of the help text."""
+AUTO: Final = "auto"
+"""What stands for one of them, see :func:`ways_of`."""
+HELP: Final = (
+    " ".join(f"{mode.name}: {mode.shows}." for mode in _KNOWN)
+    + f" {AUTO}: {SameResource.name} with auth.mode: jwt, else {NoCredential.name}."
+    + f" Under backend.listing, {AUTO} is what backend.credentials says."
+)
 
 
-def credential_of(settings: Credentials, tokens: TokenClient, fallback: Credential) -> Credential:
-    """The credential that settings name; ``fallback`` is what ``auto`` stands for, ``tokens`` where tokens are had."""
-    match settings.mode:
-        case "auto":
-            return fallback
-        case "same_resource":
-            return SameResource()
-        case "token_exchange":
-            return TokenExchange(tokens)
-        case "client_credentials":
-            return ClientCredentials(tokens)
-        case "static":
-            return StaticCredential(settings.header, settings.value.get_secret_value() if settings.value else "")
-        case "none":
-            return NoCredential()
+def ways_of(settings: Settings) -> Ways:
+    """What ``auto`` stands for is decided here. Raises :class:`KeyError` for a mode that is not known."""
+    usual = NoCredential if settings.auth.mode == "off" else SameResource
+    calls = (MODES | {AUTO: usual})[settings.backend.credentials.mode]
+    asked = settings.backend.listing
+    listing = (MODES | {AUTO: calls})[asked.credentials.mode]
+    own = asked.identity == "caller" or (asked.identity == "auto" and listing.per_caller)
+    own = own and settings.auth.mode != "off" and asked.dialect != "static"
+    return Ways(calls, listing, NoCredential if listing.per_caller and not own else listing, own)
+
+
+def section_faults(section: Credentials) -> Iterator[str]:
+    """What keeps a section from being of its mode: the mode itself, or knobs that are missing or too many."""
+    mode = (MODES | {AUTO: Credential}).get(section.mode)
+    if mode is None:
+        known = (AUTO, *MODES)
+        meant = difflib.get_close_matches(section.mode, known, n=1)
+        yield f"mode: must be one of {', '.join(known)}" + "".join(f"; did you mean {name}?" for name in meant)
+        return
+    missing = [knobs for knobs in mode.needs if all(getattr(section, knob) is None for knob in knobs)]
+    if missing:
+        yield f"mode: {section.mode} needs {', '.join(' or '.join(knobs) for knobs in missing)}"
+    for knob in mode.refuses:
+        if getattr(section, knob) is not None:
+            fitting = ", ".join(other.name for other in _KNOWN if (knob,) in other.needs)
+            yield f"mode: {section.mode} takes no {knob}, which is for mode: {fitting}"
+
+
+def faults_of(settings: Settings) -> list[str]:
+    """What stands against showing the backend what the settings say; each names a knob."""
+    sections = sections_of(settings)
+    if faults := [f"{where}: {fault}" for where, section in sections for fault in section_faults(section)]:
+        return faults
+    ways = ways_of(settings)
+    for where, section in sections:
+        if settings.auth.mode == "off" and section.mode != AUTO and MODES[section.mode].per_caller:
+            faults.append(f"{where}.mode: {section.mode} takes callers' tokens, and with auth.mode: off there are none")
+    if not faults:
+        faults += [fault for mode in dict.fromkeys((ways.calls, ways.listing)) for fault in mode.faults(settings, ways)]
+    return faults
+
+
+def credentials_of(settings: Settings, tokens: Callable[[Credentials], TokenClient]) -> tuple[Credential, Credential]:
+    """What calls are made with, and what the listing is asked with; ``tokens`` is where a section's tokens are had."""
+    ways = ways_of(settings)
+    (_, calls), (_, listing) = sections_of(settings)
+    credential = ways.calls(tokens(calls))
+    if listing.mode == AUTO and ways.asked is ways.calls:
+        return credential, credential  # with the tokens that it keeps
+    return credential, ways.asked(tokens(listing))

@@ -4,47 +4,62 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from gateway.credentials.contract import Credential, Ways, sections_of
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, GrantRefused, TokenClient, refused
 from gateway.credentials.kept import KeptTokens
-from gateway.credentials.plain import principal_token
 from gateway.errors import Unauthorized
 from gateway.model import Caller
+from gateway.settings import Settings
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _USABLE_TYPES: Final = (ACCESS_TOKEN_TYPE, "urn:ietf:params:oauth:token-type:jwt")
 
 
-class TokenExchange:
+class TokenExchange(Credential):
     """``clock`` is wall-clock seconds."""
 
-    callers_own = False
+    name = "token_exchange"
+    shows = "a token for the backend, had for the caller's (RFC 8693)"
+    per_caller = True
+    needs = (("client_id",), ("client_secret",), ("audience", "resource"))
 
     def __init__(
         self, tokens: TokenClient, kept: KeptTokens | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        self._tokens = tokens
+        super().__init__(tokens)
         self._kept = kept or KeptTokens()
         self._clock = clock
 
-    def __repr__(self) -> str:
-        return f"<TokenExchange for {self._tokens.settings.audience or self._tokens.settings.resource}>"
+    @classmethod
+    def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
+        listing = settings.backend.listing
+        if listing.identity == "shared" and listing.credentials.mode == cls.name:
+            yield (
+                f"backend.listing.credentials.mode: {cls.name} asks in a caller's name, and what "
+                "backend.listing.identity: shared lists is everybody's; use client_credentials, static or none"
+            )
+        for where, section in sections_of(settings):
+            if section.mode == cls.name and section.token_endpoint is None and len(settings.auth.issuers) > 1:
+                yield (
+                    f"{where}.token_endpoint: must be set with several auth.issuers: it is shown the tokens of each, "
+                    "which is for you to decide and not for the first of them"
+                )
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
-        raw = principal_token(caller)
+        if caller.principal is None:
+            raise Unauthorized("This needs an access token")
+        raw = caller.principal.token.reveal()
         key = _key(raw)
-        remaining = caller.principal.expires - self._clock() if caller.principal else 0.0
+        remaining = caller.principal.expires - self._clock()
         token = await self._kept.token(key, lambda: self._exchange(raw), remaining)
         return {"Authorization": f"Bearer {token}"}
 
     def refused(self, caller: Caller) -> None:
         if caller.principal is not None:
             self._kept.forget(_key(caller.principal.token.reveal()))
-
-    def secrets(self) -> tuple[str, ...]:
-        return self._tokens.secrets()
 
     async def _exchange(self, raw: str) -> Grant:
         form = {

@@ -84,10 +84,6 @@ class TokenClient:
             raise GrantRefused(error_word if isinstance(error_word, str) else f"HTTP {answer.status}")
         return _grant_of(members)
 
-    def secrets(self) -> tuple[str, ...]:
-        secret = self.settings.client_secret
-        return () if secret is None else (secret.get_secret_value(),)
-
 
 def _grant_of(members: Mapping[str, Any]) -> Grant:
     token, kind = members.get("access_token"), members.get("token_type")

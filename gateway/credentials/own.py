@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from gateway.credentials.contract import Credential, Ways, sections_of
 from gateway.credentials.grants import Grant, GrantRefused, TokenClient, refused
 from gateway.credentials.kept import KeptTokens
 from gateway.model import Caller
+from gateway.settings import Settings
 
 _KEY: Final = b"own"
 
 
-class ClientCredentials:
-    callers_own = False
+class ClientCredentials(Credential):
+    name = "client_credentials"
+    shows = "a token of the gateway's own"
+    needs = (("client_id",), ("client_secret",))
 
     def __init__(self, tokens: TokenClient, kept: KeptTokens | None = None) -> None:
-        self._tokens = tokens
+        super().__init__(tokens)
         self._kept = kept or KeptTokens()
 
-    def __repr__(self) -> str:
-        return f"<ClientCredentials of {self._tokens.settings.client_id}>"
+    @classmethod
+    def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
+        for where, section in sections_of(settings):
+            if settings.auth.mode == "off" and section.mode == cls.name and section.token_endpoint is None:
+                yield f"{where}.token_endpoint: must be set with auth.mode: off, since no issuer is there to name it"
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {await self._kept.token(_KEY, self._fetch)}"}
 
     def refused(self, caller: Caller) -> None:
         self._kept.forget(_KEY)
-
-    def secrets(self) -> tuple[str, ...]:
-        return self._tokens.secrets()
 
     async def _fetch(self) -> Grant:
         try:

@@ -175,33 +175,6 @@ class Settings(Section):
         public_url there is none, and replicas may listen on different ports: then the service behind."""
         return self.resource if self.auth.mode != "off" or self.server.public_url else self.backend.url
 
-    @property
-    def call_mode(self) -> str:
-        """The mode of ``backend.credentials``, with ``auto`` resolved."""
-        mode = self.backend.credentials.mode
-        if mode != "auto":
-            return mode
-        return "same_resource" if self.auth.mode == "jwt" else "none"
-
-    @property
-    def listing_mode(self) -> str:
-        """The mode of ``backend.listing.credentials``, with ``auto`` resolved."""
-        mode = self.backend.listing.credentials.mode
-        return self.call_mode if mode == "auto" else mode
-
-    @property
-    def shows_callers_token(self) -> bool:
-        """Whether the backend is shown callers' own tokens."""
-        return "same_resource" in (self.call_mode, self.listing_mode)
-
-    @property
-    def lists_per_caller(self) -> bool:
-        """Whether each caller has a view of its own."""
-        if self.auth.mode == "off" or self.backend.listing.dialect == "static":
-            return False
-        identity = self.backend.listing.identity
-        return identity == "caller" or (identity == "auto" and self.listing_mode in ("same_resource", "token_exchange"))
-
     @model_validator(mode="after")
     def _check_exposure(self) -> Settings:
         if self.auth.mode == "off" and not (is_loopback(self.server.host) or self.auth.allow_unauthenticated):

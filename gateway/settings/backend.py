@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import Field, JsonValue, Secret, SecretStr, field_validator, model_validator
+from pydantic import Field, JsonValue, Secret, SecretStr, ValidationInfo, field_validator, model_validator
 
 from gateway.settings.auth import ClientSecret, secure_url
 from gateway.settings.custom import CustomListing
@@ -50,14 +50,8 @@ class Params(Section):
 class Credentials(ClientSecret):
     """What the gateway shows the backend."""
 
-    mode: Literal["auto", "same_resource", "token_exchange", "client_credentials", "static", "none"] = knob(
-        "auto",
-        "same_resource: the caller's own token, where gateway and backend are one protected resource. "
-        "token_exchange: a token for the backend, had for the caller's (RFC 8693). "
-        "client_credentials: a token of the gateway's own. static: the header below, for every caller alike. "
-        "none: nothing. auto: same_resource with auth.mode: jwt, else none. "
-        "Under backend.listing, auto is what backend.credentials says.",
-    )
+    # The modes are above the settings, in gateway/credentials; they are named in what derives from this.
+    mode: str = knob("auto", "What is shown.")
     backend_audience: str | None = knob(
         None,
         "same_resource: the audience that the backend itself requires of a token. "
@@ -102,13 +96,10 @@ class Credentials(ClientSecret):
         return value
 
     @model_validator(mode="after")
-    def _check_mode(self) -> Credentials:
-        if (self.mode == "static") != (self.value is not None):
-            raise ValueError("mode: static and value come together")
-        if self.mode in ("token_exchange", "client_credentials") and self.client_secret is None:
-            raise ValueError(f"mode: {self.mode} needs client_id and client_secret")
-        if self.mode == "token_exchange" and self.audience is None and self.resource is None:
-            raise ValueError("mode: token_exchange needs audience or resource: what the backend wants of its tokens")
+    def _check_mode(self, info: ValidationInfo) -> Credentials:
+        """``context`` gives a section's faults: the modes' own, where :func:`gateway.config.load` reads a file."""
+        if info.context is not None and (faults := [*info.context(self)]):
+            raise ValueError("; ".join(faults))
         return self
 
 
@@ -130,7 +121,7 @@ class ListingSettings(Section):
         "auto",
         "Whose methods are listed. caller: each caller's own, asked for with the caller's token. "
         "shared: those of the listing's credential, shown to everybody. "
-        "auto: caller with same_resource and token_exchange, else shared.",
+        "auto: caller with a mode that shows a caller's token, or one had for it; else shared.",
     )
     custom: CustomListing = knob(CustomListing, "For dialect: custom, the form of the listing.")
     timeout: Duration = knob(10.0, "Time for one listing, probing included.", gt=0, le=300)

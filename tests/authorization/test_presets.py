@@ -12,12 +12,12 @@ from urllib.parse import parse_qs
 import pytest
 
 from gateway.auth.claims import Policy, policy_of
-from gateway.auth.conditions import same_resource_faults
 from gateway.auth.introspection import IntrospectionVerifier
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.presets import PRESETS
 from gateway.auth.refusals import InvalidToken
 from gateway.auth.verifier import SignatureVerifier, Verified, Verifier
+from gateway.credentials import faults_of
 from gateway.outbound import Outbound
 from tests.authorization import forge
 from tests.authorization.answers import Answer
@@ -186,7 +186,7 @@ async def test_a_token_without_what_its_issuer_always_gives_is_refused(preset: s
 def test_what_a_page_tells_to_write_is_one_protected_resource(preset: str) -> None:
     settings = page(preset).settings
     assert settings.auth.issuers[0].preset == preset
-    assert list(same_resource_faults(settings)) == []
+    assert faults_of(settings) == []
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -15,10 +15,10 @@ from structlog.testing import capture_logs
 
 from gateway.auth.addresses import check_address
 from gateway.auth.authenticator import Authenticator, Presented
-from gateway.auth.conditions import exchange_faults, same_resource_faults
 from gateway.auth.introspection import MAX_UNDER_WAY
 from gateway.auth.refusals import InvalidToken
 from gateway.auth.verifier import Verified
+from gateway.config import ConfigError
 from gateway.store.memory import MemoryStore
 from tests.authorization.forge import dpop_proof
 from tests.authorization.issuer import ForgedIssuer
@@ -189,10 +189,11 @@ async def test_one_issuer_of_several_that_cannot_be_reached_takes_no_replica_dow
 def test_tokens_of_several_issuers_are_not_shown_to_the_first_ones_token_endpoint_unasked() -> None:
     exchange = "backend.credentials={mode: token_exchange, client_id: gw, client_secret: sesame, audience: x%s}"
     both = "auth.issuers=[{issuer: 'https://a.example.com'}, {issuer: 'https://b.example.com'}]"
-    made = settings("http://127.0.0.1:9/jsonrpc", [], both, exchange % "")
-    assert [fault.partition(":")[0] for fault in exchange_faults(made)] == ["backend.credentials.token_endpoint"]
+    with pytest.raises(ConfigError) as caught:
+        settings("http://127.0.0.1:9/jsonrpc", [], both, exchange % "")
+    assert [fault.partition(":")[0] for fault in caught.value.faults] == ["backend.credentials.token_endpoint"]
     named = exchange % ", token_endpoint: 'https://b.example.com/token'"
-    assert not list(exchange_faults(settings("http://127.0.0.1:9/jsonrpc", [], both, named)))
+    assert settings("http://127.0.0.1:9/jsonrpc", [], both, named)
 
 
 async def test_an_exchange_that_does_not_say_what_it_gives_gives_nothing() -> None:
@@ -210,10 +211,10 @@ async def test_an_exchange_that_does_not_say_what_it_gives_gives_nothing() -> No
 
 def test_a_token_for_another_resource_alone_is_not_shown_to_the_backend() -> None:
     named = f"auth.issuers=[{{issuer: 'https://a.example.com', audiences: ['{RESOURCE}', '{OTHER}']}}]"
-    made = settings("http://127.0.0.1:9/jsonrpc", [], named)
-    assert [fault.partition(":")[0] for fault in same_resource_faults(made)] == ["auth.issuers.audiences"]
-    allowed = settings("http://127.0.0.1:9/jsonrpc", [], named, "backend.credentials.reject_extra_audiences=false")
-    assert not list(same_resource_faults(allowed))
+    with pytest.raises(ConfigError) as caught:
+        settings("http://127.0.0.1:9/jsonrpc", [], named)
+    assert [fault.partition(":")[0] for fault in caught.value.faults] == ["auth.issuers.audiences"]
+    assert settings("http://127.0.0.1:9/jsonrpc", [], named, "backend.credentials.reject_extra_audiences=false")
 
 
 @pytest.mark.parametrize("host", ["[::ffff:169.254.169.254]", "169.254.169.254.", "[::ffff:127.0.0.1]", "localhost."])

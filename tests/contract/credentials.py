@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from gateway import credentials
 from gateway.auth.jwks import FetchFailed
-from gateway.credentials import Credential, credential_of
+from gateway.credentials import Credential
 from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import TokenClient
 from gateway.credentials.kept import KeptTokens
 from gateway.credentials.own import ClientCredentials
-from gateway.credentials.plain import NoCredential
 from gateway.model import AccessToken, Caller, Principal, View
 from gateway.outbound import Outbound
 from gateway.settings import Credentials
@@ -66,7 +66,7 @@ class World:
             return TokenExchange(tokens, KeptTokens(self.clock), self.clock)
         if mode == "client_credentials":
             return ClientCredentials(tokens, KeptTokens(self.clock))
-        return credential_of(settings, tokens, NoCredential())
+        return credentials.MODES[mode](tokens)
 
 
 async def shown(credential: Credential, caller: Caller) -> str | None:

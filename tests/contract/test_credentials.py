@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
+from gateway import credentials
 from gateway.credentials import Credential
 from gateway.credentials.exchange import GRANT_TYPE
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE
@@ -50,6 +51,10 @@ def mode(request: pytest.FixtureRequest) -> str:
 def fetching(request: pytest.FixtureRequest) -> str:
     """The modes whose tokens come from the authorization server."""
     return str(request.param)
+
+
+def test_each_mode_of_the_registry_is_tested_here() -> None:
+    assert set(MODES) == credentials.MODES.keys()
 
 
 # --- what a caller gets -----------------------------------------------------------------------------------------
@@ -93,6 +98,7 @@ async def test_each_caller_is_shown_as_itself(world: World, mode: str) -> None:
 
 async def test_only_the_callers_own_token_counts_as_the_callers_own(world: World, mode: str) -> None:
     assert world.credential(mode).callers_own is (mode == "same_resource")
+    assert world.credential(mode).per_caller is (mode in ("same_resource", "token_exchange"))
 
 
 async def test_a_new_token_of_the_same_caller_is_shown_at_once(world: World) -> None:

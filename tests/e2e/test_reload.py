@@ -103,6 +103,27 @@ async def test_a_faulty_file_changes_nothing_and_every_fault_is_in_the_log(
         assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
 
 
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [("statik", "did you mean static?"), ("static", "needs value"), ("same_resource", "there are none")],
+)
+async def test_a_faulty_mode_of_credentials_changes_nothing(
+    backend: ScriptedBackend, file: Path, mode: str, told: str
+) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        credentials = f"{{url: '{backend.url}', credentials: {{mode: {mode}}}}}"
+        written(file, backend.url, backend=credentials, limits="{discovery: 1/minute}")
+        entry = await program.logged("configuration refused, the old one stays")
+        (fault,) = entry["faults"]
+        assert fault.startswith("backend.credentials")
+        assert told in fault
+        assert RELOADED not in program.output
+        assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
+        for _ in range(3):
+            assert not await listing_is_refused(gateway)
+
+
 async def test_a_knob_that_needs_a_restart_keeps_its_value_and_is_named(backend: ScriptedBackend, file: Path) -> None:
     written(file, backend.url)
     async with serving(file) as (program, gateway):

@@ -3,11 +3,14 @@ F6). What it then sends, and to whom, is in tests/authorization/test_forwarding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from gateway.app import Current, Gateway, pipeline
-from gateway.auth.conditions import exchange_faults, same_resource_faults
 from gateway.config import ConfigError, load
+from gateway.credentials import faults_of
+from gateway.layers import Layers
 from gateway.settings import Settings
 
 PUBLIC = "https://gw.example.com"
@@ -22,16 +25,32 @@ EXCHANGE = f"backend.credentials={{mode: token_exchange, audience: 'https://back
 OWN = f"backend.credentials={{mode: client_credentials, {CLIENT}}}"
 
 
-def settings(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> Settings:
-    ground = [
-        f"backend.url={url}", f"server.public_url={PUBLIC}", "auth.issuers=[{issuer: 'https://login.example.com'}]",
-    ]  # fmt: skip
-    return load(None, [*ground, *knobs], environ={})
+def ground(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> tuple[str, ...]:
+    issuers = "auth.issuers=[{issuer: 'https://login.example.com'}]"
+    return (f"backend.url={url}", f"server.public_url={PUBLIC}", issuers, *knobs)
+
+
+def unjudged(knobs: Sequence[str]) -> Settings:
+    """Settings as they are without :func:`gateway.config.load`, which would refuse them."""
+    layers = Layers({})
+    for knob in knobs:
+        layers.add_override(knob)
+    return Settings.model_validate(layers.tree)
 
 
 def faults(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> list[str]:
-    made = settings(*knobs, url=url)
-    return [*same_resource_faults(made), *exchange_faults(made)]
+    """What stands against the settings, which is what keeps them from being loaded."""
+    found = faults_of(unjudged(ground(*knobs, url=url)))
+    assert refusal(*ground(*knobs, url=url)) == found
+    return found
+
+
+def refusal(*knobs: str) -> list[str]:
+    try:
+        load(None, knobs, environ={})
+    except ConfigError as error:
+        return list(error.faults)
+    return []
 
 
 GOOD: dict[str, tuple[str, ...]] = {
@@ -131,10 +150,10 @@ def test_these_may_not_and_the_fault_names_the_knob(knob: str, knobs: tuple[str,
 @pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
 async def test_a_gateway_with_a_fault_does_not_start(knob: str, knobs: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
-        await pipeline(Current(settings(*knobs)))
+        await pipeline(Current(unjudged(ground(*knobs))))
     assert caught.value.faults[0].startswith(knob)
     with pytest.raises(ConfigError):
-        await Gateway(settings(*knobs)).start()
+        await Gateway(unjudged(ground(*knobs))).start()
 
 
 def test_all_faults_are_told_at_once() -> None:

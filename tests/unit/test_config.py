@@ -321,7 +321,7 @@ auth:
     - {{issuer: https://two.example.com}}
     - {{issuer: https://three.example.com, ca_file: /etc/three.pem}}
 """
-    made = load(file(tmp_path, text), (), {})
+    made = load(file(tmp_path, text), ("backend.credentials.mode=none",), {})
     assert [issuer.ca_file for issuer in made.auth.issuers] == [str(tmp_path / "one.pem"), None, "/etc/three.pem"]
     assert faults(file(tmp_path, BASE.replace("{mode: off}", "{issuers: {ca_file: x}}")))
     assert faults(file(tmp_path, BASE.replace("{mode: off}", "{issuers: [x]}")))

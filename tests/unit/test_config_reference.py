@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 import yaml
 
-from gateway.auth.conditions import same_resource_faults
-from gateway.config import load
+from gateway.config import ConfigError, load
 from gateway.config_reference import knobs, render
+from gateway.credentials import MODES
 from gateway.listing import static
 from gateway.listing.probe import DIALECTS
 from gateway.settings import Settings, is_loopback
@@ -43,11 +43,30 @@ def test_a_derived_file_is_up_to_date(file: str, form: str) -> None:
     assert (ROOT / file).read_text() == render(form), f"{file} is stale: make config"
 
 
-def test_the_commented_file_loads_and_says_the_defaults() -> None:
-    loaded = load(ROOT / "config" / "gateway.yaml", (), {})
+def test_the_commented_file_loads_and_says_the_defaults_once_the_backends_audience_is_said() -> None:
+    commented = ROOT / "config" / "gateway.yaml"
+    with pytest.raises(ConfigError) as caught:
+        load(commented, (), {})
+    (fault,) = caught.value.faults
+    assert fault.startswith("backend.credentials.backend_audience: ")
+    audience = "http://127.0.0.1:8080/mcp"
+    loaded = load(commented, (f"backend.credentials.backend_audience={audience}",), {})
     issuers = [{"issuer": issuer.issuer} for issuer in loaded.auth.issuers]
-    required = {"backend": {"url": loaded.backend.url}, "auth": {"issuers": issuers}}
-    assert loaded == Settings.model_validate(required)
+    backend = {"url": loaded.backend.url, "credentials": {"backend_audience": audience}}
+    assert loaded == Settings.model_validate({"backend": backend, "auth": {"issuers": issuers}})
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "markdown"])
+def test_the_derived_files_say_what_each_mode_of_credentials_shows(form: str) -> None:
+    assert all(f"{mode.name}: {mode.shows}." in render(form) for mode in MODES.values())
+
+
+def test_the_schema_for_editors_knows_the_modes_and_no_other() -> None:
+    schema = json.loads(render("json"))
+    for mode in ("auto", *MODES):
+        jsonschema.validate({"backend": {"url": "http://h/", "credentials": {"mode": mode}}}, schema)
+    with pytest.raises(jsonschema.ValidationError, match="is not one of"):
+        jsonschema.validate({"backend": {"url": "http://h/", "credentials": {"mode": "statik"}}}, schema)
 
 
 def test_the_commented_file_has_every_knob() -> None:
@@ -86,7 +105,6 @@ def test_every_example_loads(example: Path) -> None:
     loaded = load(example, (), AnyVariable())
     assert loaded.backend.url.startswith("http")
     assert loaded.backend.listing.file is None or Path(loaded.backend.listing.file).is_file()
-    assert not list(same_resource_faults(loaded))
     assert loaded.auth.mode == "jwt" or is_loopback(loaded.server.host)
 
 

@@ -18,9 +18,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gateway import __version__, cli
-from gateway.auth.conditions import same_resource_faults
 from gateway.background import Background
 from gateway.config import load, merge
+from gateway.credentials import ways_of
+from gateway.credentials.none import NoCredential
 from gateway.settings import Settings, is_loopback
 from gateway.web.ops import admin_application
 from tests.kustomize import Resources, container_of, environment, render
@@ -108,7 +109,6 @@ def test_the_base_lets_nobody_in_without_a_token_and_its_examples_fit_together(s
     assert settings.auth.mode == "jwt"
     assert settings.auth.anonymous == "none"
     assert not settings.auth.allow_unauthenticated
-    assert not list(same_resource_faults(settings))
 
 
 def test_what_an_overlay_has_to_say_is_nobodys_until_then(settings: Settings) -> None:
@@ -125,13 +125,13 @@ def test_authentication_is_left_to_another_only_by_a_component(tmp_path: Path) -
     settings = load(BASE / "gateway.yaml", environ=environment(container_of(render(mine.parent))))
     assert settings.auth.mode == "off"
     assert settings.auth.allow_unauthenticated
-    assert settings.call_mode == "none"
+    assert ways_of(settings).calls is NoCredential
 
 
 def test_the_environment_sets_no_live_knob_since_a_reload_of_the_file_could_not_change_it(
     container: dict[str, Any],
 ) -> None:
-    change = merge(load(CONFIG, environ={}), load(CONFIG, environ=environment(container)))
+    change = merge(load(CONFIG, ["backend.credentials.mode=none"], {}), load(CONFIG, environ=environment(container)))
     assert change.needs_restart
     assert not change.changed
 
@@ -239,7 +239,6 @@ def test_the_overlay_of_the_page_is_good(tmp_path: Path) -> None:
     assert loaded.server.host == "0.0.0.0"
     assert loaded.server.trusted_proxies
     assert [issuer.issuer for issuer in loaded.auth.issuers] == ["https://login.mysite.org"]
-    assert not list(same_resource_faults(loaded))
 
 
 # Image
@@ -259,7 +258,7 @@ def test_the_image_is_nobodys_and_stops_on_sigterm() -> None:
     assert only(final, "STOPSIGNAL") == "SIGTERM"
     assert {"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"} <= set(only(final, "ENV").split())
     assert not [argument for name, argument in final if name == "RUN"]
-    assert int(only(final, "EXPOSE")) == load(CONFIG).server.port
+    assert int(only(final, "EXPOSE")) == load(CONFIG, ["backend.credentials.mode=none"], {}).server.port
 
 
 def test_the_image_starts_the_program_without_a_shell() -> None:

@@ -134,8 +134,6 @@ def test_a_password_in_a_url_is_refused_and_not_shown(password: str) -> None:
     [
         {"tls": {"cert_file": "c"}},
         {"tls": {"key_file": "k"}},
-        {"credentials": {"mode": "static"}},
-        {"credentials": {"value": "x"}},
         {"listing": {"dialect": "static"}},
         {"listing": {"file": "f"}},
     ],

@@ -1,4 +1,4 @@
-"""When a caller's token may go to the backend.
+"""The caller's own token, for a backend that is one protected resource with the gateway.
 
 MCP forbids relaying a client's token to another resource (2026-07-28, authorization "Access Token Privilege
 Restriction"). Gateway and backend are therefore one protected resource with one audience, or the token stays here.
@@ -7,30 +7,40 @@ docs/security.md has the conditions by number; those that a configuration can br
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.auth.presets import preset_of
+from gateway.credentials.contract import Credential, Ways
+from gateway.model import Caller
 from gateway.settings import Settings, is_loopback
 
-_WHERE = "backend.credentials"
-_LISTING = "backend.listing.credentials"
+_WHERE: Final = "backend.credentials"
 
 
-def same_resource_faults(settings: Settings) -> Iterator[str]:
-    """What of the configuration stands against showing the backend its callers' tokens; each names a knob."""
-    if not settings.shows_callers_token:
-        return
-    if settings.auth.mode == "off":
-        yield f"{_WHERE}.mode: same_resource shows callers' tokens, and with auth.mode: off there are none"
-        return
-    yield from _audience_faults(settings)
-    yield from _way_faults(settings)
-    if settings.auth.dpop != "off":
-        yield (
-            "auth.dpop: a proof is for the gateway's address, so a bound token is of no use to the backend; "
-            f"set {_WHERE}.mode: token_exchange"
-        )
+class SameResource(Credential):
+    """A caller without a token, where such are let in, is shown as one: with nothing."""
+
+    name = "same_resource"
+    shows = "the caller's own token; gateway and backend are one protected resource"
+    per_caller = True
+    callers_own = True
+
+    @classmethod
+    def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
+        yield from _audience_faults(settings)
+        yield from _way_faults(settings, ways)
+        if settings.auth.dpop != "off":
+            yield (
+                "auth.dpop: a proof is for the gateway's address, so a bound token is of no use to the backend; "
+                f"set {_WHERE}.mode: token_exchange"
+            )
+
+    async def headers(self, caller: Caller) -> Mapping[str, str]:
+        if caller.principal is None:
+            return {}
+        return {"Authorization": f"Bearer {caller.principal.token.reveal()}"}
 
 
 def _audience_faults(settings: Settings) -> Iterator[str]:
@@ -67,7 +77,7 @@ def _audience_faults(settings: Settings) -> Iterator[str]:
             )
 
 
-def _way_faults(settings: Settings) -> Iterator[str]:
+def _way_faults(settings: Settings, ways: Ways) -> Iterator[str]:
     """F4: one fixed origin, reached over a way that nobody reads on."""
     parts = urlsplit(settings.backend.url)
     trusted = settings.backend.credentials.trusted_network
@@ -77,7 +87,7 @@ def _way_faults(settings: Settings) -> Iterator[str]:
             f"or say {_WHERE}.trusted_network: true where the network itself encrypts"
         )
     place = settings.backend.listing.url
-    if place is not None and settings.lists_per_caller and settings.listing_mode == "same_resource":
+    if place is not None and ways.lists_per_caller and ways.listing is SameResource:
         there = urlsplit(place)
         if (there.scheme, there.netloc) != (parts.scheme, parts.netloc):
             yield (
@@ -86,27 +96,3 @@ def _way_faults(settings: Settings) -> Iterator[str]:
             )
     if parts.scheme == "http" and settings.backend.proxy is not None:
         yield "backend.proxy: the proxy would read callers' tokens; use https towards the backend, or no proxy"
-
-
-def exchange_faults(settings: Settings) -> Iterator[str]:
-    """What of the configuration leaves the gateway without the tokens that it is to show; each names a knob."""
-    listing = settings.backend.listing
-    if listing.identity == "shared" and listing.credentials.mode == "token_exchange":
-        yield (
-            "backend.listing.credentials.mode: token_exchange asks in a caller's name, and what "
-            "backend.listing.identity: shared lists is everybody's; use client_credentials, static or none"
-        )
-    sections = ((_WHERE, settings.backend.credentials), (_LISTING, listing.credentials))
-    if settings.auth.mode != "off":
-        for where, section in sections:
-            if section.mode == "token_exchange" and section.token_endpoint is None and len(settings.auth.issuers) > 1:
-                yield (
-                    f"{where}.token_endpoint: must be set with several auth.issuers: it is shown the tokens of each, "
-                    "which is for you to decide and not for the first of them"
-                )
-        return
-    for where, section in sections:
-        if section.mode == "token_exchange":
-            yield f"{where}.mode: token_exchange takes callers' tokens, and with auth.mode: off there are none"
-        if section.mode == "client_credentials" and section.token_endpoint is None:
-            yield f"{where}.token_endpoint: must be set with auth.mode: off, since no issuer is there to name it"

@@ -1,0 +1,118 @@
+"""What a mode of credentials needs of its section, and how it is told where that is not there: with all other faults,
+naming what is known, and without what was written. What a mode shows is in tests/contract/test_credentials.py."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from gateway.app import Current, pipeline
+from gateway.config import ConfigError, load
+from gateway.credentials import AUTO, MODES, ways_of
+from gateway.credentials.none import NoCredential
+from gateway.credentials.same_resource import SameResource
+from gateway.settings import Settings
+
+GATEWAY = Path(__file__).parents[2] / "gateway"
+GROUND = ("backend.url=http://127.0.0.1:9/jsonrpc", "auth.mode=off")
+CLIENT = "client_id: gw, client_secret: sesame"
+SECTIONS = ("backend.credentials", "backend.listing.credentials")
+# Words that mean nothing else. "static" is a dialect too, "none" and "auto" are values of many knobs.
+UNMISTAKABLE = {"same_resource", "token_exchange", "client_credentials"}
+
+
+def faults(*knobs: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(None, [*GROUND, *knobs], {})
+    return list(caught.value.faults)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_mode_that_is_not_known_is_answered_with_those_that_are(section: str) -> None:
+    (fault,) = faults(f"{section}.mode=statik")
+    assert fault.startswith(f"{section}: mode: must be one of ")
+    assert all(mode in fault for mode in (AUTO, *MODES))
+    assert fault.endswith("did you mean static?")
+
+
+def test_what_was_written_in_place_of_a_mode_is_not_shown() -> None:
+    (fault,) = faults("backend.credentials.mode=hunter2-hunter2")
+    assert "hunter2" not in fault
+    assert "did you mean" not in fault
+
+
+LACKING = {
+    "static, no value": ("{mode: static}", "mode: static needs value"),
+    "exchange, no client": (
+        "{mode: token_exchange, audience: a}", "mode: token_exchange needs client_id, client_secret",
+    ),
+    "exchange, no secret": (
+        "{mode: token_exchange, audience: a, client_id: gw}", "mode: token_exchange needs client_secret",
+    ),
+    "exchange, for nothing": (f"{{mode: token_exchange, {CLIENT}}}", "mode: token_exchange needs audience or resource"),
+    "our own, no client": ("{mode: client_credentials}", "mode: client_credentials needs client_id, client_secret"),
+    "none, a value": ("{mode: none, value: x}", "mode: none takes no value, which is for mode: static"),
+    "same resource, a value": ("{mode: same_resource, value: x}", "mode: same_resource takes no value"),
+    "auto, a value": ("{value: x}", "mode: auto takes no value"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize(("knobs", "told"), LACKING.values(), ids=LACKING)
+def test_a_mode_says_what_it_lacks_and_what_it_has_no_use_for(section: str, knobs: str, told: str) -> None:
+    (fault,) = faults(f"{section}={knobs}")
+    assert fault.startswith(f"{section}: {told}")
+
+
+def test_faults_of_modes_are_told_with_all_others() -> None:
+    found = faults(
+        "server.port=x", "backend.credentials.mode=static", "backend.listing.credentials.mode=nobody", "catalog.tll=1m"
+    )
+    assert len(found) == 4
+    for knob in ("server.port: ", "backend.credentials: mode: ", "backend.listing.credentials: mode: ", "catalog.tll:"):
+        assert any(fault.startswith(knob) for fault in found)
+
+
+def test_a_secret_that_cannot_be_read_is_one_fault_and_not_a_missing_secret_besides() -> None:
+    (fault,) = faults("backend.credentials.mode=static", "backend.credentials.value=${file:/nowhere/secret}")
+    assert "/nowhere/secret" in fault
+
+
+def test_an_audience_that_cannot_be_read_is_one_fault_and_not_a_missing_audience_besides() -> None:
+    issuers = "auth={mode: jwt, issuers: [{issuer: 'https://login.example.com'}]}"
+    (fault,) = faults(issuers, "backend.credentials.backend_audience=${file:/nowhere/audience}")
+    assert "/nowhere/audience" in fault
+
+
+async def test_settings_that_were_never_loaded_are_judged_at_start() -> None:
+    backend = {"url": "http://127.0.0.1:9/jsonrpc", "credentials": {"mode": "statik"}}
+    with pytest.raises(ConfigError) as caught:
+        await pipeline(Current(Settings.model_validate({"backend": backend, "auth": {"mode": "off"}})))
+    assert caught.value.faults[0].startswith("backend.credentials: mode: must be one of ")
+
+
+def test_auto_is_the_callers_token_where_callers_bring_one_and_else_nothing() -> None:
+    off = load(None, GROUND, {})
+    assert {ways_of(off).calls, ways_of(off).listing} == {NoCredential}
+    issuers = "auth.issuers=[{issuer: 'https://login.example.com'}]"
+    audience = "backend.credentials.backend_audience=http://127.0.0.1:8080/mcp"
+    on = load(None, [GROUND[0], issuers, audience], {})
+    assert {ways_of(on).calls, ways_of(on).listing, ways_of(on).asked} == {SameResource}
+    assert ways_of(on).lists_per_caller
+    shared = ways_of(load(None, [GROUND[0], issuers, audience, "backend.listing.identity=shared"], {}))
+    assert (shared.calls, shared.asked, shared.lists_per_caller) == (SameResource, NoCredential, False)
+
+
+def test_a_mode_is_one_file_and_is_named_by_no_other() -> None:
+    files = {mode.__module__ for mode in MODES.values()}
+    assert len(files) == len(MODES)
+    named = [
+        f"{path.relative_to(GATEWAY)}:{node.lineno}: {node.value}"
+        for path in GATEWAY.rglob("*.py")
+        if path.parent.name != "credentials"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in UNMISTAKABLE
+    ]
+    assert named == []
