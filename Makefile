@@ -36,7 +36,7 @@ clients: services ## the official MCP clients: client × era × what they do
 bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP; what strangers can cost
 	$(BIN)/python -m tests.bench
 
-config: $(VENV)/.run ## write the files that derive from gateway/settings/ and from the dialects
+config: $(VENV)/.run ## write the files that derive from gateway/settings/, from the dialects and the modes of credentials
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml
 	$(BIN)/python -m gateway schema --format json > config/gateway.schema.json
 	$(BIN)/python -m gateway schema --format methods > config/methods.schema.json
