@@ -127,7 +127,11 @@ def settings(*knobs: str, url: str = "http://crm.example.com/jsonrpc") -> Settin
     return load(None, ground(url, *knobs), environ={})
 
 
-JWT: Final = ("auth.mode=jwt", "auth.issuers=[{issuer: 'https://login.example.com'}]")
+JWT: Final = (
+    "auth.mode=jwt",
+    "auth.issuers=[{issuer: 'https://login.example.com'}]",
+    "backend.credentials.mode=none",
+)
 
 
 @pytest.mark.parametrize(
