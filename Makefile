@@ -16,7 +16,7 @@ demo-oauth: services ## a real authorization server, a service that wants tokens
 	@$(BIN)/python -m tests.authorization.demo
 
 test: check services ## all checks and all tests, against real services
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.dev ## format, lint, types
 	$(BIN)/ruff format --check .
