@@ -5,94 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.catalog.build import Builder
-from gateway.catalog.discovery import Discovery
 from gateway.catalog.doubt import CONFIRMED_AFTER
-from gateway.catalog.validation import Validators
 from gateway.catalog.views import DENIED_TTL
 from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, GatewayError, Unauthorized
-from gateway.listing.dialect import NoListing, Step
-from gateway.model import SHARED, AccessToken, Caller, Listing, Method, Principal, Seen, View
-from gateway.settings import CatalogSettings, Params
-
-TTL: Final = 100.0
-MAX_STALE: Final = 1000.0
-ISSUER: Final = "https://login.example.com"
-
-
-class World:
-    """A discovery whose backend lists to each token what ``listed`` says, or raises that; while ``gate`` is closed it
-    hangs."""
-
-    def __init__(self) -> None:
-        self.now = 5000.0
-        self.listed: dict[str, tuple[str, ...] | Exception] = {}
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.asked: list[str] = []
-        self._asking = asyncio.Condition()
-        self.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE)
-        self.told: list[View] = []
-        self.discovery = self.made(callers_own=True)
-
-    def made(self, *, callers_own: bool) -> Discovery:
-        builder = Builder(Params(), Validators())
-        made = Discovery(self.fetch, builder, lambda: self.knobs, lambda: self.now, callers_own=callers_own)
-        made.on_changed(self.told.append)
-        return made
-
-    async def fetch(self, caller: Caller) -> Listing:
-        token = caller.principal.token.reveal() if caller.principal else ""
-        async with self._asking:
-            self.asked.append(token)
-            self._asking.notify_all()
-        await self.gate.wait()
-        answer = self.listed.get(token, ("a", "b"))
-        if isinstance(answer, Exception):
-            raise answer
-        return Listing("static", tuple(Method(name, "static") for name in answer))
-
-    async def names(self, caller: Caller) -> tuple[str, ...]:
-        return (await self.discovery.catalog(caller)).names
-
-    async def has_asked(self, *tokens: str) -> None:
-        """Return once the backend was asked with these."""
-        async with asyncio.timeout(5), self._asking:
-            await self._asking.wait_for(lambda: self.asked == [*tokens])
-
-    async def settled(self) -> None:
-        """Let what was started in the background come to its end."""
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(others)
+from gateway.model import SHARED
+from tests.authorization.world import ANN, ANN_LATER, BOB, MAX_STALE, TTL, World, a_world, caller, down, refusal
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    world = World()
-    yield world
-    world.gate.set()
-    await world.settled()
-
-
-def caller(token: str, subject: str = "ann") -> Caller:
-    principal = Principal(ISSUER, subject, "client", frozenset(), 1e12, AccessToken(token))
-    return Caller("127.0.0.1", None, View(ISSUER, subject), principal)
-
-
-ANN, ANN_LATER, BOB = caller("ann-1"), caller("ann-2"), caller("bob-1", "bob")
-
-
-def refusal(*, unauthorized: bool) -> NoListing:
-    return NoListing([Step("rpc.discover", Seen("HTTP 40x", denied=True, unauthorized=unauthorized))])
-
-
-def down() -> NoListing:
-    return NoListing([Step("rpc.discover", Seen("connection refused", unreachable=True))])
+    async with a_world() as world:
+        yield world
 
 
 # --- sharing ----------------------------------------------------------------------------------------------------
@@ -290,7 +218,7 @@ async def test_a_callers_empty_first_listing_is_believed_and_a_sudden_one_is_not
     assert await world.names(ANN) == ()
 
 
-# --- streams and reloads ----------------------------------------------------------------------------------------
+# --- streams ---------------------------------------------------------------------------------------------------
 
 
 async def test_an_open_stream_keeps_its_callers_view_fresh_with_its_token(world: World) -> None:
@@ -326,140 +254,3 @@ async def test_a_stream_with_a_refused_token_costs_a_good_one_one_listing(world:
         world.discovery.keep(ANN)
         await world.settled()
     assert world.asked == ["ann-2", "ann-1", "ann-2"]
-
-
-async def test_a_reload_hides_a_tool_from_every_view_also_from_one_that_is_being_fetched(world: World) -> None:
-    for one in (ANN, BOB):
-        await world.names(one)
-    world.gate.clear()
-    waiting = asyncio.create_task(world.names(caller("cy-1", "cy")))
-    await world.has_asked("ann-1", "bob-1", "cy-1")
-    world.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE, exclude=("a",))
-    await world.discovery.rebuild()
-    assert world.discovery.current(ANN.view) is None
-    world.gate.set()
-    assert await waiting == ("b",)
-    assert [await world.names(one) for one in (ANN, BOB)] == [("b",), ("b",)]
-    assert world.told == [ANN.view, BOB.view]
-
-
-# --- reloads --------------------------------------------------------------------------------------------------
-
-
-def knobs(**changed: Any) -> CatalogSettings:
-    return CatalogSettings.model_validate({"ttl": TTL, "max_stale": MAX_STALE, **changed})
-
-
-async def reloaded(world: World, new: CatalogSettings, *, forget: bool = False) -> None:
-    world.knobs = new
-    await world.discovery.rebuild(forget=forget)
-
-
-LISTED_ANEW: Final = ("a", "c")
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"page_size": 7},
-        {"rest_page_size": 7},
-        {"ttl": 50.0},
-        {"max_tools": 1},
-        {"notify_interval": 1.0},
-        {"search": True},
-        {"exclude": ["rpc.*", "z"]},
-        {"tools": {"a": {"title": "Alpha", "description": "The first.", "timeout": 3}}},
-        {"tools": {"z": {"scopes": ["admin"], "arguments": {"key": {"default": "k", "hidden": True}}}}},
-    ],
-    ids=lambda changed: ", ".join(changed),
-)
-async def test_a_reload_that_hides_nothing_keeps_every_view_while_the_backend_cannot_list(
-    world: World, changed: dict[str, Any]
-) -> None:
-    for one in (ANN, BOB):
-        await world.names(one)
-    await reloaded(world, knobs(**changed))
-    for token in ("ann-1", "bob-1"):
-        world.listed[token] = down()
-    for one in (ANN, BOB, ANN, BOB):
-        assert await world.names(one) == ("a", "b")
-    assert world.discovery.remaining(ANN.view) == 0
-
-
-async def test_a_view_that_a_reload_kept_is_stale_and_asked_for_anew(world: World) -> None:
-    await world.names(ANN)
-    world.listed["ann-1"] = LISTED_ANEW
-    await reloaded(world, knobs(page_size=7))
-    assert await world.names(ANN) == ("a", "b")
-    await world.settled()
-    assert await world.names(ANN) == LISTED_ANEW
-    assert world.asked == ["ann-1", "ann-1"]
-    assert world.told == [ANN.view]
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"include": ["b"]},
-        {"exclude": ["a"]},
-        {"tools": {"a": {"scopes": ["admin"]}}},
-        {"tools": {"*": {"requires": {"sampling": {}}}}},
-        {"tools": {"a": {"confirm": True}}},
-        {"tools": {"a": {"annotations": {"destructiveHint": True}}}},
-        {"tools": {"a": {"arguments": {"key": {"default": "k", "hidden": True}}}}},
-        {"confirm_destructive": True},
-    ],
-    ids=str,
-)
-async def test_a_reload_that_hides_something_takes_it_away_at_once_also_where_the_backend_cannot_list(
-    world: World, changed: dict[str, Any]
-) -> None:
-    await world.names(ANN)
-    world.listed["ann-1"] = down()
-    await reloaded(world, knobs(**changed))
-    with pytest.raises(CatalogUnavailable):
-        await world.names(ANN)
-    with pytest.raises(CatalogUnavailable):
-        await world.discovery.find(ANN, "a")
-
-
-async def test_a_reload_that_hides_something_of_one_view_keeps_the_others(world: World) -> None:
-    world.listed["bob-1"] = ("b",)
-    for one in (ANN, BOB):
-        await world.names(one)
-    for token in ("ann-1", "bob-1"):
-        world.listed[token] = down()
-    await reloaded(world, knobs(exclude=["a"]))
-    assert await world.names(BOB) == ("b",)
-    with pytest.raises(CatalogUnavailable):
-        await world.names(ANN)
-
-
-async def test_what_a_second_reload_hides_is_gone_although_the_first_hid_nothing(world: World) -> None:
-    await world.names(ANN)
-    world.listed["ann-1"] = down()
-    await reloaded(world, knobs(page_size=7))
-    assert await world.names(ANN) == ("a", "b")
-    await world.settled()
-    await reloaded(world, knobs(page_size=7, exclude=["b"]))
-    with pytest.raises(CatalogUnavailable):
-        await world.names(ANN)
-
-
-async def test_other_pins_that_hold_tools_back_take_every_view_away(world: World) -> None:
-    await world.names(ANN)
-    await reloaded(world, knobs(), forget=True)
-    assert world.discovery.current(ANN.view) is None
-
-
-async def test_a_listing_that_was_under_way_brings_nothing_back_that_a_reload_hid(world: World) -> None:
-    await world.names(ANN)
-    world.now += TTL
-    world.gate.clear()
-    assert await world.names(ANN) == ("a", "b")
-    await world.has_asked("ann-1", "ann-1")
-    await reloaded(world, knobs(exclude=["b"]))
-    world.gate.set()
-    await world.settled()
-    assert await world.names(ANN) == ("a",)
-    assert await world.discovery.find(ANN, "b") is None

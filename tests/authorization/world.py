@@ -1,0 +1,90 @@
+"""A discovery with a clock and a backend of the test's own, for callers with tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from gateway.catalog.build import Builder
+from gateway.catalog.discovery import Discovery
+from gateway.catalog.validation import Validators
+from gateway.listing.dialect import NoListing, Step
+from gateway.model import AccessToken, Caller, Listing, Method, Principal, Seen, View
+from gateway.settings import CatalogSettings, Params
+
+TTL: Final = 100.0
+MAX_STALE: Final = 1000.0
+ISSUER: Final = "https://login.example.com"
+
+
+class World:
+    """A discovery whose backend lists to each token what ``listed`` says, or raises that; while ``gate`` is closed it
+    hangs."""
+
+    def __init__(self) -> None:
+        self.now = 5000.0
+        self.listed: dict[str, tuple[str, ...] | Exception] = {}
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.asked: list[str] = []
+        self._asking = asyncio.Condition()
+        self.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE)
+        self.told: list[View] = []
+        self.discovery = self.made(callers_own=True)
+
+    def made(self, *, callers_own: bool) -> Discovery:
+        builder = Builder(Params(), Validators())
+        made = Discovery(self.fetch, builder, lambda: self.knobs, lambda: self.now, callers_own=callers_own)
+        made.on_changed(self.told.append)
+        return made
+
+    async def fetch(self, caller: Caller) -> Listing:
+        token = caller.principal.token.reveal() if caller.principal else ""
+        async with self._asking:
+            self.asked.append(token)
+            self._asking.notify_all()
+        await self.gate.wait()
+        answer = self.listed.get(token, ("a", "b"))
+        if isinstance(answer, Exception):
+            raise answer
+        return Listing("static", tuple(Method(name, "static") for name in answer))
+
+    async def names(self, caller: Caller) -> tuple[str, ...]:
+        return (await self.discovery.catalog(caller)).names
+
+    async def has_asked(self, *tokens: str) -> None:
+        """Return once the backend was asked with these."""
+        async with asyncio.timeout(5), self._asking:
+            await self._asking.wait_for(lambda: self.asked == [*tokens])
+
+    async def settled(self) -> None:
+        """Let what was started in the background come to its end."""
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
+
+
+@asynccontextmanager
+async def a_world() -> AsyncIterator[World]:
+    """A world whose background work comes to its end with it."""
+    world = World()
+    yield world
+    world.gate.set()
+    await world.settled()
+
+
+def caller(token: str, subject: str = "ann") -> Caller:
+    principal = Principal(ISSUER, subject, "client", frozenset(), 1e12, AccessToken(token))
+    return Caller("127.0.0.1", None, View(ISSUER, subject), principal)
+
+
+ANN, ANN_LATER, BOB = caller("ann-1"), caller("ann-2"), caller("bob-1", "bob")
+
+
+def refusal(*, unauthorized: bool) -> NoListing:
+    return NoListing([Step("rpc.discover", Seen("HTTP 40x", denied=True, unauthorized=unauthorized))])
+
+
+def down() -> NoListing:
+    return NoListing([Step("rpc.discover", Seen("connection refused", unreachable=True))])
