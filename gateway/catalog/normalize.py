@@ -57,13 +57,6 @@ def tool_of(
     input_schema = visible(whole_input)
     output_schema = None if whole_output is None else visible(whole_output, results=True)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
-    meta = shown_value(method.meta)
-    if method.deprecated:
-        meta["deprecated"] = True
-    if leftover and len(jsonrpc.canonical(leftover)) <= MAX_META:
-        meta["annotations"] = shown_value(leftover)
-    if note:
-        meta["outputSchemaDropped"] = note
     name = names[Naming.MCP]
     tool = Tool(
         name=name,
@@ -77,7 +70,7 @@ def tool_of(
         input_check=None if input_schema is whole_input else whole_input,
         output_check=None if output_schema is whole_output else whole_output,
         annotations=annotations,
-        meta=meta,
+        meta=_meta(method, leftover, note),
         scopes=method.scopes if override.scopes is None else frozenset(override.scopes),
         auth_level=_auth_level(method.annotations) if override.scopes is None else "required",
         headers=mirrored,
@@ -93,6 +86,19 @@ def tool_of(
         ),
     )
     return replace(tool, digest=digest_of(tool))
+
+
+def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[str, Any]:
+    """Return what is published beside the members that MCP knows: the listing's own ``_meta``, ``annotations`` that are
+    no hints of MCP, and why an output schema was ``dropped``."""
+    meta: dict[str, Any] = shown_value(method.meta)
+    if method.deprecated:
+        meta["deprecated"] = True
+    if annotations and len(jsonrpc.canonical(annotations)) <= MAX_META:
+        meta["annotations"] = shown_value(annotations)
+    if dropped:
+        meta["outputSchemaDropped"] = dropped
+    return meta
 
 
 def digest_of(tool: Tool) -> str:
