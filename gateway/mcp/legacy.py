@@ -9,7 +9,8 @@ here; it says so with ``notifications/cancelled``. Batches exist at 2025-03-26 a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -90,6 +91,7 @@ class Legacy:
         self._invocation = invocation
         self._sessions = sessions
         self._running: dict[tuple[str, Id], asyncio.Task[bytes]] = {}
+        self._prepared: dict[tuple[str, Id], asyncio.Event] = {}
         self._tasks: set[asyncio.Task[bytes]] = set()
         self._handlers: dict[str, Callable[[_Context, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
             "initialize": self._initialize,
@@ -191,9 +193,11 @@ class Legacy:
             return
         id = message.params.get("requestId") if isinstance(message.params, dict) else None
         if type(id) is str or type(id) is int:  # true is no id, although it equals 1
-            task = self._running.get((context.session.id, id))
-            if task is not None:
-                task.cancel()
+            key = (context.session.id, id)
+            if key in self._prepared:
+                self._prepared[key].set()
+            elif key in self._running:
+                self._running[key].cancel()
 
     async def _initialize(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
         asked = params.get("protocolVersion")
@@ -221,7 +225,10 @@ class Legacy:
 
     async def _call(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
         name, arguments, token = asked_call(params)
-        call = await self._invocation.prepare(context.inbound.caller, name, arguments)
+        with self._cancellable(context, request) as cancelled:  # a first listing may take its time
+            call = await self._invocation.prepare(context.inbound.caller, name, arguments)
+        if cancelled.is_set():
+            return Reply(202, method=request.method, tool=call.tool.name)
         if token is not None and context.inbound.takes_stream:
 
             def start() -> asyncio.Task[bytes]:
@@ -240,6 +247,19 @@ class Legacy:
                 raise  # the client hung up, and the call goes on
             return Reply(202, method=request.method, tool=call.tool.name)
         return Reply(200, body, method=request.method, tool=call.tool.name)
+
+    @contextmanager
+    def _cancellable(self, context: _Context, request: Request) -> Iterator[asyncio.Event]:
+        """What is set where the client cancels a call that is not made yet."""
+        cancelled = asyncio.Event()
+        key = None if context.session is None else (context.session.id, request.id)
+        if key is not None:
+            self._prepared[key] = cancelled
+        try:
+            yield cancelled
+        finally:
+            if key is not None and self._prepared.get(key) is cancelled:
+                del self._prepared[key]
 
     def _started(self, context: _Context, request: Request, call: Call, *, begun: bool = False) -> asyncio.Task[bytes]:
         """A call that outlives its client, held on to until it is over, so that it can be cancelled by name."""

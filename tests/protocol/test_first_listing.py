@@ -16,6 +16,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import Front
 from tests.protocol.catalog import METHODS
 from tests.protocol.conftest import settings
+from tests.protocol.talk import LEGACY, Client, legacy_headers, request
 
 PATIENCE = 30.0
 
@@ -63,3 +64,22 @@ async def test_rest_says_when_to_come_back_while_the_listing_goes_on_and_mcp_wai
 
 def test_the_wait_of_rest_leaves_time_for_the_answer_within_four_seconds() -> None:
     assert 0 < rest.PATIENCE < 4
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_for_the_first_listing_is_not_made(
+    session: ClientSession, backend: ScriptedBackend, waiting: Gateway
+) -> None:
+    client = Client(session, waiting.port)
+    headers = legacy_headers(LEGACY[0], await client.initialize())
+    add = {"name": "add", "arguments": {"a": 2, "b": 3}}
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "mine"}}
+    async with asyncio.timeout(PATIENCE):
+        call, other = (
+            asyncio.create_task(client.mcp(request("tools/call", add, id), headers)) for id in ("mine", "other")
+        )
+        for _ in range(20):  # so that one comes after the call, whichever connection is read first
+            assert (await client.mcp(cancel, headers)).status == 202
+        backend.release.set()
+        answers = await asyncio.gather(call, other)
+    assert [(answer.status, answer.body == b"") for answer in answers] == [(202, True), (200, False)]
+    assert backend.calls("add") == 1
