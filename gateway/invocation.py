@@ -128,7 +128,7 @@ class Invocation:
         named = await self._named(caller, given) if tool is CALL_TOOL else None
         if named is not None:
             tool, given = named, given.get("arguments", {})
-        self._access.check_call(caller, tool)
+        self._access.check_call(caller, tool, lists=tool is SEARCH_TOOLS)
         if extras is not None and (tool.requires or tool.confirm):
             require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
         if named is not None:

@@ -59,12 +59,13 @@ class Access:
         if self.enabled and caller.principal is not None and not self._list <= caller.principal.scopes:
             raise self._insufficient(self._list)
 
-    def check_call(self, caller: Caller, tool: Tool) -> None:
-        """Raises :class:`Unauthorized`, :class:`InsufficientScope` with everything that the call takes."""
+    def check_call(self, caller: Caller, tool: Tool, *, lists: bool = False) -> None:
+        """Raises :class:`Unauthorized`, :class:`InsufficientScope` with everything that the call takes; one that
+        ``lists`` tools takes what a listing does, too."""
         if not self.enabled:
             return
         is_open, scopes = tool.demand
-        needed = self._call | scopes
+        needed = self._call | scopes | (self._list if lists else frozenset())
         if caller.principal is None:
             if self.anonymous != "open-tools" or not is_open:
                 raise Unauthorized(NO_TOKEN, scopes=self.asked_for(needed))

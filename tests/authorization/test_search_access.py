@@ -46,3 +46,16 @@ async def test_a_call_of_what_was_found_takes_its_scopes(surface: str) -> None:
         assert [sent for sent in it.backend.requests if sent.method == "add"] == []
         assert (await add(it.of("ann", "sums"), surface)).status == 200
         assert len([sent for sent in it.backend.requests if sent.method == "add"]) == 1
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_search_takes_the_scopes_of_a_listing_besides_those_of_a_call(surface: str) -> None:
+    scopes = ("auth.scopes.list=[look]", "auth.scopes.call=[use]")
+    async with stand(*KNOBS, *scopes) as it:
+        for held in ("use", "look"):
+            refused = await it.of("bob", held).call(surface, "search_tools", {"query": "echo"})
+            assert (refused.status, challenge_of(refused)["scope"]) == (403, "look use")
+        assert "echo" in await found(it.of("ann", "use look"), surface)
+        assert (
+            await it.of("bob", "use").call(surface, "call_tool", {"name": "echo", "arguments": {"value": 1}})
+        ).status == 200
