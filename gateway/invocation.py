@@ -122,17 +122,19 @@ class Invocation:
         call takes; :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs.
         """
         tool = await self.find(caller, name)
+        if tool is not CALL_TOOL:  # before the arguments, whose faults tell what a tool takes
+            self._access.check_call(caller, tool, lists=tool is SEARCH_TOOLS)
         given = arguments(tool) if callable(arguments) else arguments
         if tool.binding.local:
             given = {name: value for name, value in given.items() if value is not None}  # null is as left out
-        named = await self._named(caller, given) if tool is CALL_TOOL else None
-        if named is not None:
-            tool, given = named, given.get("arguments", {})
-        self._access.check_call(caller, tool, lists=tool is SEARCH_TOOLS)
+        if tool is CALL_TOOL:
+            named = await self._named(caller, given)
+            if named is not None:
+                tool, given = named, given.get("arguments", {})
+            self._access.check_call(caller, tool)
+            log.info("tool called through call_tool", tool=tool.name, method=tool.method)
         if extras is not None and (tool.requires or tool.confirm):
             require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
-        if named is not None:
-            log.info("tool called through call_tool", tool=tool.name, method=tool.method)
         return Call(caller, tool, given, extras, self._execute)
 
     async def _named(self, caller: Caller, arguments: Mapping[str, Any]) -> Tool | None:

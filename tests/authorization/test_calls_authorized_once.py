@@ -203,3 +203,12 @@ async def test_the_command_line_says_that_the_service_refuses_the_token(tmp_path
         assert code == 1
         assert "The backend does not accept this token" in err
         assert it.backend.calls("add") == 1
+
+
+@pytest.mark.parametrize("path", ["/jsonrpc", "/mcp/tools/add"])
+async def test_who_may_not_call_a_tool_learns_nothing_of_its_arguments(path: str) -> None:
+    async with stand("auth.anonymous=list", *KNOBS) as it:
+        for client, status in ((it.client(), 401), (it.of("ann", "other"), 403)):
+            answer = await client.post(path, request("add", [1, 2, 3]))
+            assert answer.status == status
+            assert b"taken" not in answer.body
