@@ -58,7 +58,7 @@ def section_faults(section: Credentials) -> Iterator[str]:
         meant = difflib.get_close_matches(section.mode, known, n=1)
         yield f"mode: must be one of {', '.join(known)}" + "".join(f"; did you mean {name}?" for name in meant)
         return
-    missing = [knobs for knobs in mode.needs if all(getattr(section, knob) is None for knob in knobs)]
+    missing = [knobs for knobs in mode.needs if not any(getattr(section, knob) for knob in knobs)]
     if missing:
         yield f"mode: {section.mode} needs {', '.join(' or '.join(knobs) for knobs in missing)}"
     for knob in mode.refuses:

@@ -26,7 +26,7 @@ class Credential(ABC):
     callers_own: ClassVar[bool] = False
     """Whether it is the caller's own token, so that a backend's refusal of it is the caller's to mend."""
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Of each group of knobs in its section, at least one must be set."""
+    """Of each group of knobs in its section, at least one must be set, and not to an empty text."""
     refuses: ClassVar[tuple[str, ...]] = ("value",)
     """Knobs of its section that must not be set."""
 

@@ -52,6 +52,13 @@ LACKING = {
         "{mode: token_exchange, audience: a, client_id: gw}", "mode: token_exchange needs client_secret",
     ),
     "exchange, for nothing": (f"{{mode: token_exchange, {CLIENT}}}", "mode: token_exchange needs audience or resource"),
+    "exchange, for an empty name": (
+        f"{{mode: token_exchange, audience: '', {CLIENT}}}", "mode: token_exchange needs audience or resource",
+    ),
+    "exchange, an empty secret": (
+        "{mode: token_exchange, audience: a, client_id: gw, client_secret: ''}",
+        "mode: token_exchange needs client_secret",
+    ),
     "our own, no client": ("{mode: client_credentials}", "mode: client_credentials needs client_id, client_secret"),
     "none, a value": ("{mode: none, value: x}", "mode: none takes no value, which is for mode: static"),
     "same resource, a value": ("{mode: same_resource, value: x}", "mode: same_resource takes no value"),
