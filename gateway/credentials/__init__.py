@@ -76,6 +76,13 @@ def faults_of(settings: Settings) -> list[str]:
     for where, section in sections:
         if settings.auth.mode == "off" and section.mode != AUTO and MODES[section.mode].per_caller:
             faults.append(f"{where}.mode: {section.mode} takes callers' tokens, and with auth.mode: off there are none")
+    listing = settings.backend.listing
+    if listing.identity == "shared" and listing.credentials.mode != AUTO and ways.listing.per_caller:
+        faults.append(
+            f"backend.listing.credentials.mode: {ways.listing.name} asks in a caller's name, and what "
+            "backend.listing.identity: shared lists is everybody's; "
+            f"use {', '.join(mode.name for mode in _KNOWN if not mode.per_caller)}"
+        )
     if not faults:
         faults += [fault for mode in dict.fromkeys((ways.calls, ways.listing)) for fault in mode.faults(settings, ways)]
     return faults

@@ -35,12 +35,6 @@ class TokenExchange(Credential):
 
     @classmethod
     def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
-        listing = settings.backend.listing
-        if listing.identity == "shared" and listing.credentials.mode == cls.name:
-            yield (
-                f"backend.listing.credentials.mode: {cls.name} asks in a caller's name, and what "
-                "backend.listing.identity: shared lists is everybody's; use client_credentials, static or none"
-            )
         for where, section in sections_of(settings):
             if section.mode == cls.name and section.token_endpoint is None and len(settings.auth.issuers) > 1:
                 yield (

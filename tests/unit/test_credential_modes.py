@@ -112,6 +112,19 @@ def test_auto_is_the_callers_token_where_callers_bring_one_and_else_nothing() ->
     assert (shared.calls, shared.asked, shared.lists_per_caller) == (SameResource, NoCredential, False)
 
 
+@pytest.mark.parametrize("mode", [mode.name for mode in MODES.values() if mode.per_caller])
+def test_what_everybody_is_shown_is_not_asked_for_in_a_callers_name(mode: str) -> None:
+    (fault,) = faults(
+        "auth={mode: jwt, issuers: [{issuer: 'https://login.example.com'}]}",
+        "backend.credentials.mode=none",
+        "backend.credentials.backend_audience=http://127.0.0.1:8080/mcp",
+        f"backend.listing.credentials={{mode: {mode}, audience: a, {CLIENT}}}",
+        "backend.listing.identity=shared",
+    )
+    assert fault.startswith(f"backend.listing.credentials.mode: {mode} asks in a caller's name")
+    assert fault.endswith("use client_credentials, static, none")
+
+
 def test_a_mode_is_one_file_and_is_named_by_no_other() -> None:
     files = {mode.__module__ for mode in MODES.values()}
     assert len(files) == len(MODES)
