@@ -29,12 +29,13 @@ class SameResource(Credential):
 
     @classmethod
     def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
-        yield from _audience_faults(settings)
+        where = _WHERE if ways.calls is cls else "backend.listing.credentials"
+        yield from _audience_faults(settings, where)
         yield from _way_faults(settings, ways)
         if settings.auth.dpop != "off":
             yield (
                 "auth.dpop: a proof is for the gateway's address, so a bound token is of no use to the backend; "
-                f"set {_WHERE}.mode: token_exchange"
+                f"set {where}.mode: token_exchange"
             )
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
@@ -43,14 +44,14 @@ class SameResource(Credential):
         return {"Authorization": f"Bearer {caller.principal.token.reveal()}"}
 
 
-def _audience_faults(settings: Settings) -> Iterator[str]:
-    """F1: one audience for both."""
+def _audience_faults(settings: Settings, where: str) -> Iterator[str]:
+    """F1: one audience for both. ``where`` is the section whose mode shows tokens."""
     audience = settings.backend.credentials.backend_audience
     if audience is None:
         yield (
-            f"{_WHERE}.backend_audience: say which audience the backend requires of a token. Calls show it the "
+            f"{_WHERE}.backend_audience: say which audience the backend requires of a token. It is shown the "
             f"caller's own, which is right only where that is {settings.resource}; "
-            f"else set {_WHERE}.mode: token_exchange, client_credentials, static or none"
+            f"else set {where}.mode: token_exchange, client_credentials, static or none"
         )
         return
     for issuer in settings.auth.issuers:
@@ -65,7 +66,7 @@ def _audience_faults(settings: Settings) -> Iterator[str]:
             yield (
                 f"{_WHERE}.backend_audience: {audience} is another resource than the gateway's "
                 f"({', '.join(sorted(accepted)) or 'none of auth.issuers.audiences'}), "
-                f"and a token must not go to another; set {_WHERE}.mode: token_exchange"
+                f"and a token must not go to another; set {where}.mode: token_exchange"
             )
             continue
         others = {*issuer.audiences} - {audience, settings.resource, *brought}
@@ -73,7 +74,7 @@ def _audience_faults(settings: Settings) -> Iterator[str]:
             yield (
                 f"auth.issuers.audiences: a token for {', '.join(sorted(others))} alone would be accepted, and shown "
                 f"to the backend, which could use it there; leave {settings.resource}, "
-                f"or set {_WHERE}.mode: token_exchange"
+                f"or set {where}.mode: token_exchange"
             )
 
 

@@ -176,6 +176,13 @@ def test_the_fault_says_what_would_be_right() -> None:
     assert "token_exchange" in fault
 
 
+def test_the_remedy_is_for_the_section_that_shows_tokens() -> None:
+    listing = "backend.listing.credentials={mode: same_resource}"
+    (fault,) = faults("backend.credentials={mode: none}", listing)
+    assert fault.startswith("backend.credentials.backend_audience: ")
+    assert "else set backend.listing.credentials.mode: token_exchange" in fault
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_plain_http_is_good_on_this_machine(host: str) -> None:
     assert faults(AUDIENCE, url=f"http://{host}:8000/jsonrpc") == []
