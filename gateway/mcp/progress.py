@@ -50,7 +50,7 @@ async def with_progress(
         if cancels and not work.done():
             work.cancel()
             await asyncio.wait({work})
-        elif work.done() and not work.cancelled():
+        if work.done() and not work.cancelled():
             work.exception()  # an error that nobody is left to hear
 
 

@@ -78,3 +78,22 @@ async def test_an_error_that_nobody_is_left_to_hear_is_no_trouble(cancels: bool)
     tasks.clear()
     gc.collect()
     assert reported == []
+
+
+async def test_work_that_fails_as_it_is_cancelled_is_no_trouble_either() -> None:
+    async def work() -> bytes:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise GatewayError("its deadline passed at the same moment")
+
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    events, tasks = stream(work)
+    await anext(events)
+    await asyncio.sleep(0)  # the work begins
+    await events.aclose()
+    assert tasks[0].done()
+    tasks.clear()
+    gc.collect()
+    assert reported == []
