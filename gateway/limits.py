@@ -34,10 +34,12 @@ class Budget:
         self._burst = int(count) * self._times
 
     async def spend(self, who: str) -> None:
-        """Count one against a caller: an address, or another name. Raises :class:`RateLimited` with the seconds to
-        wait."""
+        """Count one against a caller, see :attr:`gateway.model.Caller.counted_as`. Raises :class:`RateLimited` with the
+        seconds to wait."""
         rate = self._burst / PERIODS[self._period]
-        if wait := await self._store.permit(f"{self._name}:{network_of(who)}", rate, self._burst).take():
+        # Addresses are easily had: more than there is room for must push out nobody who has a token.
+        purpose = f"{self._name} by token" if "\n" in who else self._name
+        if wait := await self._store.permit(f"{purpose}:{network_of(who)}", rate, self._burst).take():
             raise RateLimited(
                 f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=math.ceil(wait)
             )

@@ -176,3 +176,12 @@ def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(
     trusted: tuple[str, ...], peer: str, header: list[str], caller: str
 ) -> None:
     assert AddressReader(trusted).caller(peer, header) == caller
+
+
+async def test_addresses_without_number_keep_no_caller_with_a_token_waiting(clock: Clock) -> None:
+    budget = Budget(MemoryStore(clock, most=10), "discovery", "1/hour")
+    for number in range(1000):
+        with suppress(RateLimited):
+            await budget.spend(f"2001:db8:{number:x}::1")
+    assert await wait_of(budget, "192.0.2.1") == 3600
+    await spend(budget, "https://login.example.com\nann")
