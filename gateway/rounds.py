@@ -17,7 +17,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.errors import BackendError, BadBackendAnswer, InvalidParams, MissingCapability
 from gateway.model import Ask, Caller, CallExtras, JsonObject, Tool
-from gateway.signing import Keys, Signer
+from gateway.signing import SKEW, Keys, Signer
 from gateway.store import Store
 from gateway.text import excerpt
 
@@ -95,7 +95,7 @@ class Rounds:
         return Ask(requests, ours)
 
     async def _use(self, state: State) -> None:
-        if not await self._store.add(f"consent:{state.nonce}", TTL):
+        if not await self._store.add(f"consent:{state.nonce}", TTL + SKEW):
             raise InvalidParams("requestState was used before; call again without it")
 
     def _state(

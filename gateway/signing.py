@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Final
 
 MIN_SECRET_BYTES: Final = 16
+SKEW: Final = 60.0
+"""Seconds by which clocks may differ. What remembers that a text was used has to last so much longer than the text."""
 _MAC_BYTES: Final = 16
 _TIME_BYTES: Final = 8
 
@@ -69,7 +71,8 @@ class Signer:
         return _spelled(_mac(self._keys[0], owner, raw) + raw)
 
     def verify(self, token: str, *owner: str) -> str | None:
-        """The text that was signed, or None if this is not a token of ours, or another owner's, or too old."""
+        """The text that was signed, or None where this is not a token of ours, or another owner's, too old, or of a
+        time to come."""
         try:
             raw = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
         except ValueError:
@@ -81,7 +84,8 @@ class Signer:
         if _spelled(raw) != token:
             return None
         age = self._clock() - int.from_bytes(raw_text[:_TIME_BYTES], "big")
-        return raw_text[_TIME_BYTES:].decode() if age < self._ttl else None
+        # One from the future, before the clock was set right, would be good until then.
+        return raw_text[_TIME_BYTES:].decode() if -SKEW <= age < self._ttl else None
 
 
 def _spelled(raw: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 from gateway.errors import SessionNotFound
 from gateway.model import Caller
-from gateway.signing import Keys, Signer
+from gateway.signing import SKEW, Keys, Signer
 from gateway.store import Store
 
 TTL: Final = 24 * 3600.0
@@ -51,7 +51,7 @@ class Sessions:
     async def close(self, id: str, caller: Caller) -> None:
         """End a session. Raises :class:`SessionNotFound`."""
         await self.read(id, caller)
-        await self._store.add(_tombstone(id), TTL)
+        await self._store.add(_tombstone(id), TTL + SKEW)
 
 
 def _tombstone(id: str) -> str:

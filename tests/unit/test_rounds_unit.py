@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import InvalidParams
 from gateway.model import AccessToken, Ask, Binding, Caller, CallExtras, Principal, Structure, Tool
 from gateway.rounds import CONFIRM, TTL, Rounds
-from gateway.signing import Keys
+from gateway.signing import SKEW, Keys
 from gateway.store.memory import MemoryStore
 
 
@@ -80,6 +80,19 @@ async def test_a_consent_stays_used_until_it_would_be_too_old_anyway(rounds: Rou
         clock.now += wait
         with pytest.raises(InvalidParams):
             await agree(rounds, state)
+
+
+async def test_a_consent_from_a_replica_whose_clock_is_ahead_stays_used_for_as_long(clock: Clock) -> None:
+    ahead = Clock()
+    ahead.now += SKEW
+    store = MemoryStore(clock)
+    state = await asked(Rounds(KEYS, store, ahead))
+    here = Rounds(KEYS, store, clock)
+    assert await agree(here, state) is None
+    for wait in (0, TTL - 1, 1, SKEW - 1, 1):
+        clock.now += wait
+        with pytest.raises(InvalidParams):
+            await agree(here, state)
 
 
 async def test_asking_again_gives_the_person_the_whole_time_again(rounds: Rounds, clock: Clock) -> None:

@@ -100,6 +100,12 @@ def test_a_token_of_a_replica_whose_clock_is_ahead_is_good() -> None:
     assert SIGNER.verify(signer(OLD, clock=ahead).sign("x")) == "x"
 
 
+def test_a_token_of_a_clock_that_was_years_ahead_is_none() -> None:
+    ahead = Clock()
+    ahead.now += 10 * 365 * 86400
+    assert SIGNER.verify(signer(OLD, clock=ahead).sign("x")) is None
+
+
 @pytest.mark.parametrize(
     "other", [(), ("",), ("a",), ("a", "b", ""), ("ab",), ("", "ab"), ("a", "c"), ("b", "a"), ("ab", "")], ids=str
 )
