@@ -132,7 +132,8 @@ class Invocation:
             if named is not None:
                 tool, given = named, given.get("arguments", {})
             self._access.check_call(caller, tool)
-            log.info("tool called through call_tool", tool=tool.name, method=tool.method)
+            if named is not None:
+                log.info("tool called through call_tool", tool=tool.name, method=tool.method)
         if extras is not None and (tool.requires or tool.confirm):
             require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
         return Call(caller, tool, given, extras, self._execute)
