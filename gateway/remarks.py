@@ -28,8 +28,8 @@ def remarks_on(settings: Settings) -> Iterator[str]:
 
 
 def _others_may_read(file: str) -> bool:
-    """Whether users may who are neither the owner nor of the group, which Kubernetes gives a mounted Secret to. Modes
-    are no answer on Windows."""
+    """Tell whether users may who are neither the owner nor of the group, which Kubernetes gives a mounted Secret to.
+    Modes are no answer on Windows."""
     try:
         return os.name == "posix" and bool(Path(file).stat().st_mode & stat.S_IROTH)
     except OSError:

@@ -139,7 +139,8 @@ def _declares(capabilities: JsonObject, name: str, needed: Any) -> bool:
 
 
 def _is_request(request: Any) -> bool:
-    """Whether clients can read it (schema.ts ``InputRequest``); for one they cannot, they refuse the whole answer."""
+    """Tell whether clients can read it (schema.ts ``InputRequest``); for one they cannot, they refuse the whole
+    answer."""
     if not isinstance(request, Mapping):
         return False
     method, params = request.get("method"), request.get("params", {})

@@ -43,7 +43,7 @@ def printable(text: str) -> str:
 
 
 def hides(text: str) -> bool:
-    """Whether there are characters in a text that people cannot see."""
+    """Tell whether there are characters in a text that people cannot see."""
     if text.isascii() and text.isprintable():
         return False
     text = text.replace("\r\n", "\n")
@@ -72,7 +72,7 @@ def _with_few_marks(run: str) -> str:
 
 @lru_cache(4096)
 def _marks(character: str) -> tuple[bool, int]:
-    """Whether a character begins with a letter or the like, and how many marks it has when decomposed."""
+    """Tell whether a character begins with a letter or the like, and how many marks it has when decomposed."""
     classes = [unicodedata.combining(part) for part in unicodedata.normalize("NFD", character)]
     return not classes[0], sum(map(bool, classes))
 

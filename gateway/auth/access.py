@@ -51,7 +51,7 @@ class Access:
         return View(principal.issuer, principal.subject, principal.client, principal.scopes)
 
     def may_enter(self, principal: Principal | None) -> bool:
-        """Whether a request may be looked at, token or not."""
+        """Tell whether a request may be looked at, token or not."""
         return principal is not None or not self.enabled or self.anonymous != "none"
 
     def check_list(self, caller: Caller) -> None:
@@ -73,8 +73,8 @@ class Access:
             raise self._insufficient(needed)
 
     def needs_token(self, tool: Tool, shared: Catalog | None) -> bool:
-        """Whether a call of the tool without a token is refused. ``shared`` is what callers without a token see: where
-        each caller has a view of its own, a tool may be in that one alone."""
+        """Tell whether a call of the tool without a token is refused. ``shared`` is what callers without a token see:
+        where each caller has a view of its own, a tool may be in that one alone."""
         if not self.enabled:
             return False
         if self.anonymous != "open-tools" or not tool.demand[0]:

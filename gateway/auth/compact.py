@@ -64,7 +64,7 @@ class Compact:
 
 
 def looks_signed(raw: str) -> bool:
-    """Whether a token has the outer form of a JWT, rather than being opaque."""
+    """Tell whether a token has the outer form of a JWT, rather than being opaque."""
     return _FORM.fullmatch(raw) is not None and raw.startswith("eyJ")
 
 

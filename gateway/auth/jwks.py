@@ -129,7 +129,7 @@ class IssuerKeys:
         await self._await_fetch()
 
     async def _ask_for_unknown(self) -> bool:
-        """Whether a fetch for the sake of an unknown kid came to an end in time."""
+        """Tell whether a fetch for the sake of an unknown kid came to an end in time."""
         if self._fetch is None:
             now = self._clock()
             if self._asked_at is not None and now - self._asked_at < COOLDOWN:

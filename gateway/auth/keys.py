@@ -158,7 +158,7 @@ def _algorithms(key: Any) -> tuple[str, ...]:
 
 
 def _has_small_order(raw: bytes) -> bool:
-    """Whether the order of an Ed25519 point divides 8, or whether its y is beyond the field (RFC 8032 §5.1.3).
+    """Tell whether the order of an Ed25519 point divides 8, or whether its y is beyond the field (RFC 8032 §5.1.3).
 
     Points of order 1, 2 and 4 have y = 1, -1 and 0. Doubling one of order 8 gives y = 0, so it has x² = -y², and with
     the equation of the curve dy⁴ + 2y² = 1.

@@ -33,7 +33,7 @@ def _escaped(secret: str) -> tuple[str, str]:
 
 
 def quotes(value: Any, secrets: Sequence[str]) -> bool:
-    """Whether a decoded JSON value has one of the secrets in it, however its sender escaped it."""
+    """Tell whether a decoded JSON value has one of the secrets in it, however its sender escaped it."""
     try:
         written = jsonrpc.encode(value)
         return any(jsonrpc.encode(secret)[1:-1] in written for secret in secrets)

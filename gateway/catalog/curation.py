@@ -71,7 +71,7 @@ class Curation:
                 )
 
     def _names(self, method: str) -> bool:
-        """Whether the operator speaks of just this method."""
+        """Tell whether the operator speaks of just this method."""
         return method in self._settings.include or method in self._settings.tools
 
 

@@ -28,7 +28,7 @@ class Doubt:
     since: float | None = None
 
     def believes(self, before: int, after: int, now: float) -> bool:
-        """Whether a listing with ``after`` tools may take the place of one with ``before``."""
+        """Tell whether a listing with ``after`` tools may take the place of one with ``before``."""
         shrinks = after == 0 < before or (2 * after < before and before - after >= _MANY)
         if not shrinks:
             self.since = None

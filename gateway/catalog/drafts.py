@@ -177,7 +177,7 @@ def _properties(keywords: Keywords, draft: int | None) -> None:
 
 
 def says_required(schema: Any) -> bool:
-    """Whether a property's or parameter's own schema says, as in draft 3, that it must be given."""
+    """Tell whether a property's or parameter's own schema says, as in draft 3, that it must be given."""
     return isinstance(schema, Mapping) and schema.get("required") is True
 
 

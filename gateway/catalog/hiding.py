@@ -26,7 +26,8 @@ class Change:
         self._methods: dict[str, bool] = {}
 
     def hides(self, catalog: Catalog) -> bool:
-        """Whether it takes something of a catalog away that was built by the knobs before. Pins are not looked at."""
+        """Tell whether it takes something of a catalog away that was built by the knobs before. Pins are not looked
+        at."""
         known = self._catalogs.get(catalog.digest)
         if known is None:
             known = self._asks_more or any(self._restricts(tool.method) for tool in catalog.tools)

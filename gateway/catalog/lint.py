@@ -44,5 +44,5 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
 
 
 def says_nothing(tool: Tool) -> bool:
-    """Whether the description is but the name over again."""
+    """Tell whether the description is but the name over again."""
     return tool.description in ("", tool.name, tool.method)

@@ -159,7 +159,8 @@ def _structure(method: Method, override: ToolOverride, params: Params) -> Struct
 
 
 def _is_certain(method: Method, override: ToolOverride, params: Params) -> bool:
-    """Whether somebody says which shape it is; without parameters, or with one array of them, it does not matter."""
+    """Tell whether somebody says which shape it is; without parameters, or with one array of them, it does not
+    matter."""
     said = override.structure is not None or params.structure != "auto" or method.structure is not Structure.UNKNOWN
     return said or (method.parameters in (None, ()) and method.input_schema is None)
 
@@ -192,7 +193,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
 
 
 def _is_closed(method: Method, structure: Structure) -> bool:
-    """Whether the listing names all arguments, rather than giving a schema that decides on others, or nothing."""
+    """Tell whether the listing names all arguments, rather than giving a schema that decides on others, or nothing."""
     if method.input_schema is not None:
         return False
     return method.parameters is not None or structure is Structure.BY_POSITION

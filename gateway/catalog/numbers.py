@@ -40,7 +40,7 @@ def literals(schema: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def compares(keyword: str, content: Any) -> bool:
-    """Whether a keyword has numbers compared."""
+    """Tell whether a keyword has numbers compared."""
     if keyword == "uniqueItems":
         return content is True
     return keyword in _TIMES and next(_numbers(content), None) is not None

@@ -31,7 +31,8 @@ _READING: Final = 16
 
 
 def is_beyond_linear(pattern: str) -> bool:
-    """Whether an expression cannot be held for sure, which is told without compiling it. Others may turn out so."""
+    """Tell whether an expression cannot be held for sure, which is told without compiling it. Others may turn out
+    so."""
     return len(pattern) > _MAX_PATTERN or _BEYOND_LINEAR.search(pattern) is not None
 
 

@@ -51,7 +51,7 @@ class Scope:
 
     @property
     def identified(self) -> bool:
-        """Whether the resource has a name of its own, so that pointers do not mean the listing around it first."""
+        """Tell whether the resource has a name of its own, so that pointers do not mean the listing around it first."""
         return bool(self.base)
 
 

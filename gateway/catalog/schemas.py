@@ -249,7 +249,7 @@ def _largest_part(schema: Mapping[str, Any]) -> str:
 
 
 def _is_less_anchors(whole: Any, came: Any) -> bool:
-    """Whether ``whole`` is what came without its well-formed anchors."""
+    """Tell whether ``whole`` is what came without its well-formed anchors."""
     if isinstance(came, list):
         return isinstance(whole, list) and len(whole) == len(came) and all(map(_is_less_anchors, whole, came))
     if not (isinstance(came, Mapping) and isinstance(whole, Mapping)):

@@ -40,7 +40,7 @@ def visible(schema: dict[str, Any], *, results: bool = False) -> dict[str, Any]:
 
 
 def _hides(value: Any) -> bool:
-    """Whether any text or name within a value has hidden characters."""
+    """Tell whether any text or name within a value has hidden characters."""
     if isinstance(value, str):
         return hides(value)
     if isinstance(value, Mapping):

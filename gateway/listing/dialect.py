@@ -60,7 +60,7 @@ class NoListing(Exception):
 
     @property
     def unauthorized(self) -> bool:
-        """Whether the backend does not know who asked, rather than knowing and refusing."""
+        """Tell whether the backend does not know who asked, rather than knowing and refusing."""
         return any(step.saw.unauthorized for step in self.steps)
 
     @property

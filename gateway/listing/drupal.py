@@ -67,7 +67,7 @@ async def _complete(source: Source, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def recognizes(document: Any) -> bool:
-    """Whether a document is this listing; an empty one is told by its link to itself."""
+    """Tell whether a document is this listing; an empty one is told by its link to itself."""
     if not isinstance(document, dict) or not isinstance(document.get("data"), list):
         return False
     if not document["data"]:

@@ -73,7 +73,7 @@ class JsonrpcMcp:
 
 
 def recognizes(document: Any) -> bool:
-    """Whether a document is a page of this listing; other products use the path, without input schemas."""
+    """Tell whether a document is a page of this listing; other products use the path, without input schemas."""
     if not isinstance(document, dict) or not isinstance(document.get("tools"), list):
         return False
     tools = document["tools"]

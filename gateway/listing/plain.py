@@ -54,7 +54,7 @@ def recognizes(document: Any) -> bool:
 
 
 def all_named(document: Any) -> bool:
-    """Whether it is a list of nothing but names and entries with one, as somebody wrote it down."""
+    """Tell whether it is a list of nothing but names and entries with one, as somebody wrote it down."""
     entries = document.get("methods") if isinstance(document, dict) else document
     return (
         isinstance(entries, list)

@@ -175,7 +175,7 @@ def _text_block(text: str) -> bytes:
 
 
 def is_object_schema(schema: object) -> bool:
-    """Whether a schema's root says ``type: object``, as revisions up to 2025-11-25 demand of an output schema."""
+    """Tell whether a schema's root says ``type: object``, as revisions up to 2025-11-25 demand of an output schema."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 

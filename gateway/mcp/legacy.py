@@ -101,7 +101,7 @@ class Legacy:
         }
 
     def serves(self, inbound: Inbound) -> bool:
-        """Whether the version header, if any, is of this era."""
+        """Tell whether the version header, if any, is of this era."""
         return inbound.headers.get(PROTOCOL_VERSION) in (None, *VERSIONS)
 
     async def answer(self, inbound: Inbound, message: Message) -> Reply | StreamReply:

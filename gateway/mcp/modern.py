@@ -69,7 +69,7 @@ class Modern:
         }
 
     def claims(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
-        """Whether a message is of this era: by the body, whatever its method; else by a header that is no legacy
+        """Tell whether a message is of this era: by the body, whatever its method; else by a header that is no legacy
         version."""
         params = getattr(message, "params", None)
         if isinstance(params, dict) and isinstance(params.get("_meta"), dict) and META_VERSION in params["_meta"]:

@@ -67,7 +67,7 @@ class Operations:
         return UNKNOWN if catalog is None else catalog.service
 
     async def admit_discovery(self, caller: Caller) -> None:
-        """Whether the caller may learn what tools there are; counts one. Raises
+        """Check that the caller may learn what tools there are, and count one. Raises
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
         await self._budget.spend(caller.counted_as)
@@ -104,14 +104,14 @@ class Operations:
         )
 
     def check_stream(self, caller: Caller) -> None:
-        """Whether the caller may open a stream of news about its tools. Raises
+        """Check that the caller may open a stream of news about its tools. Raises
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
         self.streams.check(caller.counted_as)
 
     def goes_on(self, caller: Caller) -> bool:
-        """Whether a stream may stay open, asked at each of its beats: it ends with its token. A caller's own view is
-        refreshed meanwhile when it gets stale."""
+        """Tell whether a stream may stay open, asked at each of its beats: it ends with its token. A caller's own view
+        is refreshed meanwhile when it gets stale."""
         if caller.principal is not None and caller.principal.expires <= time.time():
             return False
         self._discovery.keep(caller)

@@ -55,7 +55,7 @@ class Argument(Section):
 
     @property
     def has_default(self) -> bool:
-        """Whether there is one; null is one too."""
+        """Tell whether there is one; null is one too."""
         return "default" in self.model_fields_set
 
     @model_validator(mode="after")

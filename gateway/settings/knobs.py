@@ -48,7 +48,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host to bind to is reachable from this machine alone."""
+    """Tell whether a host to bind to is reachable from this machine alone."""
     if host == "localhost":
         return True
     try:

@@ -31,12 +31,12 @@ class Knob:
 
     @property
     def is_text(self) -> bool:
-        """Whether its value is a word or a text, secret or not, and nothing else."""
+        """Tell whether its value is a word or a text, secret or not, and nothing else."""
         return all(kind in _TEXTS or get_origin(kind) is Literal for kind in self.kinds if kind is not types.NoneType)
 
     @property
     def is_json(self) -> bool:
-        """Whether its value is any JSON, which may be a text."""
+        """Tell whether its value is any JSON, which may be a text."""
         return any(_is_json(kind) for kind in self.kinds)
 
     @property

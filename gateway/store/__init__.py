@@ -28,7 +28,7 @@ class Store(Protocol):
         ...
 
     async def has(self, key: str) -> bool:
-        """Whether the key is there."""
+        """Tell whether the key is there."""
         ...
 
     def permit(self, key: str, rate: float, burst: int) -> Permit:

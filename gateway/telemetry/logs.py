@@ -127,7 +127,7 @@ def set_level(level: str) -> None:
 
 
 def enabled(level: str) -> bool:
-    """Whether a line of this severity is written: asked first where a line would be made for each request."""
+    """Tell whether a line of this severity is written: asked first where a line would be made for each request."""
     return _LEVELS[level] >= _level
 
 

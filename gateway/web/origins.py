@@ -35,7 +35,7 @@ class Origins:
             self._good_hosts.add(host)
 
     def check_origin(self, origin: str, host: str) -> bool:
-        """Whether the origin is another site's that may read answers; False for our own.
+        """Tell whether the origin is another site's that may read answers; False for our own.
 
         ``host`` is the request's, already checked. Raises :class:`Forbidden`.
         """
