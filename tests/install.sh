@@ -79,9 +79,22 @@ install_python_packages() {
   printf '%s\n' "$wanted" >"$stamp"
 }
 
+# The compiled wheel of Flask-JSONRPC for Python 3.13 raises as it is imported; the pure one of the same version does not.
+install_pure_flask_jsonrpc() {
+  local python=$1 folder
+  if "$python" -c 'import flask_jsonrpc' 2>/dev/null; then return; fi
+  say "installing Flask-JSONRPC's pure wheel ..."
+  folder=$(mktemp -d)
+  local pip=("$python" -m pip --quiet --disable-pip-version-check)
+  quietly "${pip[@]}" download --no-deps --only-binary :all: --platform any -d "$folder" 'Flask-JSONRPC==4.0.*'
+  quietly "${pip[@]}" install --no-deps --force-reinstall "$folder"/*.whl
+  rm -rf "$folder"
+}
+
 [ $# = 1 ] || die "usage: tests/install.sh PYTHON"
 install_aria2
 install_kubectl "$1"
 install_npm_packages "$1" services/node
 install_npm_packages "$1" authorization/node
 install_python_packages "$1" services/flask2
+install_pure_flask_jsonrpc "$1"
