@@ -83,8 +83,8 @@ class Background:
 
 
 async def _end_of(work: Callable[[], Awaitable[None]]) -> BaseException | None:
-    """What work ended with; None where it returned. Raises :class:`asyncio.CancelledError` where this task is told to
-    end, which is not what a cancellation within the work means."""
+    """Return what work ended with, None where it returned. Raises :class:`asyncio.CancelledError` where this task is
+    told to end, which is not what a cancellation within the work means."""
     try:
         await work()
     except asyncio.CancelledError as failure:

@@ -29,7 +29,7 @@ _LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
 def check_address(url: Any, issuer: str, name: str) -> None:
-    """That an address in a document has the form of an https URL, or of an http URL where it and the issuer are on
+    """Check that an address in a document is written as an https URL, or as an http URL where it and the issuer are on
     loopback, and that an IP address in it is one to ask. Raises :class:`ValueError`; ``name`` is the member's."""
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""What a service was shown, and quotes in its listing: a listing goes to everybody who may see it, and to models."""
+"""Take out of a listing what the service was shown and quotes there: a listing goes to everybody, and to models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether other knobs take something away from callers: then what they were shown may not be shown again."""
+"""Tell what a change of knobs takes away from callers: what they were shown before may then not be shown again."""
 
 from __future__ import annotations
 

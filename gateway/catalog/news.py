@@ -1,4 +1,4 @@
-"""What the log says when one catalog takes another's place."""
+"""Write to the log what changes when one catalog takes another's place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to compare the numbers of a value with those of a schema.
+"""Weigh what it costs to compare the numbers of a value with those of a schema.
 
 The engine compares integers of a signed word (64 bits) as the processor does. For all others it makes exact fractions,
 which takes a microsecond, fifteen of them for ``1e-300``, and half a millisecond for an integer of 4,000 digits. So
