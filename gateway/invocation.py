@@ -85,8 +85,8 @@ class Invocation:
         rounds: Rounds,
         access: Access,
         search: Search,
-        settings: Callable[[], CatalogSettings],
-        timeout: Callable[[], float],
+        settings: CatalogSettings,
+        timeout: float,
     ) -> None:
         self._discovery = discovery
         self._client = client
@@ -101,13 +101,13 @@ class Invocation:
 
     def naming(self, caller: Caller) -> Naming:
         """Which names of tools a model is shown: those that the caller chose, else the operator's choice."""
-        return caller.naming or Naming(self._settings().names)
+        return caller.naming or Naming(self._settings.names)
 
     async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
         listing where there is none at hand. Raises :class:`UnknownTool`,
         :class:`~gateway.errors.CatalogUnavailable`."""
-        tool = OWN.get(name) if self._settings().search else None
+        tool = OWN.get(name) if self._settings.search else None
         tool = tool or await self._discovery.find(caller, name, patience)
         if tool is None:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
@@ -203,7 +203,7 @@ class Invocation:
         if extras is not None and extras.trace:
             headers = {**extras.trace, **headers}
         exchange = self._client.notify if binding.notification else self._client.call
-        timeout = binding.timeout or self._timeout()
+        timeout = binding.timeout or self._timeout
         deadline: float | None = None
 
         async def send(params: Params) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -20,18 +20,13 @@ from gateway.units import PERIODS
 
 class Budget:
     """A rate for each caller: ``times`` what ``rate`` says. Of ``60/minute`` all 60 may come at once, and from then on
-    one a second."""
+    one a second. What was spent stays spent under another rate: the store keeps it."""
 
     def __init__(self, store: Store, name: str, rate: str, times: int = 1) -> None:
         self._store = store
         self._name = name
-        self._times = times
-        self.set_rate(rate)
-
-    def set_rate(self, rate: str) -> None:
-        """Change the rate. It holds at once; what was spent stays spent."""
         count, _, self._period = rate.partition("/")
-        self._burst = int(count) * self._times
+        self._burst = int(count) * times
 
     async def spend(self, who: str) -> None:
         """Count one against a caller, see :attr:`gateway.model.Caller.counted_as`. Raises :class:`RateLimited` with the
@@ -46,16 +41,16 @@ class Budget:
 
 
 class Streams:
-    """How many streams each caller holds open. ``most`` gives the current bound."""
+    """How many streams each caller holds open at one path, at most ``most`` each."""
 
-    def __init__(self, most: Callable[[], int]) -> None:
-        self._most = most
+    def __init__(self) -> None:
+        self.most = 0
         self._open: Counter[str] = Counter()
 
     def check(self, address: str) -> None:
         """Raises :class:`RateLimited` where the caller holds as many as allowed."""
-        if self._open[network_of(address)] >= self._most():
-            raise RateLimited(f"Too many open streams, at most {self._most()}", retry_after=10)
+        if self._open[network_of(address)] >= self.most:
+            raise RateLimited(f"Too many open streams, at most {self.most}", retry_after=10)
 
     @contextmanager
     def held(self, address: str) -> Iterator[None]:

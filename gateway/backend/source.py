@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -68,6 +69,13 @@ class BackendSource:
         self._shown = in_order((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
+        self._heard = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of all questions and answers so far."""
+        return self._heard.hexdigest()
 
     async def call(self, method: str, params: Any = None) -> Seen:
         """POST a JSON-RPC call to ``place`` or ``url``."""
@@ -80,7 +88,14 @@ class BackendSource:
 
     async def read(self, file: str) -> bytes:
         """The content of a local file. Raises :class:`OSError`."""
-        return await asyncio.to_thread(Path(file).read_bytes)
+        content = await asyncio.to_thread(Path(file).read_bytes)
+        self._hear(file, content)
+        return content
+
+    def _hear(self, question: str, answer: bytes) -> None:
+        self._heard.update(f"{question} {len(answer)} ".encode("utf-8", "surrogateescape"))
+        self._heard.update(answer)
+        self.size += len(answer)
 
     async def _ask(self, verb: str, url: str, body: bytes | None) -> Seen:
         remaining = self._deadline - time.monotonic()
@@ -100,6 +115,7 @@ class BackendSource:
             return Seen(f"no answer within {timeout:.0f} s")
         except OutboundError as error:
             return Seen(str(error))
+        self._hear(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
         return await self._result_in(answer) if verb == "POST" else await self._document_in(answer)
 
     async def _result_in(self, answer: Answer) -> Seen:

@@ -29,14 +29,14 @@ _HIDE: Final = "mend the entry in the backend's listing, or name it in catalog.e
 
 
 class Builder:
-    """Builds catalogs. Equal tools of successive catalogs are one object. ``pins`` gives those of the moment."""
+    """Builds catalogs. Equal tools of successive catalogs are one object."""
 
     def __init__(
         self,
         params: Params,
         validators: Validators,
         clock: Callable[[], float] = time.time,
-        pins: Callable[[], Pins | None] = lambda: None,
+        pins: Pins | None = None,
     ) -> None:
         self._params = params
         self._validators = validators
@@ -45,7 +45,7 @@ class Builder:
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
     async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
-        curation, draft = Curation(settings), _Draft(self._pins(), listing.quarantined)
+        curation, draft = Curation(settings), _Draft(self._pins, listing.quarantined)
         policy = Policy(self._params, settings.trust_annotations, settings.confirm_destructive)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         methods = draft.reviewed(methods)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -55,7 +55,7 @@ class ListingReader:
         if self._dialect == "auto":
             return await self._probe(caller)
         try:
-            return await DIALECTS[self._dialect].fetch(await self._source(caller, None))
+            return await _fetch(DIALECTS[self._dialect].fetch, await self._source(caller, None))
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
             if configured or error.unreachable or error.denied:
@@ -63,7 +63,7 @@ class ListingReader:
             return await self._probe(caller)
 
     async def _probe(self, caller: Caller) -> Listing:
-        listing = await probe(await self._source(caller, PATIENCE), self._progress)
+        listing = await _fetch(lambda source: probe(source, self._progress), await self._source(caller, PATIENCE))
         self._dialect = listing.dialect  # type: ignore[assignment]
         return listing
 
@@ -86,6 +86,11 @@ class ListingReader:
             patience=patience,
             secrets=self._secrets,
         )
+
+
+async def _fetch(fetch: Callable[[BackendSource], Awaitable[Listing]], source: BackendSource) -> Listing:
+    """Return the listing with the digest of what it was made of."""
+    return replace(await fetch(source), digest=source.digest, size=source.size)
 
 
 def _without_unusable(listing: Listing) -> Listing:

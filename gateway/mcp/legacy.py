@@ -294,7 +294,7 @@ class Legacy:
             subscription = self._operations.changes.subscribe(caller.view, session.id if session else None)
             try:
                 yield None
-                while not Event.END & (event := await subscription.next()) and self._operations.goes_on(caller):
+                while not Event.END & (event := await subscription.next()) and self._operations.changes.keeps(caller):
                     yield _CHANGED if Event.CHANGED in event else None
             finally:
                 self._operations.changes.unsubscribe(subscription)

@@ -187,7 +187,7 @@ class Modern:
                     "notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": honoured}
                 )
                 changed = _notification("notifications/tools/list_changed", {"_meta": meta})
-                while not Event.END & (event := await subscription.next()) and self._operations.goes_on(caller):
+                while not Event.END & (event := await subscription.next()) and changes.keeps(caller):
                     if Event.CHANGED in event and tools:
                         yield changed
                     elif Event.TICK in event:

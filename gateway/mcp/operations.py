@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +36,7 @@ class Operations:
         pages: Pages,
         budget: Budget,
         cursors: Cursors,
-        settings: Callable[[], CatalogSettings],
+        settings: CatalogSettings,
         introduction: Introduction,
         changes: Changes,
         streams: Streams,
@@ -93,9 +92,9 @@ class Operations:
             self._access.check_list(caller)
             after = await self._cursors.follow(cursor, caller)
         catalog = self._access.visible(caller, await self._discovery.catalog(caller, patience))
-        if self._settings().search:
+        if self._settings.search:
             catalog = DOORS
-        page = self._pages.page(catalog, projector, after, size or self._settings().page_size)
+        page = self._pages.page(catalog, projector, after, size or self._settings.page_size)
         return ToolPage(
             page.tools,
             None if page.last is None else self._cursors.issue(page.last, caller),
@@ -108,14 +107,6 @@ class Operations:
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
         self.streams.check(caller.counted_as)
-
-    def goes_on(self, caller: Caller) -> bool:
-        """Tell whether a stream may stay open, asked at each of its beats: it ends with its token. A caller's own view
-        is refreshed meanwhile when it gets stale."""
-        if caller.principal is not None and caller.principal.expires <= time.time():
-            return False
-        self._discovery.keep(caller)
-        return True
 
 
 def asked_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:

@@ -101,10 +101,15 @@ class ServiceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a dialect made of a backend's answer. ``notes`` are remarks for the operator."""
+    """What a dialect made of a backend's answers. ``notes`` are remarks for the operator.
+
+    ``digest`` is of the answers, empty where it is not known: equal ones make equal listings. ``size`` is their bytes.
+    """
 
     dialect: str
     methods: tuple[Method, ...]
     quarantined: tuple[Quarantined, ...] = ()
     service: ServiceInfo = field(default_factory=ServiceInfo)
     notes: tuple[str, ...] = ()
+    digest: str = ""
+    size: int = 0
