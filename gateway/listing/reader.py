@@ -25,7 +25,7 @@ class Credential(Protocol):
 
 class ListingReader:
     """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it. ``secrets``
-    are taken out of them, as is whatever ``credential`` shows."""
+    are taken out of them, as is whatever ``credential`` shows. ``dialect`` is what an earlier reader found, or auto."""
 
     def __init__(
         self,
@@ -34,13 +34,15 @@ class ListingReader:
         credential: Credential,
         progress: Callable[[str], None] = lambda _: None,
         secrets: Sequence[str] = (),
+        dialect: str = "auto",
     ) -> None:
         self._transport = transport
         self._settings = settings
         self._credential = credential
         self._progress = progress
         self._secrets = secrets
-        self._dialect = settings.listing.dialect
+        configured = settings.listing.dialect
+        self.dialect: str = dialect if configured == "auto" else configured
 
     async def fetch(self, caller: Caller) -> Listing:
         """Raises :class:`NoListing`, and what the credential raises."""
@@ -52,10 +54,10 @@ class ListingReader:
             raise
 
     async def _read(self, caller: Caller) -> Listing:
-        if self._dialect == "auto":
+        if self.dialect == "auto":
             return await self._probe(caller)
         try:
-            return await _fetch(DIALECTS[self._dialect].fetch, await self._source(caller, None))
+            return await _fetch(DIALECTS[self.dialect].fetch, await self._source(caller, None))
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
             if configured or error.unreachable or error.denied:
@@ -64,7 +66,7 @@ class ListingReader:
 
     async def _probe(self, caller: Caller) -> Listing:
         listing = await _fetch(lambda source: probe(source, self._progress), await self._source(caller, PATIENCE))
-        self._dialect = listing.dialect  # type: ignore[assignment]
+        self.dialect = listing.dialect
         return listing
 
     async def _source(self, caller: Caller, patience: float | None) -> BackendSource:

@@ -93,7 +93,7 @@ def discovery(document: Json) -> Discovery:
         source = BackendSource(transport, "http://backend.example/rpc", {}, timeout=60, max_bytes=2**25)
         return await OpenRpc().fetch(source)
 
-    return Discovery(fetch, Builder(Params(), Validators()), lambda: settings)
+    return Discovery(fetch, Builder(Params(), Validators()), settings)
 
 
 @asynccontextmanager

@@ -109,7 +109,7 @@ async def test_changing_addresses_within_an_ipv6_network_gains_nothing(store: Me
 async def test_a_higher_rate_holds_at_once(store: MemoryStore, clock: Clock) -> None:
     budget = Budget(store, "discovery", "1/day")
     await spend(budget)
-    budget.set_rate("60/minute")
+    budget = Budget(store, "discovery", "60/minute")
     assert await wait_of(budget) == 1
     clock.now += 1
     await spend(budget)
@@ -121,7 +121,7 @@ async def test_a_higher_rate_holds_at_once(store: MemoryStore, clock: Clock) -> 
 async def test_a_lower_rate_holds_at_once(store: MemoryStore, clock: Clock) -> None:
     budget = Budget(store, "discovery", "1000/minute")
     await spend(budget, times=500)
-    budget.set_rate("4/minute")
+    budget = Budget(store, "discovery", "4/minute")
     await spend(budget, times=2)
     assert await wait_of(budget) == 15
     clock.now += 15

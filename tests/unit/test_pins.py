@@ -26,7 +26,7 @@ def method(name: str = "m", **members: Any) -> Method:
 
 
 async def built(*methods: Method, pins: Pins | None = None, **knobs: Any) -> Catalog:
-    builder = Builder(Params(), Validators(), pins=lambda: pins)
+    builder = Builder(Params(), Validators(), pins=pins)
     return await builder.build(Listing("openrpc", methods), CatalogSettings.model_validate(knobs))
 
 
