@@ -19,7 +19,7 @@ from gateway.background import Background
 from gateway.credentials import ways_of
 from gateway.model import ANONYMOUS, Caller
 from gateway.outbound import Outbound, TlsFiles
-from gateway.settings import Credentials, Issuer, Settings
+from gateway.settings import Credentials, Issuer, ServiceSettings
 from gateway.store import Store
 
 
@@ -69,7 +69,7 @@ class Trust:
             await outbound.close()
 
 
-def trust_of(settings: Settings) -> Trust:
+def trust_of(settings: ServiceSettings) -> Trust:
     """Raises :class:`config.ConfigError` where a CA file cannot be used."""
     issuers = settings.auth.issuers if settings.auth.mode != "off" else ()
     outbounds = {issuer.issuer: _outbound(settings, issuer) for issuer in issuers} or {"": Outbound(connections=20)}
@@ -77,24 +77,25 @@ def trust_of(settings: Settings) -> Trust:
     return Trust(tuple(pairs), outbounds)
 
 
-def _outbound(settings: Settings, issuer: Issuer) -> Outbound:
+def _outbound(settings: ServiceSettings, issuer: Issuer) -> Outbound:
     backend = settings.backend
     tokens = (backend.credentials.token_endpoint, backend.listing.credentials.token_endpoint)
-    tls = TlsFiles(issuer.ca_file, ca_knob="auth.issuers.ca_file")
+    knob = settings.knob("auth.issuers.ca_file")
+    tls = TlsFiles(issuer.ca_file, ca_knob=knob)
     try:
         return Outbound(connections=20, tls=tls, reach=reach_of(issuer, GOOGLE, *tokens))
     except OSError as error:
-        raise config.ConfigError([f"auth.issuers.ca_file: {error.filename}: {error.strerror}"]) from None
+        raise config.ConfigError([f"{knob}: {error.filename}: {error.strerror}"]) from None
 
 
-def _policy(settings: Settings, issuer: Issuer) -> Policy:
+def _policy(settings: ServiceSettings, issuer: Issuer) -> Policy:
     ways = ways_of(settings)
     shown = ways.calls.callers_own or ways.listing.callers_own
     extra = not (shown and settings.backend.credentials.reject_extra_audiences)
     return policy_of(issuer, settings.resource, extra_audiences=extra, implies=settings.auth.scopes.implies)
 
 
-def access_of(settings: Settings) -> Access:
+def access_of(settings: ServiceSettings) -> Access:
     return Access(settings.auth, per_caller=ways_of(settings).lists_per_caller)
 
 
@@ -109,7 +110,7 @@ def verifier_of(trust: Trust) -> Verifiers:
     )
 
 
-def authenticator_of(settings: Settings, trust: Trust, access: Access, store: Store) -> Authenticator | None:
+def authenticator_of(settings: ServiceSettings, trust: Trust, access: Access, store: Store) -> Authenticator | None:
     """None with ``auth.mode: off``."""
     if settings.auth.mode == "off":
         return None
@@ -117,7 +118,7 @@ def authenticator_of(settings: Settings, trust: Trust, access: Access, store: St
     return Authenticator(verifier_of(trust), scopes=access.baseline, dpop=settings.auth.dpop, proofs=proofs)
 
 
-def metadata_of(settings: Settings, access: Access, name: str) -> ResourceMetadata | None:
+def metadata_of(settings: ServiceSettings, access: Access, name: str) -> ResourceMetadata | None:
     """None with ``auth.mode: off``."""
     if settings.auth.mode == "off":
         return None
