@@ -45,7 +45,7 @@ from gateway.model import Catalog, Listing, Naming
 from gateway.outbound import Outbound, TlsFiles
 from gateway.remarks import remarks_on
 from gateway.rounds import Rounds
-from gateway.settings import Settings
+from gateway.settings import ServiceSettings, Settings
 from gateway.signing import Keys, read_secrets
 from gateway.store import ResourceStore, Store
 from gateway.store.memory import MemoryStore
@@ -69,24 +69,24 @@ log = structlog.get_logger()
 
 
 class Current:
-    """The settings of the moment, and the pins that they name; a reload swaps both.
+    """The settings of a service at the moment, and the pins that they name; a reload swaps both.
 
     Raises :class:`config.ConfigError` where the pins cannot be read.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.pins = pins_of(settings)
 
 
-def pins_of(settings: Settings) -> Pins | None:
+def pins_of(settings: ServiceSettings) -> Pins | None:
     """Raises :class:`config.ConfigError`."""
     if settings.catalog.pin is None:
         return None
     try:
         return Pins(read(Path(settings.catalog.pin)), settings.catalog.pin_mode == "hold")
     except PinError as error:
-        raise config.ConfigError([f"catalog.pin: {error}"]) from None
+        raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
 
 
 @dataclass(frozen=True)
@@ -158,23 +158,24 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
     return Pipeline(outbound, discovery, invocation, store, keys, trust, access, cleaner)
 
 
-async def _fallback(settings: Settings) -> Listing | None:
+async def _fallback(settings: ServiceSettings) -> Listing | None:
     if settings.catalog.fallback is None:
         return None
     try:
         return await read_fallback(settings.catalog.fallback)
     except NoListing as error:
-        raise config.ConfigError([f"catalog.fallback: {error}"]) from None
+        raise config.ConfigError([f"{settings.knob('catalog.fallback')}: {error}"]) from None
 
 
-def _outbound(settings: Settings) -> Outbound:
+def _outbound(settings: ServiceSettings) -> Outbound:
     backend = settings.backend
     files = backend.tls
-    tls = TlsFiles(files.ca_file, files.cert_file, files.key_file, "backend.tls.ca_file", "backend.tls.cert_file")
+    knobs = settings.knob("backend.tls.ca_file"), settings.knob("backend.tls.cert_file")
+    tls = TlsFiles(files.ca_file, files.cert_file, files.key_file, *knobs)
     try:
         return Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=HEADERS)
     except OSError as error:
-        raise config.ConfigError([f"backend.tls: {error.filename}: {error.strerror}"]) from None
+        raise config.ConfigError([f"{settings.knob('backend.tls')}: {error.filename}: {error.strerror}"]) from None
 
 
 class Gateway:
@@ -184,19 +185,16 @@ class Gateway:
         self.port = 0
         self.admin_port = 0
         self.background = Background()
-        self._current = Current(settings)
+        self.settings = settings
+        self._current = Current(settings.by_mount[""])
         self._ports: list[Port] = []
         self._started = time.monotonic()
         self._stopping = False
 
-    @property
-    def settings(self) -> Settings:
-        return self._current.settings
-
     async def start(self) -> None:
         """Raises :class:`OSError` where a port is taken, :class:`config.ConfigError`,
         :class:`gateway.signing.SecretError`."""
-        settings = self.settings
+        settings = self._current.settings
         parts = self._parts = await pipeline(self._current)
         listings = Budget(parts.store, "discovery", settings.limits.discovery)
         next_pages = Budget(parts.store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
@@ -215,7 +213,7 @@ class Gateway:
         context = Context(
             self._endpoint, operations, parts.invocation, parts.discovery,
             AddressReader(settings.server.trusted_proxies),
-            Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins),
+            Origins(settings.server.public_url, settings.server.allowed_hosts, settings.server.allowed_origins),
             authenticator_of(settings, parts.trust, parts.access, parts.store), parts.access,
             metadata_of(settings, parts.access, SERVER_NAME),
             lambda: self.settings.catalog.rest_page_size,
@@ -235,7 +233,7 @@ class Gateway:
             parts.discovery.attempted.set()  # there is no shared view to wait for
         else:
             self.background.start("listing", parts.discovery.keep_fresh)
-        for remark in remarks_on(settings):
+        for remark in remarks_on(self.settings):
             log.warning("remark on the configuration", remark=remark)
         log.info("gateway started", host=settings.server.host, port=self.port, admin_port=self.admin_port)
 
@@ -264,7 +262,8 @@ class Gateway:
         Raises :class:`config.ConfigError` where a file cannot be read; then nothing changes.
         """
         change = config.merge(self.settings, new)
-        pins, fallback = await asyncio.to_thread(pins_of, change.settings), await _fallback(change.settings)
+        service = change.settings.by_mount[""]
+        pins, fallback = await asyncio.to_thread(pins_of, service), await _fallback(service)
         other_pins, spare = pins != self._current.pins, self._parts.discovery.fallback
         other = (("catalog.pin", other_pins), ("catalog.fallback", fallback != spare.listing))
         files = [knob for knob, differs in other if differs]
@@ -274,7 +273,8 @@ class Gateway:
             changed = tuple(dict.fromkeys((*change.changed, *files)))
             change = replace(change, settings=change.settings.model_copy(update={"catalog": catalog}), changed=changed)
         spare.listing = fallback
-        self._current.settings, self._current.pins = change.settings, pins
+        self.settings, self._current.pins = change.settings, pins
+        self._current.settings = change.settings.by_mount[""]
         self._parts.cleaner.learn(change.settings.catalog.secrets())
         if any(knob.startswith("limits.") for knob in change.changed):
             for budget in self._budgets:
@@ -293,7 +293,7 @@ class Gateway:
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         knobs = self.settings.catalog
-        shared = self._parts.discovery.current() if ways_of(self.settings).lists_per_caller else catalog
+        shared = self._parts.discovery.current() if ways_of(self._current.settings).lists_per_caller else catalog
         catalog = DOORS if knobs.search else catalog
         projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
         self._pages.prepare(catalog, projectors, knobs.page_size)

@@ -14,7 +14,7 @@ from gateway.credentials import ways_of
 from gateway.errors import Unauthorized
 from gateway.guard import Trust
 from gateway.model import Principal
-from gateway.settings import Settings
+from gateway.settings import ServiceSettings
 from gateway.text import printable
 
 
@@ -24,7 +24,7 @@ class Findings:
     def __init__(self) -> None:
         self.faults: list[str] = []
 
-    async def lines(self, settings: Settings, trust: Trust, access: Access, name: str) -> AsyncIterator[str]:
+    async def lines(self, settings: ServiceSettings, trust: Trust, access: Access, name: str) -> AsyncIterator[str]:
         if settings.auth.mode == "off":
             yield "auth         off: anybody who reaches the port may list and call"
             return
@@ -41,8 +41,10 @@ class Findings:
         yield f"  {metadata.url}"
         yield f"  {metadata.body.decode()}"
 
-    async def _issuer(self, settings: Settings, trust: Trust, policy: Policy, keys: IssuerKeys) -> AsyncIterator[str]:
-        issuer, preset = policy.issuer, policy.preset
+    async def _issuer(
+        self, settings: ServiceSettings, trust: Trust, policy: Policy, keys: IssuerKeys
+    ) -> AsyncIterator[str]:
+        issuer, preset, wanted = policy.issuer, policy.preset, settings.knob("auth.issuers.algorithms")
         yield f"issuer       {issuer.issuer} (preset {preset.name})"
         if issuer.introspects:
             verifier = IntrospectionVerifier(policy, keys, trust.outbounds[issuer.issuer])
@@ -60,7 +62,7 @@ class Findings:
                 for ignored in keys.keys.ignored:
                     yield printable(f"  not used   {ignored}")
                 if not {key.alg for key in keys.keys.keys} & set(issuer.algorithms):
-                    yield self._fault(f"{issuer.issuer}: none of its keys is for one of auth.issuers.algorithms")
+                    yield self._fault(f"{issuer.issuer}: none of its keys is for one of {wanted}")
         if issuer.clients:
             yield f"  clients    {', '.join(issuer.clients)}"
         yield f"  audience   {' or '.join(sorted(policy.audiences))}"
@@ -74,7 +76,7 @@ class Findings:
         return f"  FAULT      {text}"
 
 
-def _ways(settings: Settings) -> Iterator[str]:
+def _ways(settings: ServiceSettings) -> Iterator[str]:
     ways = ways_of(settings)
     yield f"calls show   {ways.calls.shows}"
     whose = "each caller's own" if ways.lists_per_caller else "one for everybody"

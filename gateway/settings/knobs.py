@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 
-def knob(default: Any, help: str, *, live: bool = False, **bounds: Any) -> Any:
-    """A field; ``live`` says that a reload applies it without a restart."""
-    extra: dict[str, JsonValue] = {"reload": "live" if live else "restart"}
+def knob(default: Any, help: str, **bounds: Any) -> Any:
+    """Return a field; what is callable makes its default."""
     if callable(default):
-        return Field(default_factory=default, description=help, json_schema_extra=extra, **bounds)
-    return Field(default, description=help, json_schema_extra=extra, **bounds)
+        return Field(default_factory=default, description=help, **bounds)
+    return Field(default, description=help, **bounds)
 
 
 class Section(BaseModel):

@@ -30,7 +30,7 @@ class Origins:
         if self._any_host or host in self._good_hosts:
             return
         if _hostname(host) not in self._hosts:
-            raise MisdirectedRequest("This host is not served here; mcp.hosts names the hosts that are")
+            raise MisdirectedRequest("This host is not served here; server.allowed_hosts names the hosts that are")
         if len(self._good_hosts) < 100:
             self._good_hosts.add(host)
 
@@ -49,7 +49,7 @@ class Origins:
             # Loopback has three names, and who serves our port under one of them is us.
             if _port(own) == _port(host) and {_hostname(own), _hostname(host)} <= _LOOPBACK:
                 return True
-        raise Forbidden("This origin may not call; mcp.origins names those that may")
+        raise Forbidden("This origin may not call; server.allowed_origins names those that may")
 
 
 def _hostname(host: str) -> str:

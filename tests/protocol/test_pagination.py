@@ -185,7 +185,7 @@ async def test_a_cursor_is_good_for_ten_minutes(
     file = tmp_path / "secret"
     file.write_text("a-secret-of-32-bytes-or-somewhat-more\n")
     client = await connect(*PAGES_OF_TWO, f"server.secret_file={file}")
-    keys = Keys(read_secrets(str(file)), settings(backend.url).mount_id)
+    keys = Keys(read_secrets(str(file)), settings(backend.url).by_mount[""].mount_id)
 
     def issued(age: float) -> str:
         replica = Cursors(keys, Budget(MemoryStore(), "none", "1/hour"), lambda: time.time() - age)

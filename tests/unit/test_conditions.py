@@ -40,7 +40,7 @@ def unjudged(knobs: Sequence[str]) -> Settings:
 
 def faults(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> list[str]:
     """What stands against the settings, which is what keeps them from being loaded."""
-    found = faults_of(unjudged(ground(*knobs, url=url)))
+    found = faults_of(unjudged(ground(*knobs, url=url)).by_mount[""])
     assert refusal(*ground(*knobs, url=url)) == found
     return found
 
@@ -150,7 +150,7 @@ def test_these_may_not_and_the_fault_names_the_knob(knob: str, knobs: tuple[str,
 @pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
 async def test_a_gateway_with_a_fault_does_not_start(knob: str, knobs: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
-        await pipeline(Current(unjudged(ground(*knobs))))
+        await pipeline(Current(unjudged(ground(*knobs)).by_mount[""]))
     assert caught.value.faults[0].startswith(knob)
     with pytest.raises(ConfigError):
         await Gateway(unjudged(ground(*knobs))).start()

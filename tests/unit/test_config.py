@@ -104,7 +104,7 @@ def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path, text: str, p
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mcp: {hosts: gw.example.com}", "mcp.hosts: must be a list, such as [one, two]"),
+        ("server: {allowed_hosts: gw.example.com}", "server.allowed_hosts: must be a list, such as [one, two]"),
         ("mcp: {server: {version: 1.0}}", "mcp.server.version: must be a text; in quotes"),
         ("mcp: {server: bookshop}", "mcp.server: must be a mapping, such as {name: value}"),
         ("catalog: {tools: [a]}", "catalog.tools: must be a mapping, such as {name: value}"),

@@ -102,7 +102,7 @@ def test_all_of_the_base_is_in_its_recipe() -> None:
 
 def test_configuration_and_environment_load_together(settings: Settings) -> None:
     assert settings.server.host == settings.server.admin_host == "0.0.0.0"
-    assert settings.mcp.hosts == ("jsonrpc-mcp-gateway",)
+    assert settings.server.allowed_hosts == ("jsonrpc-mcp-gateway",)
 
 
 def test_the_base_lets_nobody_in_without_a_token_and_its_examples_fit_together(settings: Settings) -> None:
@@ -113,7 +113,8 @@ def test_the_base_lets_nobody_in_without_a_token_and_its_examples_fit_together(s
 
 def test_what_an_overlay_has_to_say_is_nobodys_until_then(settings: Settings) -> None:
     (issuer,) = settings.auth.issuers
-    for url in (settings.backend.url, settings.origin, issuer.issuer, settings.backend.credentials.backend_audience):
+    audience = settings.backend.credentials.backend_audience
+    for url in (settings.backend.url, settings.server.origin, issuer.issuer, audience):
         assert (urlsplit(url).hostname or "").endswith(".example.com")
 
 
@@ -125,7 +126,7 @@ def test_authentication_is_left_to_another_only_by_a_component(tmp_path: Path) -
     settings = load(BASE / "gateway.yaml", environ=environment(container_of(render(mine.parent))))
     assert settings.auth.mode == "off"
     assert settings.auth.allow_unauthenticated
-    assert ways_of(settings).calls is NoCredential
+    assert ways_of(settings.by_mount[""]).calls is NoCredential
 
 
 def test_the_environment_sets_no_live_knob_since_a_reload_of_the_file_could_not_change_it(

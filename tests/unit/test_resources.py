@@ -147,4 +147,4 @@ JWT: Final = (
 def test_the_resource_identifies_a_mount_and_where_there_is_none_the_service(
     knobs: tuple[str, ...], mount: str
 ) -> None:
-    assert settings(*knobs).mount_id == mount
+    assert settings(*knobs).by_mount[""].mount_id == mount

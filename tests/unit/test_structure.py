@@ -26,7 +26,7 @@ STEPS = (
     ("mcp",),
     ("web",),
     ("guard", "remarks"),
-    ("app", "report", "trust_report", "config_reference"),
+    ("app", "report", "trust_report", "config_reference", "options"),
     ("reloading",),
     ("serving", "demo"),
     ("cli",),
@@ -45,12 +45,12 @@ HOMES = {
     "jsonschema_rs": ("catalog.validation",),
     "jsonschema": ("listing.static",),
     "jsonpath_rfc9535": ("settings.jsonpath",),
-    "click": ("cli",),
+    "click": ("cli", "options"),
     "uvloop": ("cli",),
     "pydantic": ("settings", "units", "config", "config_reference"),
 }
 WITHIN_FUNCTIONS = {("gateway.cli", "uvloop")}
-TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager", "service"}
+TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350
 
 
