@@ -295,7 +295,7 @@ class Gateway:
         knobs = self.settings.catalog
         shared = self._parts.discovery.current() if ways_of(self.settings).lists_per_caller else catalog
         catalog = DOORS if knobs.search else catalog
-        projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
+        projectors = (projector.named(Naming(knobs.names)) for projector in (*modern.PROJECTORS, *legacy.PROJECTORS))
         self._pages.prepare(catalog, projectors, knobs.page_size)
         self._pages.prepare(catalog, (RestProjector(self._parts.access, shared),), knobs.rest_page_size)
 
