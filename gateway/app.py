@@ -39,6 +39,7 @@ from gateway.mcp import legacy, modern
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
+from gateway.mcp.running import RunningCalls
 from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
 from gateway.model import Catalog, Listing, Naming
@@ -188,6 +189,7 @@ class Gateway:
         self._ports: list[Port] = []
         self._started = time.monotonic()
         self._stopping = False
+        self._running = RunningCalls()
 
     @property
     def settings(self) -> Settings:
@@ -211,7 +213,7 @@ class Gateway:
             self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
             settings.backend.max_response,
         )  # fmt: skip
-        self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.keys, parts.store))
+        self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.keys, parts.store), self._running)
         context = Context(
             self._endpoint, operations, parts.invocation, parts.discovery,
             AddressReader(settings.server.trusted_proxies),
@@ -254,7 +256,7 @@ class Gateway:
         self._changes.close()
         for port in reversed(self._ports):  # health is told until the last
             await port.close()
-        await self._endpoint.close()
+        await self._running.close()
         await self._parts.close()
 
     async def apply(self, new: Settings) -> config.Change:

@@ -9,8 +9,7 @@ here; it says so with ``notifications/cancelled``. Batches exist at 2025-03-26 a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -33,6 +32,7 @@ from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, 
 from gateway.mcp.exchange import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations, asked_call
 from gateway.mcp.projection import ToolProjector
+from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller
 
@@ -90,13 +90,15 @@ class _Context:
 
 
 class Legacy:
-    def __init__(self, operations: Operations, invocation: Invocation, sessions: Sessions) -> None:
+    """``running`` is the mount's: it outlives this object."""
+
+    def __init__(
+        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls
+    ) -> None:
         self._operations = operations
         self._invocation = invocation
         self._sessions = sessions
-        self._running: dict[tuple[str, Id], asyncio.Task[dict[str, Any]]] = {}
-        self._prepared: dict[tuple[str, Id], asyncio.Event] = {}
-        self._tasks: set[asyncio.Task[dict[str, Any]]] = set()
+        self._running = running
         self._handlers: dict[str, Callable[[_Context, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
             "initialize": self._initialize,
             "ping": self._ping,
@@ -175,13 +177,6 @@ class Legacy:
         refuses = error.refuses or isinstance(error, ParseError | InvalidRequest)
         return error.status if refuses else 200, jsonrpc.error_bytes(id, error)
 
-    async def close(self) -> None:
-        """End the calls whose clients are gone."""
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
     def _check_version(self, inbound: Inbound) -> None:
         if not self.serves(inbound):
             raise MethodNotAllowed("This revision has POST alone", allow="POST")
@@ -199,11 +194,7 @@ class Legacy:
             return
         id = message.params.get("requestId") if isinstance(message.params, dict) else None
         if type(id) is str or type(id) is int:  # true is no id, although it equals 1
-            key = (context.session, id)
-            if key in self._prepared:
-                self._prepared[key].set()
-            elif key in self._running:
-                self._running[key].cancel()
+            self._running.cancel(context.session, id)
 
     async def _initialize(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
         asked = params.get("protocolVersion")
@@ -231,21 +222,21 @@ class Legacy:
 
     async def _call(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
         name, arguments, token = asked_call(params)
-        revision = context.revision
-        with self._cancellable(context, request) as cancelled:  # a first listing may take its time
+        session, revision = context.session, context.revision
+        with self._running.preparing(session, request.id) as cancelled:  # a first listing may take its time
             call = await self._invocation.prepare(context.inbound.caller, name, arguments)
         if cancelled.is_set():
             return Reply(202, method=request.method, tool=call.tool.name)
         if token is not None and context.inbound.takes_stream:
 
             def start() -> asyncio.Task[dict[str, Any]]:
-                return self._started(context, request, call, begun=True)
+                return self._running.start(_result(call, revision.shape, begun=True), session, request.id)
 
             shown = call.tool.named(self._invocation.naming(call.caller)) if revision.explains_progress else ""
             beat = self._operations.heartbeat
             events = progress.with_progress(request, token, start, beat, cancels=False, tool=shown)
             return StreamReply(events, method=request.method, tool=call.tool.name)
-        work = self._started(context, request, call)
+        work = self._running.start(_result(call, revision.shape), session, request.id)
         try:
             body = jsonrpc.response_bytes(request.id, await asyncio.shield(work))
         except asyncio.CancelledError:
@@ -253,43 +244,6 @@ class Legacy:
                 raise  # the client hung up, and the call goes on
             return Reply(202, method=request.method, tool=call.tool.name)
         return Reply(200, body, method=request.method, tool=call.tool.name)
-
-    @contextmanager
-    def _cancellable(self, context: _Context, request: Request) -> Iterator[asyncio.Event]:
-        """What is set where the client cancels a call that is not made yet."""
-        cancelled = asyncio.Event()
-        key = None if context.session is None else (context.session, request.id)
-        if key is not None:
-            self._prepared[key] = cancelled
-        try:
-            yield cancelled
-        finally:
-            if key is not None and self._prepared.get(key) is cancelled:
-                del self._prepared[key]
-
-    def _started(
-        self, context: _Context, request: Request, call: Call, *, begun: bool = False
-    ) -> asyncio.Task[dict[str, Any]]:
-        """A call that outlives its client, held on to until it is over, so that it can be cancelled by name."""
-
-        work = asyncio.create_task(_result(call, context.revision.shape, begun=begun))
-        self._tasks.add(work)
-        work.add_done_callback(self._over)
-        if context.session is not None:
-            key = (context.session, request.id)
-            self._running[key] = work
-
-            def over(_: object) -> None:
-                if self._running.get(key) is work:  # a client may have used the id again, although it must not
-                    del self._running[key]
-
-            work.add_done_callback(over)
-        return work
-
-    def _over(self, work: asyncio.Task[dict[str, Any]]) -> None:
-        self._tasks.discard(work)
-        if not work.cancelled():
-            work.exception()  # a refusal whose client is gone has nobody to go to
 
 
 async def _result(call: Call, shape: ResultShape, *, begun: bool = False) -> dict[str, Any]:
