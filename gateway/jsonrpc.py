@@ -280,11 +280,6 @@ def response_bytes(id: Id, result: Any) -> bytes:
     return encode({"jsonrpc": "2.0", "id": id, "result": result})
 
 
-def result_bytes(id: Id, result: bytes) -> bytes:
-    """Serialize a response around an already serialized ``result``."""
-    return response_bytes(id, Raw(result))
-
-
 def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
     """Serialize an error response; ``id`` is omitted where it is unknown, since MCP's schema has no null id."""
     body: dict[str, Any] = {"jsonrpc": "2.0"}
