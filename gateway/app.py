@@ -39,6 +39,7 @@ from gateway.mcp import legacy, modern
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
+from gateway.mcp.running import RunningCalls
 from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
 from gateway.model import Catalog, Listing, Naming
@@ -190,6 +191,7 @@ class Gateway:
         self._ports: list[Port] = []
         self._started = time.monotonic()
         self._stopping = False
+        self._running = RunningCalls()
 
     async def start(self) -> None:
         """Raises :class:`OSError` where a port is taken, :class:`config.ConfigError`,
@@ -209,7 +211,7 @@ class Gateway:
             self._changes, Streams(lambda: self.settings.limits.streams), settings.mcp.heartbeat, parts.access,
             settings.backend.max_response,
         )  # fmt: skip
-        self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.keys, parts.store))
+        self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.keys, parts.store), self._running)
         context = Context(
             self._endpoint, operations, parts.invocation, parts.discovery,
             AddressReader(settings.server.trusted_proxies),
@@ -252,7 +254,7 @@ class Gateway:
         self._changes.close()
         for port in reversed(self._ports):  # health is told until the last
             await port.close()
-        await self._endpoint.close()
+        await self._running.close()
         await self._parts.close()
 
     async def apply(self, new: Settings) -> config.Change:
@@ -295,7 +297,7 @@ class Gateway:
         knobs = self.settings.catalog
         shared = self._parts.discovery.current() if ways_of(self._current.settings).lists_per_caller else catalog
         catalog = DOORS if knobs.search else catalog
-        projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
+        projectors = (projector.named(Naming(knobs.names)) for projector in (*modern.PROJECTORS, *legacy.PROJECTORS))
         self._pages.prepare(catalog, projectors, knobs.page_size)
         self._pages.prepare(catalog, (RestProjector(self._parts.access, shared),), knobs.rest_page_size)
 

@@ -26,7 +26,10 @@ import msgspec
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
 from gateway.json_bounds import check_depth, has_slow_numbers, read_float
 
-Id: TypeAlias = str | int | msgspec.Raw
+Raw: TypeAlias = msgspec.Raw
+"""JSON that is serialized already, as a part of what :func:`encode` gets. Plain bytes would become a base64 text."""
+
+Id: TypeAlias = str | int | Raw
 """Raw is null or a fractional number, in the text it came in: a decoded float would lose digits."""
 
 MAX_DEPTH: Final = 64
@@ -38,15 +41,15 @@ MAX_SHOWN_DEPTH: Final = 256
 _MAX_READ_DEPTH: Final = 512
 """Deeper than anything sensible, and less deep than any supported interpreter reads."""
 
-NULL: Final = msgspec.Raw(b"null")
+NULL: Final = Raw(b"null")
 """The id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)."""
 
 _PART: Final = 64 * 1024
 _PART_LEVELS: Final = 6
 
 _decode = msgspec.json.Decoder().decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_elements = msgspec.json.Decoder(list[Raw]).decode
 _decode_slow_numbers = msgspec.json.Decoder(float_hook=read_float).decode
 _encode = msgspec.json.Encoder().encode
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -139,7 +142,7 @@ def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] =
         raise ValueError("nested too deeply") from None
 
 
-def decoding(raw: bytes | msgspec.Raw, level: int = 0) -> Generator[None, None, Any]:
+def decoding(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
     """:func:`decode` in parts, so that a large document need not hold the loop: pauses after each some 64 KiB at most,
     unless the document is one huge text or list of tiny values."""
     view = memoryview(raw)
@@ -199,7 +202,7 @@ def decode_strictly(raw: bytes) -> Any:
 
 def decode_any_ids(raw: bytes) -> Any:
     """Read JSON from a client of plain JSON-RPC: a null or fractional ``id`` of a message (JSON-RPC 2.0 §4) becomes
-    :class:`msgspec.Raw`, which :func:`message_of` takes. Raises as :func:`decode_strictly`."""
+    :data:`Raw`, which :func:`message_of` takes. Raises as :func:`decode_strictly`."""
     value = decode_strictly(raw)
     messages = value if type(value) is list else [value]
     # An absent id is a notification's, and no null.
@@ -264,30 +267,32 @@ def message_of(value: Any) -> Message:
 
 
 def _check_id(id: Any) -> None:
-    if type(id) not in (int, str, msgspec.Raw):
+    if type(id) not in (int, str, Raw):
         kind = "an integer" if type(id) in (float, NoneType) else "a number"  # the former are ids, though not MCP's
         raise BadMessage(f'Invalid request: "id" must be a string or {kind}')
-    if len(bytes(id) if type(id) is msgspec.Raw else str(id).encode()) > MAX_ID_BYTES:
+    if len(bytes(id) if type(id) is Raw else str(id).encode()) > MAX_ID_BYTES:
         raise BadMessage(f'Invalid request: "id" is longer than {MAX_ID_BYTES} bytes')
 
 
-def result_bytes(id: Id, result: bytes) -> bytes:
-    """A response around an already serialized ``result``."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
+def response_bytes(id: Id, result: Any) -> bytes:
+    """Serialize a response. What of ``result`` is serialized already is :data:`Raw`. Raises :class:`ValueError` as
+    :func:`encode` does."""
+    return encode({"jsonrpc": "2.0", "id": id, "result": result})
 
 
 def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
-    """An error response; ``id`` is omitted where it is unknown, since MCP's schema has no null id."""
-    body: dict[str, Any] = {"code": error.code, "message": error.message}
+    """Serialize an error response; ``id`` is omitted where it is unknown, since MCP's schema has no null id."""
+    body: dict[str, Any] = {"jsonrpc": "2.0"}
+    if id is not None:
+        body["id"] = id
+    body["error"] = {"code": error.code, "message": error.message}
     if error.data is not None:
-        body["data"] = error.data
-    if id is None:
-        return b'{"jsonrpc":"2.0","error":%b}' % _encode(body)
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode(id), _encode(body))
+        body["error"]["data"] = error.data
+    return encode(body)
 
 
 def request_bytes(id: str | None, method: str, params: dict[str, Any] | list[Any] | None) -> bytes:
-    """A call for a backend; without ``id`` a notification, without ``params`` no such member."""
+    """Serialize a call; without ``id`` it is a notification, without ``params`` it has no such member."""
     body: dict[str, Any] = {"jsonrpc": "2.0"}
     if id is not None:
         body["id"] = id

@@ -13,15 +13,20 @@ from gateway.jsonrpc import BadMessage, Id, Message
 from gateway.mcp import legacy, modern
 from gateway.mcp.exchange import Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations
+from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
 
 log = structlog.get_logger()
 
 
 class Endpoint:
-    def __init__(self, operations: Operations, invocation: Invocation, sessions: Sessions) -> None:
+    """``running`` is the mount's, which closes it: calls may go on when another endpoint has taken this one's place."""
+
+    def __init__(
+        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls
+    ) -> None:
         self.modern = modern.Modern(operations, invocation)
-        self.legacy = legacy.Legacy(operations, invocation, sessions)
+        self.legacy = legacy.Legacy(operations, invocation, sessions, running)
 
     async def answer(self, inbound: Inbound) -> Reply | StreamReply:
         """The reply to one POST; never raises for what a client sent."""
@@ -40,10 +45,6 @@ class Endpoint:
     async def end(self, inbound: Inbound) -> Reply:
         """What a DELETE comes to. Raises :class:`GatewayError`."""
         return await self.legacy.end(inbound)
-
-    async def close(self) -> None:
-        """Let go of calls whose clients are gone."""
-        await self.legacy.close()
 
     async def _one(self, inbound: Inbound, value: Any) -> Reply | StreamReply:
         try:

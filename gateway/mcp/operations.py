@@ -12,6 +12,7 @@ from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages, Projector
 from gateway.catalog.search import DOORS
 from gateway.errors import InvalidParams
+from gateway.jsonrpc import Raw
 from gateway.limits import Budget, Streams
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
@@ -23,7 +24,7 @@ from gateway.settings import CatalogSettings
 class ToolPage:
     """A page of tools: the JSON array, the cursor of the next page, and how long it may be kept (milliseconds)."""
 
-    tools: bytes
+    tools: Raw
     cursor: str | None
     ttl_ms: int
     shared: bool

@@ -75,7 +75,7 @@ async def list_tools(request: web.Request) -> web.Response:
     cursor, projector = request.query.get("cursor"), projector_for(request)
     caller, size = caller_of(request), context.rest_page_size()
     page = await context.operations.list_tools(caller, cursor, projector, size, PATIENCE)
-    return json_response(b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor)))
+    return json_response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
 
 
 async def describe(request: web.Request) -> web.Response:
@@ -111,9 +111,9 @@ async def invoke(request: web.Request) -> web.Response:
     outcome = await call.execute()
     if outcome.fault is not None:
         return rest_error(request, outcome.fault)
-    return json_response(b'{"result":%b}' % value_bytes(outcome.value))
+    return json_response(jsonrpc.encode({"result": json_value(outcome.value)}))
 
 
-def value_bytes(value: Any) -> bytes:
-    """A call's value as JSON; what has no result is null."""
-    return b"null" if value is NOTHING else jsonrpc.encode(value)
+def json_value(value: Any) -> Any:
+    """Return a call's value as JSON has it: no result is null."""
+    return None if value is NOTHING else value

@@ -17,7 +17,7 @@ from aiohttp import web
 from gateway import batch, jsonrpc
 from gateway.batch import Room
 from gateway.errors import GatewayError, InternalError
-from gateway.jsonrpc import BadMessage, Notification, Request
+from gateway.jsonrpc import BadMessage, Notification, Raw, Request
 from gateway.web.context import CONTEXT
 from gateway.web.reading import JSONRPC_TYPES, read_json_body
 from gateway.web.replies import json_response, rpc_error, rpc_error_bytes
@@ -33,10 +33,10 @@ async def post(request: web.Request) -> web.Response:
     except GatewayError as error:
         return rpc_error(request, error, getattr(error, "id", None))
     room = Room(request.app[CONTEXT].operations.max_response)
-    answers = [answer for item in value if (answer := await _item(request, item, room)) is not None]
+    answers = [Raw(answer) for item in value if (answer := await _item(request, item, room)) is not None]
     if not answers:
         return web.Response(status=204)
-    return json_response(b"[" + b",".join(answers) + b"]")
+    return json_response(jsonrpc.encode(answers))
 
 
 async def _single(request: web.Request, value: Any) -> web.Response:
@@ -66,7 +66,7 @@ async def _item(request: web.Request, value: Any, room: Room) -> bytes | None:
 
 async def _answer(request: web.Request, message: Request | Notification) -> bytes | None:
     value = await value_of(request, message, message.method)
-    return None if isinstance(message, Notification) else jsonrpc.result_bytes(message.id, value)
+    return None if isinstance(message, Notification) else jsonrpc.response_bytes(message.id, value)
 
 
 def _error(message: Request | Notification, error: GatewayError) -> bytes | None:

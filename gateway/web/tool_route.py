@@ -27,7 +27,7 @@ from gateway.model import Tool
 from gateway.web.context import CONTEXT, TRACE, caller_of
 from gateway.web.reading import JSONRPC_TYPES, read_json_body
 from gateway.web.replies import json_response, rpc_error
-from gateway.web.rest import OWN_SEGMENTS, name_of, value_bytes
+from gateway.web.rest import OWN_SEGMENTS, json_value, name_of
 
 log = structlog.get_logger()
 
@@ -75,7 +75,7 @@ async def _call(request: web.Request, body: bytes) -> web.Response:
         if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage):
             return rpc_error(request, error, id)
         return web.Response(status=204)
-    return web.Response(status=204) if id is None else json_response(jsonrpc.result_bytes(id, value))
+    return web.Response(status=204) if id is None else json_response(jsonrpc.response_bytes(id, value))
 
 
 def call_in(value: Any) -> Request | Notification:
@@ -86,8 +86,8 @@ def call_in(value: Any) -> Request | Notification:
     return message
 
 
-async def value_of(request: web.Request, message: Request | Notification, name: str) -> bytes:
-    """What a call of plain JSON-RPC comes to, as JSON. Raises :class:`GatewayError` for whatever becomes of it
+async def value_of(request: web.Request, message: Request | Notification, name: str) -> Any:
+    """What a call of plain JSON-RPC comes to. Raises :class:`GatewayError` for whatever becomes of it
     otherwise, so that the error gets the ``id`` of its request."""
 
     def arguments(tool: Tool) -> dict[str, Any]:
@@ -101,7 +101,7 @@ async def value_of(request: web.Request, message: Request | Notification, name: 
         request[TRACE].fields["tool"] = call.tool.name
         outcome = await call.execute()
         if outcome.fault is None:
-            return value_bytes(outcome.value)
+            return json_value(outcome.value)
         raise outcome.fault
     except UnknownTool:
         raise MethodNotFound(f"Method not found: {message.method[:128]}") from None

@@ -28,8 +28,8 @@ def catalog(*names: str, description: str = "", digest: str = "") -> Catalog:
     return Catalog(tools, digest or "-".join(names), "static", 0.0)
 
 
-def names_of(tools: bytes) -> list[str]:
-    return [tool["name"] for tool in jsonrpc.decode(tools)]
+def names_of(tools: jsonrpc.Raw) -> list[str]:
+    return [tool["name"] for tool in jsonrpc.decode(bytes(tools))]
 
 
 def walk(pages: Pages, listed: Catalog, size: int) -> list[list[str]]:
@@ -52,7 +52,7 @@ def test_pages_hold_at_most_so_many_tools_and_together_all_of_them(size: int, le
 
 def test_an_empty_catalog_has_one_empty_page() -> None:
     page = Pages().page(catalog(), Names(), None, 10)
-    assert (page.tools, page.last) == (b"[]", None)
+    assert (bytes(page.tools), page.last) == (b"[]", None)
 
 
 def test_a_page_is_bounded_in_bytes_as_well() -> None:
