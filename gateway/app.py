@@ -11,7 +11,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
-from aiohttp import web
 
 from gateway import __version__, config
 from gateway.auth.access import Access
@@ -31,7 +30,7 @@ from gateway.credentials import credentials_of, faults_of, ways_of
 from gateway.credentials.grants import TokenClient
 from gateway.guard import Trust, access_of, authenticator_of, metadata_of, trust_of
 from gateway.invocation import Invocation
-from gateway.limits import AddressReader, Budget, Streams
+from gateway.limits import Budget, Streams
 from gateway.listing.dialect import NoListing
 from gateway.listing.fallback import read_fallback
 from gateway.listing.reader import ListingReader
@@ -50,12 +49,12 @@ from gateway.signing import Keys, read_secrets
 from gateway.store import ResourceStore, Store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
+from gateway.uses import Uses
 from gateway.web.connection import Port, listen
-from gateway.web.context import Context
-from gateway.web.ops import admin_application
-from gateway.web.origins import Origins
+from gateway.web.ops import AdminHandler
+from gateway.web.public import AddressReader, Origins, PublicHandler
 from gateway.web.rest import RestProjector
-from gateway.web.routes import public_application
+from gateway.web.site import Site
 
 READY_AFTER: Final = 10.0
 """Seconds after which a gateway is ready although its first listing is still awaited."""
@@ -212,21 +211,25 @@ class Gateway:
             settings.backend.max_response,
         )  # fmt: skip
         self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.keys, parts.store))
-        context = Context(
-            self._endpoint, operations, parts.invocation, parts.discovery,
-            AddressReader(settings.server.trusted_proxies),
+        self._authenticator = authenticator_of(settings, parts.trust, parts.access, parts.store)
+        self._operations = operations
+        self._public = PublicHandler(
+            {"": self._site()},
             Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins),
-            authenticator_of(settings, parts.trust, parts.access, parts.store), parts.access,
-            metadata_of(settings, parts.access, SERVER_NAME),
-            lambda: self.settings.catalog.rest_page_size,
-            settings.server.max_body, settings.server.body_timeout,
-        )  # fmt: skip
+            AddressReader(settings.server.trusted_proxies),
+        )
+        admin = AdminHandler(self._unready, self.background, parts.discovery.renew)
         try:
             server = settings.server
-            admin = admin_application(self._unready, self.background, parts.discovery.renew)
-            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, _ADMIN_SHUTDOWN)
-            public = public_application(context)
-            self.port = await self._listen(public, server.host, server.port, server.shutdown_timeout)
+            port = await listen(admin, server.admin_host, server.admin_port, shutdown_timeout=_ADMIN_SHUTDOWN)
+            self._ports.append(port)
+            self.admin_port = port.number
+            port = await listen(
+                self._public, server.host, server.port,
+                shutdown_timeout=server.shutdown_timeout, max_body=server.max_body,
+            )  # fmt: skip
+            self._ports.append(port)
+            self.port = port.number
         except OSError:
             await self.stop()
             raise
@@ -275,6 +278,7 @@ class Gateway:
             change = replace(change, settings=change.settings.model_copy(update={"catalog": catalog}), changed=changed)
         spare.listing = fallback
         self._current.settings, self._current.pins = change.settings, pins
+        self._public.sites = {"": self._site()}
         self._parts.cleaner.learn(change.settings.catalog.secrets())
         if any(knob.startswith("limits.") for knob in change.changed):
             for budget in self._budgets:
@@ -286,10 +290,14 @@ class Gateway:
         logs.set_level(change.settings.telemetry.log.level)
         return change
 
-    async def _listen(self, application: web.Application, host: str, port: int, shutdown_timeout: float) -> int:
-        bound = await listen(application, host, port, shutdown_timeout)
-        self._ports.append(bound)
-        return bound.number
+    def _site(self) -> Site:
+        settings, parts = self.settings, self._parts
+        return Site(
+            endpoint=self._endpoint, operations=self._operations, invocation=parts.invocation,
+            discovery=parts.discovery, access=parts.access, authenticator=self._authenticator,
+            metadata=metadata_of(settings, parts.access, SERVER_NAME), rest_page_size=settings.catalog.rest_page_size,
+            max_body=settings.server.max_body, body_timeout=settings.server.body_timeout, uses=Uses(),
+        )  # fmt: skip
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         knobs = self.settings.catalog

@@ -152,7 +152,7 @@ class Legacy:
             raise NotAcceptable("Accept must admit text/event-stream")
         context = await self._context(inbound)
         self._operations.check_stream(inbound.caller)
-        return StreamReply(self._notices(context), method="GET")
+        return StreamReply(self._notices(context), method="GET", notices=True)
 
     async def end(self, inbound: Inbound) -> Reply:
         """``DELETE``: the end of a session. Raises :class:`GatewayError`."""

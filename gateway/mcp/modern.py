@@ -173,7 +173,7 @@ class Modern:
             raise InvalidParams('"notifications" must say which ones are wanted')
         self._operations.check_stream(inbound.caller)
         tools = wanted.get("toolsListChanged") is True
-        return StreamReply(self._notices(inbound.caller, request.id, tools), method=request.method)
+        return StreamReply(self._notices(inbound.caller, request.id, tools), method=request.method, notices=True)
 
     async def _notices(self, caller: Caller, id: Id, tools: bool) -> Events:
         """The acknowledgement, changes as they come, and the result when the gateway ends the stream."""
