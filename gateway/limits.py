@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -77,34 +77,3 @@ def network_of(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)
-
-
-class AddressReader:
-    """Finds the caller behind reverse proxies."""
-
-    def __init__(self, trusted_proxies: Sequence[str]) -> None:
-        self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
-
-    def caller(self, peer: str, forwarded_for: Sequence[str]) -> str:
-        """The rightmost address of ``X-Forwarded-For`` that is no trusted proxy, if ``peer`` is one; else ``peer``."""
-        if not self._trusted or not self._trusts(peer):
-            return peer
-        hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
-        for hop in reversed(hops):
-            try:
-                ipaddress.ip_address(hop)
-            except ValueError:
-                return peer  # who writes what is no address is not to be believed about the rest
-            if not self._trusts(hop):
-                return hop
-            peer = hop
-        return peer
-
-    def _trusts(self, address: str) -> bool:
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
-            parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in self._trusted if network.version == parsed.version)

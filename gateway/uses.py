@@ -1,4 +1,4 @@
-"""What is under way with a service that may be replaced."""
+"""How many exchanges and calls are under way with one thing that may be replaced meanwhile."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import asyncio
 
 
 class Uses:
-    """Count what goes on with one service, so that it is let go of after its last call. A context manager that may be
-    entered many times."""
+    """Counts what is under way with one service, so that a replaced one is closed after its last call, not before.
+
+    ``with uses:`` counts one.
+    """
 
     def __init__(self) -> None:
-        self._count = 0
-        self._none = asyncio.Event()
-        self._none.set()
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def __repr__(self) -> str:
-        return f"<Uses {self._count}>"
+        return f"<Uses: {self._under_way} under way>"
 
     def __enter__(self) -> None:
-        self._count += 1
-        self._none.clear()
+        self._under_way += 1
+        self._idle.clear()
 
     def __exit__(self, *_: object) -> None:
-        self._count -= 1
-        if not self._count:
-            self._none.set()
+        self._under_way -= 1
+        if self._under_way == 0:
+            self._idle.set()
 
     async def ended(self) -> None:
         """Return once nothing is under way."""
-        await self._none.wait()
+        await self._idle.wait()

@@ -160,7 +160,7 @@ class Legacy:
         operations, caller = self._operations, inbound.caller
         operations.check_stream(caller)
         events = _notices(operations.changes, operations.streams, caller, context.session)
-        return StreamReply(events, method="GET")
+        return StreamReply(events, method="GET", notices=True)
 
     async def end(self, inbound: Inbound) -> Reply:
         """``DELETE``: the end of a session. Raises :class:`GatewayError`."""

@@ -196,7 +196,7 @@ class Modern:
         operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
         events = _notices(operations.changes, operations.streams, caller, request.id, tools=tools)
-        return StreamReply(events, method=request.method)
+        return StreamReply(events, method=request.method, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
         """Return the ``_meta`` of every result but that of ``server/discover``, which alone introduces the server to

@@ -18,10 +18,7 @@ ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
 APP = "https://app.example.com"
 PUBLIC = "https://gw.example.net"
 PLACES = ("/mcp", "/mcp/tools/list", "/mcp/tools/describe", "/mcp/tools/invoke", "/mcp/tools/add", "/nope")
-JSON_RPC = {
-    *((verb, "/mcp") for verb in ("GET", "POST", "OPTIONS")),
-    *(("POST", f"/mcp/tools/{name}") for name in ("list", "describe", "add")),
-}
+JSON_RPC = {*((verb, "/mcp") for verb in ("GET", "POST", "OPTIONS")), ("POST", "/mcp/tools/add")}
 """Where errors are JSON-RPC's."""
 
 

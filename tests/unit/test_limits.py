@@ -7,8 +7,9 @@ from contextlib import suppress
 import pytest
 
 from gateway.errors import RateLimited
-from gateway.limits import AddressReader, Budget, network_of
+from gateway.limits import Budget, network_of
 from gateway.store.memory import MemoryStore
+from gateway.web.public import AddressReader
 
 
 class Clock:

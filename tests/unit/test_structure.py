@@ -18,7 +18,7 @@ MODULES = sorted(
 STEPS = (
     ("errors", "json_bounds", "strict_yaml", "text", "units"),
     ("model", "jsonrpc", "references", "settings"),
-    ("background", "batch", "layers", "outbound", "signals", "signing", "telemetry"),
+    ("background", "batch", "layers", "outbound", "signals", "signing", "telemetry", "uses"),
     ("store", "backend", "auth"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds", "config"),
@@ -36,7 +36,7 @@ STEP = {name: number for number, names in enumerate(STEPS) for name in names}
 
 # A library, and who may name it.
 HOMES = {
-    "aiohttp.web": ("web", "app", "demo"),
+    "aiohttp.web": ("web", "demo"),
     "aiohttp": ("outbound", "web.connection"),
     "jwt": ("auth",),
     "cryptography": ("auth",),
