@@ -19,20 +19,21 @@ import click
 import yaml
 
 from gateway import __version__, config_reference, demo, jsonrpc, report, serving
-from gateway.app import SERVER_NAME, Current, Pipeline, pipeline
 from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.diff import diff, looks_of, saved
 from gateway.catalog.lint import lint
 from gateway.catalog.pins import PinError, write
 from gateway.config import ConfigError, Source, load
 from gateway.errors import CatalogUnavailable, GatewayError
-from gateway.guard import caller_of_token
 from gateway.listing.dialect import NoListing
 from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
 from gateway.options import FAILED, NO_LISTING, UNUSABLE, configured, fail, with_one_service, with_service, with_token
 from gateway.remarks import remarks_on
+from gateway.service import Service
+from gateway.service_files import ServiceFiles
 from gateway.settings import ServiceSettings, Settings
-from gateway.signing import SecretError
+from gateway.signing import SecretError, read_secrets
+from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.trust_report import Findings, principal_lines
 
@@ -94,11 +95,11 @@ def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str 
 def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> None:
     findings = Findings()
 
-    async def trust(parts: Pipeline) -> None:
-        async for line in findings.lines(service, parts.trust, parts.access, SERVER_NAME):
+    async def trust(parts: Service) -> None:
+        async for line in findings.lines(parts):
             click.echo(line)
 
-    async def work(_: Pipeline, caller: Caller, catalog: Catalog) -> Catalog:
+    async def work(_: Service, caller: Caller, catalog: Catalog) -> Catalog:
         for line in principal_lines(caller.principal) if caller.principal else ():
             click.echo(line)
         return catalog
@@ -147,7 +148,7 @@ def call(
 ) -> None:
     """Call one tool and print its result."""
 
-    async def work(parts: Pipeline, caller: Caller, _: Catalog) -> Any:
+    async def work(parts: Service, caller: Caller, _: Catalog) -> Any:
         prepared = await parts.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
         return await prepared.execute()
 
@@ -226,18 +227,18 @@ def _unpinned(service: ServiceSettings, token: str | None) -> Catalog:
     return catalog
 
 
-async def _return_catalog(_: Pipeline, __: Caller, catalog: Catalog) -> Catalog:
+async def _return_catalog(_: Service, __: Caller, catalog: Catalog) -> Catalog:
     return catalog
 
 
-Work: TypeAlias = Callable[[Pipeline, Caller, Catalog], Coroutine[Any, Any, Any]]
+Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
 
 
 def _with_catalog(
     service: ServiceSettings,
     work: Work,
     token: str | None = None,
-    first: Callable[[Pipeline], Coroutine[Any, Any, None]] | None = None,
+    first: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
 ) -> Any:
     """What ``work`` returns, given the catalog that the bearer of ``token`` sees; ``first`` is done before that.
     Failures end the program with a message and a code."""
@@ -264,14 +265,16 @@ async def _contact(
     service: ServiceSettings,
     work: Work,
     token: str | None,
-    first: Callable[[Pipeline], Coroutine[Any, Any, None]] | None,
+    first: Callable[[Service], Coroutine[Any, Any, None]] | None,
 ) -> Any:
     with report.Progress(service.backend.url) as progress:
-        parts = await pipeline(Current(service), progress.note)
+        secrets = read_secrets(service.server.secret_file)
+        files = await ServiceFiles.read(service)
+        parts = await Service.build(service, files, MemoryStore(), secrets, progress=progress.note)
         try:
             if first is not None:
                 await first(parts)
-            caller = await caller_of_token(parts.trust, parts.access, token)
+            caller = await parts.caller(token)
             catalog = await parts.discovery.catalog(caller)
             return await work(parts, caller, parts.access.visible(caller, catalog) if token else catalog)
         finally:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 from gateway import credentials
 from gateway.auth.audiences import shared_audience_faults
 from gateway.layers import SERVER_FILES, SERVICE_FILES, Layers
-from gateway.settings import Settings
-from gateway.settings.paths import Key, find, keys_of, knobs
+from gateway.settings import ServiceSettings, Settings
+from gateway.settings.paths import Key, find, keys_of
 from gateway.settings.services import INHERITED
 
 _SAID: Final = {
@@ -149,52 +147,38 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
     return f"; known here: {known}" if known else ""
 
 
+def differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each knob in which two settings differ, or of a service that only one has."""
+    if isinstance(old, BaseModel) and isinstance(new, BaseModel):
+        old, new = _members(old), _members(new)
+    if old == new:
+        return
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        yield path
+        return
+    for name in dict.fromkeys((*old, *new)):
+        yield from differing(old.get(name), new.get(name), f"{path}.{name}".lstrip("."))
+
+
+def _members(section: BaseModel) -> dict[str, Any]:
+    return {field.alias or name: getattr(section, name) for name, field in type(section).model_fields.items()}
+
+
 def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     """Return the knobs that differ and that a reload does not apply."""
-    return tuple(
-        path
-        for path, _ in knobs()
-        if path.startswith(RESTART) and path not in LIVE and _value_at(old, path) != _value_at(new, path)
+    return tuple(path for path in differing(old, new) if path.startswith(RESTART) and path not in LIVE)
+
+
+def keep_for_process(old: Settings, new: Settings) -> Settings:
+    """Return ``new`` as a reload applies it: what needs a restart keeps its old value."""
+    server = {name: getattr(new.server, name) for name in ("allowed_hosts", "allowed_origins")}
+    log = old.telemetry.log.model_copy(update={"level": new.telemetry.log.level})
+    return new.model_copy(
+        update={
+            "server": old.server.model_copy(update=server),
+            "telemetry": old.telemetry.model_copy(update={"log": log}),
+        }
     )
-
-
-def _value_at(settings: Settings, path: str) -> Any:
-    return functools.reduce(getattr, path.split("."), settings)
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a reload comes to: the settings to go on with, and the knobs that keep their old value."""
-
-    settings: Settings
-    changed: tuple[str, ...]
-    needs_restart: tuple[str, ...]
-
-
-def merge(old: Settings, new: Settings) -> Change:
-    """``new`` where its knobs are live, ``old`` where they need a restart."""
-    changed: list[str] = []
-    needs_restart: list[str] = []
-    merged = _merge(old, new, "", changed, needs_restart)
-    return Change(merged, tuple(changed), tuple(needs_restart))
-
-
-def _merge(old: Any, new: Any, path: str, changed: list[str], needs_restart: list[str]) -> Any:
-    kept: dict[str, Any] = {}
-    for name, field in type(old).model_fields.items():
-        before, after = getattr(old, name), getattr(new, name)
-        where = f"{path}.{field.alias or name}".lstrip(".")
-        if before == after:
-            continue
-        live = where.startswith(("catalog.", "limits.", "telemetry.log.level")) and where != "catalog.views_at_once"
-        if isinstance(before, BaseModel) and isinstance(after, BaseModel) and not live:
-            kept[name] = _merge(before, after, where, changed, needs_restart)
-        elif live:
-            kept[name] = after
-            changed.append(where)
-        else:
-            needs_restart.append(where)
-    return old.model_copy(update=kept)
 
 
 def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
@@ -202,9 +186,14 @@ def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
     for path in SERVER_FILES:
         yield from _named(settings, path.split("."), "")
     for service in settings.by_mount.values():
-        for path in SERVICE_FILES:
-            for knob, file in _named(service, path.split("."), ""):
-                yield service.knob(knob), file
+        for knob, file in files_of_service(service):
+            yield service.knob(knob), file
+
+
+def files_of_service(settings: ServiceSettings) -> Iterator[tuple[str, Path]]:
+    """Yield the files that the sections of one service name, each with its knob within them."""
+    for path in SERVICE_FILES:
+        yield from _named(settings, path.split("."), "")
 
 
 def _named(value: Any, path: Sequence[str], knob: str) -> Iterator[tuple[str, Path]]:

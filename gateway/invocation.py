@@ -39,6 +39,7 @@ from gateway.errors import (
 from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
 from gateway.settings import CatalogSettings
+from gateway.uses import Uses
 
 _LEAST_TIMEOUT: Final = 0.001
 
@@ -87,6 +88,7 @@ class Invocation:
         search: Search,
         settings: CatalogSettings,
         timeout: float,
+        uses: Uses,
     ) -> None:
         self._discovery = discovery
         self._client = client
@@ -98,6 +100,7 @@ class Invocation:
         self._search = search
         self._settings = settings
         self._timeout = timeout
+        self._uses = uses
 
     def naming(self, caller: Caller) -> Naming:
         """Which names of tools a model is shown: those that the caller chose, else the operator's choice."""
@@ -136,12 +139,16 @@ class Invocation:
                 log.info("tool called through call_tool", tool=tool.name, method=tool.method)
         if extras is not None and (tool.requires or tool.confirm):
             require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
-        return Call(caller, tool, given, extras, self._execute)
+        return Call(caller, tool, given, extras, self._send)
 
     async def _named(self, caller: Caller, arguments: Mapping[str, Any]) -> Tool | None:
         """The tool that a good call of ``call_tool`` names, if there is one."""
         validator = self._validators.compile_tool(CALL_TOOL.digest, CALL_TOOL.checked_schema)
         return await self._discovery.find(caller, arguments["name"]) if validator.is_valid(arguments) else None
+
+    async def _send(self, call: Call, begun: bool) -> Outcome:
+        with self._uses:  # it may outlive the exchange that it came with
+            return await self._execute(call, begun)
 
     async def _execute(self, call: Call, begun: bool) -> Outcome:
         tool, extras = call.tool, call.extras

@@ -7,7 +7,6 @@ a faulty configuration changes nothing. The old services go once their last call
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Final
@@ -17,7 +16,6 @@ import structlog
 from gateway import config
 from gateway.background import Background
 from gateway.config import ConfigError
-from gateway.limits import AddressReader
 from gateway.mount import Mount
 from gateway.remarks import remarks_on
 from gateway.service import Service
@@ -27,9 +25,8 @@ from gateway.signing import read_secrets
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.web.connection import Port, listen
-from gateway.web.ops import admin_application
-from gateway.web.origins import Origins
-from gateway.web.public import PublicPort
+from gateway.web.ops import AdminHandler
+from gateway.web.public import AddressReader, Origins, PublicHandler
 
 _ADMIN_SHUTDOWN: Final = 0.1
 """Seconds that requests for health have to finish: they wait for nothing."""
@@ -61,12 +58,15 @@ class Server:
         :class:`gateway.signing.SecretError`."""
         server = self.settings.server
         self._secrets = read_secrets(server.secret_file)
-        self._public = PublicPort(AddressReader(server.trusted_proxies), self._origins())
+        self._public = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
         await self.reload(self.settings)
         try:
-            admin = admin_application(self._unready, self._describe, self.list_anew)
-            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, _ADMIN_SHUTDOWN)
-            self.port = await self._listen(self._public, server.host, server.port, server.shutdown_timeout)
+            admin = AdminHandler(self._unready, self._describe, self.list_anew)
+            port = await listen(admin, server.admin_host, server.admin_port, shutdown_timeout=_ADMIN_SHUTDOWN)
+            self._ports, self.admin_port = [port], port.number
+            patience, largest = server.shutdown_timeout, server.max_body
+            port = await listen(self._public, server.host, server.port, shutdown_timeout=patience, max_body=largest)
+            self._ports, self.port = [*self._ports, port], port.number
         except OSError:
             await self.stop()
             raise
@@ -185,11 +185,6 @@ class Server:
             for background in (service.background, service.issuers.background):
                 yield from (_of(service, line) for line in background.describe())
         yield from self.background.describe()
-
-    async def _listen(self, handler: object, host: str, port: int, shutdown_timeout: float) -> int:
-        bound = await listen(handler, host, port, shutdown_timeout)
-        self._ports.append(bound)
-        return bound.number
 
 
 def _of(service: Service, text: str) -> str:

@@ -92,7 +92,7 @@ class Service:
         self.outbound = Outbound(
             connections=backend.connections, tls=backend_tls(settings), proxy=backend.proxy, headers=HEADERS
         )
-        self._learn(before if self.same_backend else None)
+        self._learn()
         credential, listing_credential = credentials_of(settings, self._tokens)
         shown = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*shown, *_secrets(settings))
@@ -206,16 +206,17 @@ class Service:
         same = same and before.files.of("catalog") == self.files.of("catalog")
         await self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=same)
 
-    def _learn(self, before: Service | None) -> None:
+    def _learn(self) -> None:
         """Take what was learned of the backend, or begin anew."""
+        before = self._before if self.same_backend else None
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
         conventions = Conventions(prefix, params.always, params.gaps == "null")
-        self.shapes = before.shapes if before else Shapes(conventions)
-        self.promises = before.promises if before else Promises()
-        self.validators = before.validators if before else Validators()
-        self.search = before.search if before else Search()
-        self._dialect = before.reader.dialect if before else self.settings.backend.listing.dialect
+        self.shapes: Shapes = before.shapes if before else Shapes(conventions)
+        self.promises: Promises = before.promises if before else Promises()
+        self.validators: Validators = before.validators if before else Validators()
+        self.search: Search = before.search if before else Search()
+        self._dialect: str = before.reader.dialect if before else "auto"
 
     def _issuers(self) -> Issuers:
         before, settings = self._before, self.settings
@@ -323,7 +324,9 @@ class Service:
         catalog = DOORS if knobs.search else catalog
         projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
         self._pages.prepare(catalog, projectors, knobs.page_size)
-        self._pages.prepare(catalog, (RestProjector(self.access, shared),), knobs.rest_page_size)
+        self._pages.prepare(
+            catalog, (RestProjector(self.access, shared, mount=self.settings.mount),), knobs.rest_page_size
+        )
 
 
 def _same_backend(before: Service, settings: ServiceSettings) -> bool:

@@ -8,9 +8,9 @@ from typing import Final
 
 import structlog
 
-from gateway.server import Server
 from gateway.config import Source
 from gateway.reloading import Reloads
+from gateway.server import Server
 from gateway.settings import Settings
 from gateway.signals import call_on_hangup, stop_on_signal
 

@@ -250,9 +250,7 @@ async def _result(call: Call, shape: ResultShape, *, begun: bool = False) -> dic
     return call_result(await call.execute(begun=begun), shape)
 
 
-async def _notices(
-    changes: Changes, streams: Streams, caller: Caller, session: str | None
-) -> Events:
+async def _notices(changes: Changes, streams: Streams, caller: Caller, session: str | None) -> Events:
     """Yield changes as they come; of one session's streams the newest has them, since each is told once.
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.

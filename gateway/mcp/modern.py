@@ -208,9 +208,7 @@ class Modern:
         return self._latest[1][revision.version]
 
 
-async def _notices(
-    changes: Changes, streams: Streams, caller: Caller, id: Id, *, tools: bool
-) -> Events:
+async def _notices(changes: Changes, streams: Streams, caller: Caller, id: Id, *, tools: bool) -> Events:
     """Yield the acknowledgement, changes as they come, and the result when the gateway ends the stream.
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.
