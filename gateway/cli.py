@@ -89,6 +89,8 @@ def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str 
             _check(service, token, [] if service.name else remarks)
         except SystemExit as end:
             codes.append(int(end.code or 0))
+            if service.name:
+                click.echo(f"That was the service {service.name}.", err=True)
     raise SystemExit(max(codes))
 
 
