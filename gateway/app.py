@@ -50,7 +50,7 @@ from gateway.store import ResourceStore, Store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.uses import Uses
-from gateway.web.connection import Port, listen
+from gateway.web.connection import Handler, Port, listen
 from gateway.web.ops import AdminHandler
 from gateway.web.public import AddressReader, Origins, PublicHandler
 from gateway.web.rest import RestProjector
@@ -213,23 +213,14 @@ class Gateway:
         self._endpoint = Endpoint(operations, parts.invocation, Sessions(parts.keys, parts.store))
         self._authenticator = authenticator_of(settings, parts.trust, parts.access, parts.store)
         self._operations = operations
-        self._public = PublicHandler(
-            {"": self._site()},
-            Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins),
-            AddressReader(settings.server.trusted_proxies),
-        )
-        admin = AdminHandler(self._unready, self.background, parts.discovery.renew)
+        origins = Origins(settings.server.public_url, settings.mcp.hosts, settings.mcp.origins)
+        self._public = PublicHandler(AddressReader(settings.server.trusted_proxies), origins)
+        self._public.sites = {"": self._site()}
+        admin = AdminHandler(self._unready, self.background.describe, parts.discovery.renew)
         try:
             server = settings.server
-            port = await listen(admin, server.admin_host, server.admin_port, shutdown_timeout=_ADMIN_SHUTDOWN)
-            self._ports.append(port)
-            self.admin_port = port.number
-            port = await listen(
-                self._public, server.host, server.port,
-                shutdown_timeout=server.shutdown_timeout, max_body=server.max_body,
-            )  # fmt: skip
-            self._ports.append(port)
-            self.port = port.number
+            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, _ADMIN_SHUTDOWN)
+            self.port = await self._listen(self._public, server.host, server.port, server.shutdown_timeout)
         except OSError:
             await self.stop()
             raise
@@ -290,10 +281,15 @@ class Gateway:
         logs.set_level(change.settings.telemetry.log.level)
         return change
 
+    async def _listen(self, handler: Handler, host: str, port: int, shutdown_timeout: float) -> int:
+        bound = await listen(handler, host, port, shutdown_timeout)
+        self._ports.append(bound)
+        return bound.number
+
     def _site(self) -> Site:
         settings, parts = self.settings, self._parts
         return Site(
-            endpoint=self._endpoint, operations=self._operations, invocation=parts.invocation,
+            "", endpoint=self._endpoint, operations=self._operations, invocation=parts.invocation,
             discovery=parts.discovery, access=parts.access, authenticator=self._authenticator,
             metadata=metadata_of(settings, parts.access, SERVER_NAME), rest_page_size=settings.catalog.rest_page_size,
             max_body=settings.server.max_body, body_timeout=settings.server.body_timeout, uses=Uses(),

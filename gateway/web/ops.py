@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from gateway.background import Background
 from gateway.errors import GatewayError
 from gateway.text import printable
 from gateway.web.exchange import REST, json_response
@@ -14,15 +13,18 @@ from gateway.web.exchange import REST, json_response
 
 class AdminHandler:
     """``/livez`` is 200 while the loop turns. ``/readyz`` is 503 with the reason while ``unready`` gives one, and with
-    ``?verbose`` has a line for each piece of background work. That one of these ended does not make it unready: it is
-    started again, and calls are served meanwhile. ``POST /refresh`` is 200 once ``renew`` has listed anew, and 502 with
-    the reason that it gives where there is no new listing."""
+    ``?verbose`` has the lines of ``describe``, one for each piece of background work. That one of these ended does not
+    make it unready: it is started again, and calls are served meanwhile. ``POST /refresh`` is 200 once ``renew`` has
+    listed anew, and 502 with the reason that it gives where there is no new listing."""
 
     def __init__(
-        self, unready: Callable[[], str | None], background: Background, renew: Callable[[], Awaitable[str]]
+        self,
+        unready: Callable[[], str | None],
+        describe: Callable[[], Iterable[str]],
+        renew: Callable[[], Awaitable[str]],
     ) -> None:
         self._unready = unready
-        self._background = background
+        self._describe = describe
         self._renew = renew
         self.routes = {
             "/livez": (("GET", "HEAD"), self._livez),
@@ -46,7 +48,7 @@ class AdminHandler:
 
     async def _readyz(self, request: web.BaseRequest) -> web.Response:
         reason = self._unready()
-        lines = [reason or "ok", *(self._background.describe() if "verbose" in request.query else ())]
+        lines = [reason or "ok", *(self._describe() if "verbose" in request.query else ())]
         return web.Response(status=200 if reason is None else 503, text="".join(f"{line}\n" for line in lines))
 
     async def _refresh(self, request: web.BaseRequest) -> web.Response:
