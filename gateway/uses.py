@@ -1,4 +1,4 @@
-"""How many exchanges and calls are under way with one thing that may be replaced meanwhile."""
+"""What is under way with a service that may be replaced."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ import asyncio
 
 
 class Uses:
-    """Counts what is under way with one service, so that a replaced one is closed after its last call, not before.
-
-    ``with uses:`` counts one.
-    """
+    """Count what goes on with one service, so that it is let go of after its last call. A context manager that may be
+    entered many times."""
 
     def __init__(self) -> None:
-        self._under_way = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._count = 0
+        self._none = asyncio.Event()
+        self._none.set()
 
     def __repr__(self) -> str:
-        return f"<Uses: {self._under_way} under way>"
+        return f"<Uses {self._count}>"
 
     def __enter__(self) -> None:
-        self._under_way += 1
-        self._idle.clear()
+        self._count += 1
+        self._none.clear()
 
     def __exit__(self, *_: object) -> None:
-        self._under_way -= 1
-        if self._under_way == 0:
-            self._idle.set()
+        self._count -= 1
+        if not self._count:
+            self._none.set()
 
     async def ended(self) -> None:
         """Return once nothing is under way."""
-        await self._idle.wait()
+        await self._none.wait()

@@ -28,7 +28,6 @@ _AT_ONCE: Final = 0.001  # aiohttp takes 0 for "as long as it takes"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _FIRST_LOOK: Final = 0.5
 _NEXT_LOOK: Final = 0.1
-_MAX_BODY: Final = 2**20
 
 
 class Handler(Protocol):
@@ -177,12 +176,11 @@ async def _expect(request: web.BaseRequest, expected: str) -> None:
 
 
 class _Server(web.Server):
-    """aiohttp's, with connections of ours, and requests whose bodies have ``max_body`` bytes at most."""
+    """aiohttp's, with connections of ours."""
 
-    def __init__(self, handler: Handler, max_body: int) -> None:
+    def __init__(self, handler: Handler) -> None:
         super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
         self.handler = handler
-        self._max_body = max_body
 
     def __call__(self) -> Connection:
         # Not as aiohttp does it: that drops all arguments without a word if it does not know one.
@@ -192,8 +190,7 @@ class _Server(web.Server):
         self, message: RawRequestMessage, body: StreamReader, connection: Any, _: object, task: asyncio.Task[None]
     ) -> web.BaseRequest:
         connection.answer = Writer(connection, message, body)
-        loop = asyncio.get_running_loop()
-        return web.BaseRequest(message, body, connection, connection.answer, task, loop, client_max_size=self._max_body)
+        return web.BaseRequest(message, body, connection, connection.answer, task, asyncio.get_running_loop())
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         _check_framing(request)
@@ -223,9 +220,9 @@ class Port:
         await self._server.shutdown(self._shutdown_timeout)
 
 
-async def listen(handler: Handler, host: str, port: int, *, shutdown_timeout: float, max_body: int = _MAX_BODY) -> Port:
-    """Serve. Requests under way have ``shutdown_timeout`` seconds to finish once the port is closed. ``max_body`` is in
-    bytes. Raises :class:`OSError` where the port cannot be had."""
-    server = _Server(handler, max_body)
+async def listen(handler: Handler, host: str, port: int, shutdown_timeout: float) -> Port:
+    """Serve. Requests under way have ``shutdown_timeout`` seconds to finish once the port is closed. Raises
+    :class:`OSError` where the port cannot be had."""
+    server = _Server(handler)
     listener = await asyncio.get_running_loop().create_server(server, host, port, backlog=_BACKLOG)
     return Port(listener.sockets[0].getsockname()[1], server, listener, shutdown_timeout)

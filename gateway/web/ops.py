@@ -13,9 +13,9 @@ from gateway.web.exchange import REST, json_response
 
 class AdminHandler:
     """``/livez`` is 200 while the loop turns. ``/readyz`` is 503 with the reason while ``unready`` gives one, and with
-    ``?verbose`` has the lines of ``describe``: of services, and of background work. That one of these ended does not make it unready: it is
-    started again, and calls are served meanwhile. ``POST /refresh`` is 200 once ``renew`` has listed anew, and 502 with
-    the reason that it gives where there is no new listing."""
+    ``?verbose`` has the lines of ``describe``: of services, and of background work. That one of these ended does not
+    make it unready: it is started again, and calls are served meanwhile. ``POST /refresh`` is 200 once ``renew`` has
+    listed anew, and 502 with the reason that it gives where there is no new listing."""
 
     def __init__(
         self,

@@ -60,15 +60,14 @@ log = structlog.get_logger()
 class PublicHandler:
     """Answers every request of the public port.
 
-    ``sites`` are the services by their mounts: one at the root (``""``), or several below it (``"/crm"``). It,
-    ``origins`` and ``addresses`` may be assigned at any time; a request that is under way goes on with what it began
-    with.
+    ``sites`` are the services by their mounts: one at the root (``""``), or several below it (``"/crm"``). All three
+    may be assigned at any time; a request that is under way stays with the service that it began with.
     """
 
-    def __init__(self, sites: Mapping[str, Site], origins: Origins, addresses: AddressReader) -> None:
-        self.sites = sites
-        self.origins = origins
+    def __init__(self, addresses: AddressReader, origins: Origins) -> None:
         self.addresses = addresses
+        self.origins = origins
+        self.sites: Mapping[str, Site] = {}
 
     def __repr__(self) -> str:
         return f"<PublicHandler of {', '.join(mount or '/' for mount in self.sites)}>"
@@ -126,7 +125,7 @@ class PublicHandler:
         if not exchange.path.startswith(_DOCUMENTS):
             return None
         for site in self.sites.values():
-            if site.metadata is not None and exchange.path in site.documents:
+            if site.metadata is not None and exchange.path in site.metadata.paths:
                 method = exchange.request.method
                 if method == "OPTIONS":
                     return web.Response(status=204, headers=_DOCUMENT_PREFLIGHT)

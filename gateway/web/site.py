@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, Presented
 from gateway.auth.challenge import challenge_of
-from gateway.auth.metadata import PREFIX, ResourceMetadata
+from gateway.auth.metadata import ResourceMetadata
 from gateway.catalog.discovery import Discovery
 from gateway.errors import (
     Challenged,
@@ -51,13 +50,13 @@ class Site:
     """What one service serves below ``mount``, which is empty at the root, or ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``; ``documents`` are the paths of the metadata. ``max_body`` is in bytes, ``body_timeout`` in
-    seconds. Each exchange is counted in ``uses``, but a stream of notices only until it begins: it may outlive the
-    service's object.
+    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Each exchange is counted in ``uses``, but
+    a stream of notices only until it begins: it may outlive the service's object.
     """
 
     def __init__(
         self,
+        mount: str,
         *,
         endpoint: Endpoint,
         operations: Operations,
@@ -70,13 +69,11 @@ class Site:
         max_body: int,
         body_timeout: float,
         uses: Uses,
-        mount: str = "",
     ) -> None:
         self.mount = mount
         self.name = mount.removeprefix("/")
         self.authenticator = authenticator
         self.metadata = metadata
-        self.documents = _document_paths(metadata, mount) if metadata else frozenset()
         self._access = access
         self._max_body = max_body
         self._body_timeout = body_timeout
@@ -187,27 +184,31 @@ class Site:
                 raise UnsupportedMediaType("JSON is UTF-8")
         if headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip"):
             raise UnsupportedMediaType("Content-Encoding must be identity or gzip")
-        too_large = f"The body is larger than {self._max_body} bytes"
         if (request.content_length or 0) > self._max_body:
-            raise TooLarge(too_large)
+            raise self._too_large()
         try:
-            if request.content.is_eof():
-                return await request.read()
+            body = request.content.read_nowait()
+            if request.content.at_eof() and len(body) <= self._max_body:
+                return body
             async with asyncio.timeout(self._body_timeout):
-                return await request.read()
-        except web.HTTPRequestEntityTooLarge:  # unpacked it may be larger than its length says
-            raise TooLarge(too_large) from None
+                return await self._whole(request, body)
         except TimeoutError:
             raise RequestTimeout(f"The body did not arrive within {self._body_timeout:g} s") from None
         except (web.RequestPayloadError, ConnectionError):
             raise InvalidRequest("The body is incomplete, or not encoded as its headers say") from None
 
+    async def _whole(self, request: web.BaseRequest, begin: bytes) -> bytes:
+        parts, size = [begin], len(begin)
+        while size <= self._max_body:  # unpacked it may be larger than its length says
+            part = await request.content.readany()
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            size += len(part)
+        raise self._too_large()
 
-def _document_paths(metadata: ResourceMetadata, mount: str) -> frozenset[str]:
-    """Where RFC 9728 §3.1 puts a resource's metadata, and where they are for a proxy in front that takes off the path
-    of ``public_url``. At the root the plain form leads there as well."""
-    paths = {urlsplit(metadata.url).path, f"{PREFIX}{mount}/mcp"}
-    return frozenset(paths if mount else paths | {PREFIX})
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"The body is larger than {self._max_body} bytes")
 
 
 def _reading(handler: Handler) -> Mapping[str, Handler]:

@@ -17,7 +17,6 @@ import yaml
 from aiohttp.test_utils import RawTestServer
 
 from gateway import __version__, cli
-from gateway.background import Background
 from gateway.config import load, merge
 from gateway.credentials import ways_of
 from gateway.credentials.none import NoCredential
@@ -150,7 +149,7 @@ def admin(unready: str | None) -> AdminHandler:
     async def renew() -> str:
         return ""
 
-    return AdminHandler(lambda: unready, Background(), renew)
+    return AdminHandler(lambda: unready, tuple, renew)
 
 
 def test_probes_ask_for_paths_of_the_admin_port(container: dict[str, Any]) -> None:

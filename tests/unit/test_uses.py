@@ -34,7 +34,7 @@ async def test_it_ends_with_the_last_of_several() -> None:
     first.set()
     await turns()
     assert not ended.done()
-    assert repr(uses) == "<Uses: 1 under way>"
+    assert repr(uses) == "<Uses 1>"
     second.set()
     async with asyncio.timeout(10):
         await ended
