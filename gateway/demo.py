@@ -15,9 +15,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway import jsonrpc
-from gateway.server import Server
 from gateway.config import load
 from gateway.jsonrpc import BadMessage, Notification, Request
+from gateway.server import Server
 from gateway.signals import stop_on_signal
 
 SERVICE_PORT: Final = 8000

@@ -24,7 +24,7 @@ from gateway.settings import ServiceSettings, Settings
 from gateway.signing import read_secrets
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
-from gateway.web.connection import Port, listen
+from gateway.web.connection import Handler, Port, listen
 from gateway.web.ops import AdminHandler
 from gateway.web.public import AddressReader, Origins, PublicHandler
 
@@ -62,11 +62,8 @@ class Server:
         await self.reload(self.settings)
         try:
             admin = AdminHandler(self._unready, self._describe, self.list_anew)
-            port = await listen(admin, server.admin_host, server.admin_port, shutdown_timeout=_ADMIN_SHUTDOWN)
-            self._ports, self.admin_port = [port], port.number
-            patience, largest = server.shutdown_timeout, server.max_body
-            port = await listen(self._public, server.host, server.port, shutdown_timeout=patience, max_body=largest)
-            self._ports, self.port = [*self._ports, port], port.number
+            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, _ADMIN_SHUTDOWN)
+            self.port = await self._listen(self._public, server.host, server.port, server.shutdown_timeout)
         except OSError:
             await self.stop()
             raise
@@ -163,6 +160,11 @@ class Server:
                     await stays.close()
 
         self._retiring[mount] = asyncio.create_task(retire())
+
+    async def _listen(self, handler: Handler, host: str, port: int, shutdown_timeout: float) -> int:
+        bound = await listen(handler, host, port, shutdown_timeout)
+        self._ports.append(bound)
+        return bound.number
 
     def _origins(self) -> Origins:
         server = self.settings.server

@@ -83,8 +83,8 @@ class Changes:
         self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
 
     def keeps(self, caller: Caller) -> bool:
-        """Tell whether a caller's stream may stay open, asked at each of its beats: it ends with its token. The caller's
-        own view is refreshed meanwhile when it gets stale."""
+        """Tell whether a caller's stream may stay open, asked at each of its beats: it ends with its token. Its
+        caller's own view is refreshed meanwhile when it gets stale."""
         if caller.principal is not None and caller.principal.expires <= time.time():
             return False
         if self._discovery is not None:

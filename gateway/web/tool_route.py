@@ -79,8 +79,8 @@ def call_in(value: Any) -> Request | Notification:
     return message
 
 
-async def value_of(invocation: Invocation, exchange: Exchange, message: Request | Notification, name: str) -> bytes:
-    """What a call of plain JSON-RPC comes to, as JSON. Raises :class:`GatewayError` for whatever becomes of it
+async def value_of(invocation: Invocation, exchange: Exchange, message: Request | Notification, name: str) -> Any:
+    """Return what a call of plain JSON-RPC comes to. Raises :class:`GatewayError` for whatever becomes of it
     otherwise, so that the error gets the ``id`` of its request."""
 
     def arguments(tool: Tool) -> dict[str, Any]:

@@ -18,8 +18,8 @@ import jwt
 from aiohttp import ClientSession
 from multidict import CIMultiDict
 
-from gateway.app import Gateway
 from gateway.config import load
+from gateway.server import Server
 from gateway.settings import Settings
 from tests.authorization.issuer import ForgedIssuer
 from tests.fault.behaviours import Behaviour, Body, Exchange, result
@@ -139,7 +139,7 @@ def challenge_of(answer: Answer) -> dict[str, str]:
 class Stand:
     """All of it, running."""
 
-    gateway: Gateway
+    gateway: Server
     issuer: ForgedIssuer
     backend: ScriptedBackend
     listings: Listings
@@ -157,7 +157,7 @@ class Stand:
         """What a changed file does: ``knobs`` on top of those that the gateway has."""
         old = self.gateway.settings
         new = load(None, [f"backend.url={self.backend.url}", "auth.mode=off", *knobs], environ={})
-        await self.gateway.apply(old.model_copy(update={"catalog": new.catalog}))
+        await self.gateway.reload(old.model_copy(update={"catalog": new.catalog}))
 
     def offers(self, *tools: Mapping[str, Any]) -> None:
         """The tools in the listing of Drupal's jsonrpc_mcp (``backend.listing.dialect=jsonrpc_mcp``), to everybody."""
@@ -182,8 +182,8 @@ def settings(url: str, issuers: Sequence[ForgedIssuer], *knobs: str) -> Settings
 
 
 @asynccontextmanager
-async def running(made: Settings) -> AsyncIterator[Gateway]:
-    gateway = Gateway(made)
+async def running(made: Settings) -> AsyncIterator[Server]:
+    gateway = Server(made)
     await gateway.start()
     try:
         await gateway.listed()

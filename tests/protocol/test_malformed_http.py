@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import serving
 from tests.protocol.talk import Client, modern_headers, modern_request, status_of
 
-Start = Callable[..., Awaitable[Gateway]]
+Start = Callable[..., Awaitable[Server]]
 
 PORTS = pytest.mark.parametrize("port", ["port", "admin_port"])
 CANARY = b"canary"
@@ -91,7 +91,7 @@ def refused(raw: bytes) -> Any:
 @PORTS
 @pytest.mark.parametrize("sent", AMBIGUOUS)
 async def test_what_readers_may_read_differently_is_400_and_the_end(
-    gateway: Gateway, backend: ScriptedBackend, sent: bytes, port: str
+    gateway: Server, backend: ScriptedBackend, sent: bytes, port: str
 ) -> None:
     """RFC 9112 §6.1 for HTTP/1.0; whatever is behind it on the connection is not read as a request."""
     raw = await all_said(getattr(gateway, port), sent)
@@ -106,7 +106,7 @@ async def test_what_readers_may_read_differently_is_400_and_the_end(
 @PORTS
 @pytest.mark.parametrize("sent", UNREADABLE)
 async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
-    gateway: Gateway, backend: ScriptedBackend, sent: bytes, port: str
+    gateway: Server, backend: ScriptedBackend, sent: bytes, port: str
 ) -> None:
     error = refused(await all_said(getattr(gateway, port), sent))
     assert error["code"] == 400
@@ -124,7 +124,7 @@ async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
     ],
 )
 async def test_a_refusal_speaks_the_language_of_its_path(
-    gateway: Gateway, path: str, code: int | str, members: dict[str, None] | None
+    gateway: Server, path: str, code: int | str, members: dict[str, None] | None
 ) -> None:
     """It comes before the path has led to a route."""
     raw = await all_said(gateway.port, head("2.0", LENGTH, path=path) + BODY)
@@ -134,7 +134,7 @@ async def test_a_refusal_speaks_the_language_of_its_path(
     assert json.loads(raw.partition(b"\r\n\r\n")[2]) == {"error": error, **beside}
 
 
-async def test_http_1_0_is_served(gateway: Gateway, backend: ScriptedBackend) -> None:
+async def test_http_1_0_is_served(gateway: Server, backend: ScriptedBackend) -> None:
     """nginx speaks it to what is behind it unless told otherwise."""
     raw = await all_said(gateway.port, head("1.0", LENGTH) + BODY)
     assert status_of(raw) == 200
@@ -142,7 +142,7 @@ async def test_http_1_0_is_served(gateway: Gateway, backend: ScriptedBackend) ->
 
 
 @PORTS
-async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(gateway: Gateway, port: str) -> None:
+async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(gateway: Server, port: str) -> None:
     """H17, RFC 9110 §10.1.1."""
     sent = NEXT.replace(b"\r\n\r\n", b"\r\nExpect: canary\r\nConnection: close\r\n\r\n")
     raw = await all_said(getattr(gateway, port), sent)
@@ -162,7 +162,7 @@ async def test_an_answer_names_the_server_software_without_its_version(client: C
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/nope"])
 async def test_an_answer_of_the_admin_port_names_the_server_software_without_its_version(
-    gateway: Gateway, path: str
+    gateway: Server, path: str
 ) -> None:
     raw = await all_said(gateway.admin_port, f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
     assert raw.lower().count(b"\r\nserver: ") == raw.count(b"\r\nServer: gateway\r\n") == 1

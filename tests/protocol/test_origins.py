@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, exchange, modern_headers, modern_request, request, status_of
 
@@ -73,7 +73,7 @@ async def test_a_proxy_in_front_may_check_the_host_instead(connect: Connect) -> 
     assert (await call(client, Host="anything.example.com")).status == 200
 
 
-async def test_an_absolute_target_is_a_host_too(gateway: Gateway, backend: ScriptedBackend) -> None:
+async def test_an_absolute_target_is_a_host_too(gateway: Server, backend: ScriptedBackend) -> None:
     """H08, RFC 9112 §3.2.2: the target's host counts, not the header's."""
     body = json.dumps(request("tools/call", ADD)).encode()
     head = "POST http://evil.example.com/mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -9,11 +9,11 @@ import weakref
 import pytest
 from multidict import CIMultiDict
 
-from gateway.app import Gateway
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.exchange import Inbound, StreamReply
 from gateway.mcp.running import RunningCalls
 from gateway.model import Caller
+from gateway.server import Server
 from tests.protocol.talk import JSON, LEGACY, MODERN, legacy_headers, modern_headers, modern_request
 
 
@@ -29,7 +29,7 @@ async def listened(endpoint: Endpoint, era: str) -> StreamReply:
 
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY[0]])
-async def test_an_open_stream_keeps_nothing_alive_of_the_endpoint_that_began_it(gateway: Gateway, era: str) -> None:
+async def test_an_open_stream_keeps_nothing_alive_of_the_endpoint_that_began_it(gateway: Server, era: str) -> None:
     first = gateway._endpoint
     operations, invocation = first.modern._operations, first.modern._invocation
     endpoint = Endpoint(operations, invocation, first.legacy._sessions, RunningCalls())

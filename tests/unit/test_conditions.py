@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-
 from gateway.app import Current, Gateway, pipeline
+
 from gateway.config import ConfigError, load
 from gateway.credentials import faults_of
 from gateway.layers import Layers

@@ -7,8 +7,8 @@ import ast
 from pathlib import Path
 
 import pytest
-
 from gateway.app import Current, pipeline
+
 from gateway.config import ConfigError, load
 from gateway.credentials import AUTO, MODES, ways_of
 from gateway.credentials.none import NoCredential
