@@ -17,6 +17,10 @@ import aiohttp
 
 from gateway.config import load
 from gateway.server import Server
+from gateway.service import Service
+from gateway.service_files import ServiceFiles
+from gateway.settings import ServiceSettings
+from gateway.store.memory import MemoryStore
 
 Surface: TypeAlias = Literal["modern", "legacy", "rest"]
 SURFACES: Final[tuple[Surface, ...]] = ("modern", "legacy", "rest")
@@ -159,6 +163,11 @@ def ground(url: str, *settings: str) -> list[str]:
     """What a gateway before ``url`` starts from: free ports, and open to all unless ``settings`` say who may call."""
     auth = () if any(setting.startswith("auth.") for setting in settings) else ("auth.mode=off",)
     return [f"backend.url={url}", "server.port=0", "server.admin_port=0", *auth, *settings]
+
+
+async def built(settings: ServiceSettings) -> Service:
+    """A service with a store of its own, not started. Close it."""
+    return await Service.build(settings, await ServiceFiles.read(settings), MemoryStore(), (b"s" * 32,))
 
 
 @asynccontextmanager

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from gateway.app import Current, Gateway, pipeline
 
 from gateway.config import ConfigError, load
+from gateway.server import Server
+from tests.front import built
 from gateway.credentials import faults_of
 from gateway.layers import Layers
 from gateway.settings import Settings
@@ -150,10 +151,10 @@ def test_these_may_not_and_the_fault_names_the_knob(knob: str, knobs: tuple[str,
 @pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
 async def test_a_gateway_with_a_fault_does_not_start(knob: str, knobs: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
-        await pipeline(Current(unjudged(ground(*knobs)).by_mount[""]))
+        await built(unjudged(ground(*knobs)).by_mount[""])
     assert caught.value.faults[0].startswith(knob)
     with pytest.raises(ConfigError):
-        await Gateway(unjudged(ground(*knobs))).start()
+        await Server(unjudged(ground(*knobs))).start()
 
 
 def test_all_faults_are_told_at_once() -> None:

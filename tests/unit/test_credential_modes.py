@@ -7,9 +7,9 @@ import ast
 from pathlib import Path
 
 import pytest
-from gateway.app import Current, pipeline
 
 from gateway.config import ConfigError, load
+from tests.front import built
 from gateway.credentials import AUTO, MODES, ways_of
 from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
@@ -97,7 +97,7 @@ async def test_settings_that_were_never_loaded_are_judged_at_start() -> None:
     backend = {"url": "http://127.0.0.1:9/jsonrpc", "credentials": {"mode": "statik"}}
     unloaded = Settings.model_validate({"backend": backend, "auth": {"mode": "off"}})
     with pytest.raises(ConfigError) as caught:
-        await pipeline(Current(unloaded.by_mount[""]))
+        await built(unloaded.by_mount[""])
     assert caught.value.faults[0].startswith("backend.credentials: mode: must be one of ")
 
 
