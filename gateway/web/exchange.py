@@ -67,6 +67,11 @@ MCP: Final = Form((JSON,), _mcp_error)
 RPC: Final = Form(_JSONRPC_TYPES, rpc_error)
 
 
+def form_of_unknown(path: str) -> Form:
+    """Return the form of an error where nothing is served: whoever looks for MCP reads its own alone."""
+    return MCP if path.endswith("/mcp") else REST
+
+
 def json_response(body: bytes, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type=JSON)
 

@@ -31,7 +31,8 @@ from gateway.errors import (
     NotFound,
 )
 from gateway.telemetry import logs
-from gateway.web.exchange import JSON, REST, Exchange, refused
+from gateway.web.exchange import JSON, Exchange, Form, form_of_unknown, refused
+from gateway.web.mcp import EventStream
 from gateway.web.site import Site
 
 _LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -80,6 +81,9 @@ class PublicHandler:
         try:
             response = await self._shielded(exchange, site)
             status = response.status
+            if isinstance(response, EventStream) and response.notices:
+                del site  # a reload may put another service in its place while this goes on
+                await response.send(exchange)
             return response
         finally:
             if logs.enabled("info"):
@@ -90,7 +94,7 @@ class PublicHandler:
     def refusal(self, request: web.BaseRequest, error: GatewayError) -> web.Response:
         """The answer to a request that ends before its way began, in the form of its path."""
         exchange, site = self._begun(request)
-        response = refused(exchange, error, site.form(exchange) if site else REST)
+        response = refused(exchange, error, _form(exchange, site))
         _complete(exchange, site, response)
         return response
 
@@ -108,10 +112,10 @@ class PublicHandler:
         try:
             response = self._document(exchange) or self._guard(exchange, site) or await self._answer(exchange, site)
         except GatewayError as error:
-            response = refused(exchange, error, site.form(exchange) if site else REST)
+            response = refused(exchange, error, _form(exchange, site))
         except Exception:
             log.exception("internal error", path=exchange.request.path)
-            response = refused(exchange, InternalError(), site.form(exchange) if site else REST)
+            response = refused(exchange, InternalError(), _form(exchange, site))
         if exchange.error is not None or exchange.headers:
             _complete(exchange, site, response)
         return response
@@ -158,6 +162,10 @@ class PublicHandler:
         request = exchange.request
         address = self.addresses.caller(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
         return await site.answer(exchange, address)
+
+
+def _form(exchange: Exchange, site: Site | None) -> Form:
+    return form_of_unknown(exchange.path) if site is None else site.form(exchange)
 
 
 def _complete(exchange: Exchange, site: Site | None, response: web.StreamResponse) -> None:

@@ -29,7 +29,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, Naming
 from gateway.uses import Uses
-from gateway.web.exchange import JSON, MCP, REST, RPC, Exchange, Form
+from gateway.web.exchange import JSON, MCP, REST, RPC, Exchange, Form, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface
@@ -97,7 +97,7 @@ class Site:
     async def answer(self, exchange: Exchange, address: str) -> web.StreamResponse:
         """Find the route, the caller and the answer; ``address`` is where the request came from.
 
-        What is no route is refused before anybody is asked who they are. Raises
+        What is no route is refused before anybody is asked who they are. A stream of notices is not sent yet. Raises
         :class:`~gateway.errors.GatewayError`.
         """
         request = exchange.request
@@ -113,18 +113,16 @@ class Site:
             if request.method == "POST":
                 exchange.body = await self._json_body(request, route.form.content_types)
             answer = await handler(exchange)
-            if not isinstance(answer, EventStream):
-                return answer
-            if not answer.notices:
+            if isinstance(answer, EventStream) and not answer.notices:
                 await answer.send(exchange)
-        if answer.notices:
-            await answer.send(exchange)
-        return answer
+            return answer
 
     def form(self, exchange: Exchange) -> Form:
         """The form of an error that comes of the exchange, before its route is known or after."""
         route = self._route(exchange)
-        if route is None or (route is self._tool and exchange.request.method != "POST"):
+        if route is None:
+            return form_of_unknown(exchange.path)
+        if route is self._tool and exchange.request.method != "POST":
             return REST
         return route.form
 

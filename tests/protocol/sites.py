@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from aiohttp import ClientSession
-
 from gateway.app import SERVER_NAME, Current, pipeline
+from gateway.guard import authenticator_of, metadata_of
+
 from gateway.auth.metadata import PREFIX
 from gateway.catalog.changes import Changes
 from gateway.catalog.pages import Pages
 from gateway.config import load
-from gateway.guard import authenticator_of, metadata_of
 from gateway.limits import Budget, Streams
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint

@@ -7,9 +7,9 @@ import json
 
 import pytest
 from aiohttp import web
+from gateway.app import Gateway
 from structlog.testing import capture_logs
 
-from gateway.app import Gateway
 from gateway.errors import GatewayError
 from gateway.web.connection import listen
 from tests.fault.scripted import ScriptedBackend

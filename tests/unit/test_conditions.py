@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.config import ConfigError, load
-from gateway.server import Server
-from tests.front import built
 from gateway.credentials import faults_of
 from gateway.layers import Layers
+from gateway.server import Server
 from gateway.settings import Settings
+from tests.front import built
 
 PUBLIC = "https://gw.example.com"
 RESOURCE = f"{PUBLIC}/mcp"

@@ -352,7 +352,7 @@ def test_a_reload_names_the_knobs_of_the_process_and_keeps_their_values() -> Non
         "backend.credentials.mode",
         "backend.credentials.value",
         "catalog.ttl",
-        "catalog.tools",
+        "catalog.tools.a",
         "auth.scopes.list",
         "telemetry.log.level",
     }

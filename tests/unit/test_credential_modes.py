@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError, load
-from tests.front import built
 from gateway.credentials import AUTO, MODES, ways_of
 from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.settings import Settings
+from tests.front import built
 
 GATEWAY = Path(__file__).parents[2] / "gateway"
 GROUND = ("backend.url=http://127.0.0.1:9/jsonrpc", "auth.mode=off")

@@ -17,7 +17,6 @@ import yaml
 from aiohttp.test_utils import RawTestServer
 
 from gateway import __version__, cli
-from gateway.background import Background
 from gateway.config import load
 from gateway.credentials import ways_of
 from gateway.credentials.none import NoCredential
