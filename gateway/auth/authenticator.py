@@ -8,7 +8,6 @@ of them some.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import time
@@ -25,6 +24,7 @@ from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
 from gateway.auth.verifier import Verified, Verifier
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
+from gateway.single_flight import SingleFlight
 from gateway.telemetry.sampling import Sampler
 
 MAX_TOKENS: Final = 20_000
@@ -87,7 +87,7 @@ class Authenticator:
         self._clock = clock
         self._known: LRUCache[bytes, _Known] = LRUCache(MAX_TOKENS)
         self._failed: LRUCache[bytes, _Failed] = LRUCache(MAX_FAILURES)
-        self._under_way: dict[bytes, asyncio.Task[Verified]] = {}
+        self._verifications = SingleFlight[bytes, Verified]()
         self._refusals = Sampler(*_LINES, clock)
         self._doubts = Sampler(*_LINES, clock)
 
@@ -146,12 +146,8 @@ class Authenticator:
         failed = self._failed.get(digest)
         if failed is not None and failed.until > self._clock():
             raise self._unauthorized(failed.error)
-        task = self._under_way.get(digest)
-        if task is None:
-            task = self._under_way[digest] = asyncio.create_task(self._verify(digest, raw))
-            task.add_done_callback(_heard)
         try:
-            return await asyncio.shield(task)
+            return await self._verifications.join(digest, lambda: self._verify(digest, raw))
         except InvalidToken as error:
             self._log_refusal("token refused", error.reason, address)
             raise self._unauthorized(error) from None
@@ -172,8 +168,6 @@ class Authenticator:
         except InvalidToken as error:
             self._failed[digest] = _Failed(error.with_traceback(None), self._clock() + FAILURE_TTL)
             raise
-        finally:
-            del self._under_way[digest]
         self._known[digest] = _Known(verified, self._clock() + verified.keep)
         return verified
 
@@ -206,12 +200,6 @@ class Authenticator:
 
     def _malformed(self, message: str) -> MalformedAuthorization:
         return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)
-
-
-def _heard(task: asyncio.Task[Verified]) -> None:
-    """A failure whose callers have all hung up is nobody's."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _digest(raw: str) -> bytes:

@@ -6,7 +6,6 @@ called by their names as ever; what ``call_tool`` calls is decided on as if it h
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from cachetools import LRUCache
 from gateway import jsonrpc
 from gateway.catalog.ranking import Index, Words, weighed
 from gateway.model import Binding, Catalog, JsonObject, Naming, Structure, Tool
+from gateway.single_flight import SingleFlight
 
 DEFAULT_LIMIT: Final = 5
 MAX_LIMIT: Final = 20
@@ -102,18 +102,17 @@ class Search:
 
     def __init__(self) -> None:
         self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
-        self._indexes: LRUCache[str, asyncio.Task[Index]] = LRUCache(_INDEXES)
+        self._indexes: LRUCache[str, Index] = LRUCache(_INDEXES)
+        self._builds = SingleFlight[str, Index]()
 
     async def answer(
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, naming: Naming = Naming.LLM
     ) -> dict[str, Any]:
         """The result of ``search_tools``."""
-        making = self._indexes.get(catalog.digest)
-        if making is None:
-            making = self._indexes[catalog.digest] = asyncio.create_task(
-                Index.of((tool, self._words_of(tool)) for tool in catalog.tools)
-            )
-        matches = (await asyncio.shield(making)).matches(query)
+        index = self._indexes.get(catalog.digest)
+        if index is None:
+            index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
+        matches = index.matches(query)
         shown: list[dict[str, Any]] = []
         size = 0
         for match in matches[:limit]:
@@ -123,6 +122,11 @@ class Search:
                 break
             shown.append(tool)
         return {"tools": shown, "matches": len(matches)}
+
+    async def _build(self, catalog: Catalog) -> Index:
+        index = await Index.of((tool, self._words_of(tool)) for tool in catalog.tools)
+        self._indexes[catalog.digest] = index
+        return index
 
     def _words_of(self, tool: Tool) -> Words:
         words = self._words.get(tool.digest)

@@ -18,8 +18,8 @@ MODULES = sorted(
 STEPS = (
     ("errors", "json_bounds", "strict_yaml", "text", "units"),
     ("model", "jsonrpc", "references", "settings"),
-    ("background", "batch", "layers", "outbound", "signals", "signing", "telemetry"),
-    ("store", "backend", "auth"),
+    ("background", "batch", "layers", "outbound", "signals", "signing", "single_flight", "store", "telemetry"),
+    ("backend", "auth"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds", "config"),
     ("invocation",),
