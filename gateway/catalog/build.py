@@ -6,7 +6,6 @@ Building yields to the event loop every few milliseconds, so that a large catalo
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -71,7 +70,6 @@ class Builder:
         tools = sorted(draft.tools, key=lambda tool: tool.name)
         return Catalog(
             tools=tuple(tools),
-            digest=hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest(),
             dialect=listing.dialect,
             created=self._clock(),
             quarantined=tuple(draft.quarantined),

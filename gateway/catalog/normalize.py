@@ -8,7 +8,6 @@ tool is of use without it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -58,7 +57,7 @@ def tool_of(
     output_schema = None if whole_output is None else visible(whole_output, results=True)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
     name = names[Naming.MCP]
-    tool = Tool(
+    return Tool(
         name=name,
         names=names,
         method=method.name,
@@ -85,7 +84,6 @@ def tool_of(
             repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
         ),
     )
-    return replace(tool, digest=digest_of(tool))
 
 
 def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[str, Any]:
@@ -99,21 +97,6 @@ def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[
     if dropped:
         meta["outputSchemaDropped"] = dropped
     return meta
-
-
-def digest_of(tool: Tool) -> str:
-    """Equal for tools that a client cannot tell apart and that are called alike."""
-    binding = tool.binding
-    parts = [
-        tool.name, sorted(tool.names.items()), tool.method, tool.title, tool.description,
-        tool.input_schema, tool.output_schema, tool.input_check, tool.output_check,
-        tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
-        [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
-        [binding.method, binding.notification, binding.endpoint, binding.timeout, binding.fills, binding.fixed],
-        [binding.renamed, binding.certain, binding.repeatable],
-        tool.requires, tool.blocks, tool.rounds, tool.confirm, tool.closed,
-    ]  # fmt: skip
-    return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
 
 
 def _with_requirements(method: Method) -> Method:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.normalize import digest_of
-from gateway.model import Quarantined, Schema, Structure, Tool
+from gateway.model import Binding, Quarantined, Schema, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
@@ -45,6 +44,24 @@ class Pin:
     endpoint: str | None
     notification: bool
     closed: bool
+
+
+_NOT_PINNED: Final = frozenset((
+    # the operator's
+    "names", "requires", "blocks", "rounds", "confirm", "timeout", "fills", "fixed", "certain", "repeatable", "local",
+    # what derives from fields that are pinned, and the key of a pin
+    "order", "spread", "defaults", "declares_parameters", "renamed", "headers", "binding", "method",
+    # what no model reads
+    "meta", "input_check", "output_check",
+))  # fmt: skip
+"""Fields of a tool and its binding that no pin has. Every other one is a field of :class:`Pin` too."""
+
+
+def _check_complete(noun: Tool | Binding) -> None:
+    """Raises :class:`TypeError` for a field of which nobody decided whether it is pinned."""
+    forgotten = {field.name for field in fields(noun)} - {field.name for field in fields(Pin)} - _NOT_PINNED
+    if forgotten:
+        raise TypeError(f"{type(noun).__name__}: {', '.join(sorted(forgotten))}: add to Pin or to _NOT_PINNED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +99,13 @@ class Pins:
         if pinned is None or scopes <= tool.demand[1]:
             return tool
         level = pinned.auth_level if tool.demand[0] else tool.auth_level
-        tool = replace(tool, scopes=tool.scopes | scopes, auth_level=level)
-        return replace(tool, digest=digest_of(tool))
+        return replace(tool, scopes=tool.scopes | scopes, auth_level=level)
 
 
 def pin_of(tool: Tool) -> Pin:
+    """Return what is reviewed of a tool."""
+    _check_complete(tool)
+    _check_complete(tool.binding)
     arguments = list(tool.input_schema.get("properties", {}))
     return Pin(
         name=tool.name,
@@ -150,15 +169,23 @@ def pins_in(content: Any, origin: str) -> dict[str, Pin]:
     return pins
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "str": _is_text,
+    "str | None": lambda value: value is None or _is_text(value),
+    "bool": lambda value: isinstance(value, bool),
+    "list[str]": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    "Mapping[str, Any]": lambda value: isinstance(value, dict),
+}
+"""Whether a value in a file is of a field's type, by how that type is written."""
+
+
 def _pin(entry: Any) -> Pin:
     pin = Pin(**entry)
-    texts = (
-        pin.name, pin.title, pin.description, pin.input_schema, pin.output_schema or "", pin.auth_level, pin.structure,
-        pin.endpoint or "",
-    )  # fmt: skip
-    if not all(isinstance(text, str) for text in (*texts, *pin.arguments, *pin.scopes)):
-        raise ValueError
-    if not (isinstance(pin.annotations, dict) and isinstance(pin.notification, bool) and isinstance(pin.closed, bool)):
+    if not all(_HOLDS[str(field.type)](getattr(pin, field.name)) for field in fields(Pin)):
         raise TypeError
     return pin
 

@@ -45,16 +45,14 @@ class Promises:
         tools = tuple(self._kept(tool) if tool.method in self._broken else tool for tool in catalog.tools)
         if all(ours is theirs for ours, theirs in zip(tools, catalog.tools, strict=True)):
             return catalog
-        digest = hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest()
-        return replace(catalog, tools=tools, digest=digest)
+        return replace(catalog, tools=tools)
 
     def _kept(self, tool: Tool) -> Tool:
         if tool.output_schema is None or _digest(tool.output_schema) not in self._broken[tool.method]:
             return tool
         bare = self._without.get(tool.digest)
         if bare is None:
-            digest = hashlib.sha256(f"{tool.digest} without its output schema".encode()).hexdigest()
-            bare = replace(tool, output_schema=None, meta={**tool.meta, "outputSchemaDropped": _NOTE}, digest=digest)
+            bare = replace(tool, output_schema=None, meta={**tool.meta, "outputSchemaDropped": _NOTE})
             self._without[tool.digest] = bare
         return bare
 

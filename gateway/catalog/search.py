@@ -6,7 +6,6 @@ called by their names as ever; what ``call_tool`` calls is decided on as if it h
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 
 from cachetools import LRUCache
@@ -26,9 +25,8 @@ _TOOLS: Final = 20_000
 
 def _tool(name: str, title: str, description: str, input_schema: JsonObject, **members: Any) -> Tool:
     order = tuple(input_schema["properties"])
-    digest = hashlib.sha256(jsonrpc.canonical([name, description, input_schema])).hexdigest()
     binding = Binding(name, Structure.BY_NAME, order, local=True)
-    return Tool(name, name, description, input_schema, binding, title, closed=True, digest=digest, **members)
+    return Tool(name, name, description, input_schema, binding, title, closed=True, **members)
 
 
 SEARCH_TOOLS: Final = _tool(
@@ -93,7 +91,7 @@ CALL_TOOL: Final = _tool(
     },
 )
 OWN: Final = {tool.name: tool for tool in (CALL_TOOL, SEARCH_TOOLS)}
-DOORS: Final = Catalog(tuple(OWN.values()), hashlib.sha256(b"search").hexdigest(), "search", 0.0)
+DOORS: Final = Catalog(tuple(OWN.values()), "search", 0.0)
 """What is listed in place of a caller's catalog."""
 
 

@@ -17,7 +17,8 @@ MODULES = sorted(
 # A file imports from the steps below its own, or from its own folder. Who stands on one step are strangers.
 STEPS = (
     ("errors", "json_bounds", "strict_yaml", "text", "units"),
-    ("model", "jsonrpc", "references", "settings"),
+    ("jsonrpc", "references", "settings"),
+    ("model",),
     ("background", "batch", "layers", "outbound", "signals", "signing", "single_flight", "store", "telemetry"),
     ("backend", "auth"),
     ("listing", "credentials"),
