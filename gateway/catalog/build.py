@@ -19,6 +19,7 @@ from gateway.catalog.normalize import Policy, tool_of
 from gateway.catalog.pins import Pins
 from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import Validators
+from gateway.json_pointer import parts_of
 from gateway.model import Catalog, Listing, Method, Quarantined, Tool
 from gateway.settings import CatalogSettings, Params
 
@@ -117,9 +118,9 @@ def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
 def _quarantined(method: Method, error: Unsound) -> Quarantined:
     where = f'catalog.tools."{method.name}".arguments'
     argument = error.argument
-    parts = error.pointer.split("/")
-    if argument is None and len(parts) > 2 and parts[1] == "properties":
-        argument = parts[2].replace("~1", "/").replace("~0", "~")
+    parts = parts_of(error.pointer)
+    if argument is None and len(parts) > 1 and parts[0] == "properties":
+        argument = parts[1]
     if argument is not None:
         where = f"{where}.{argument}.schema"
     return Quarantined(method.name, error.reason, f"give it a schema under {where}", error.pointer)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.catalog.numbers import literals
+from gateway.json_pointer import resolve
 from gateway.jsonrpc import MAX_DEPTH
 
 MAX_APPLICATORS: Final = 2000
@@ -251,24 +252,6 @@ def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]
     for keyword in _ANY_ITEM:
         if keyword in schema:
             yield ("item", _ANY), schema[keyword]
-
-
-def resolve(root: Any, reference: str) -> Any:
-    """What a reference ``#/a/b`` points to (RFC 6901), or None."""
-    if reference == "#":
-        return root
-    if not reference.startswith("#/"):
-        return None
-    target = root
-    for part in reference[2:].split("/"):
-        part = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, Mapping):
-            target = target.get(part)
-        elif isinstance(target, list) and part.isdigit() and int(part) < len(target):
-            target = target[int(part)]
-        else:
-            return None
-    return target
 
 
 def _rounded(number: int) -> str:

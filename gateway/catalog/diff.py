@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.catalog.pins import Pin, PinError, digest, pin_of, pins_in
-from gateway.catalog.schemas import escape
+from gateway.json_pointer import escape
 from gateway.model import JsonObject, Naming, Schema, Structure, Tool, all_annotations
 from gateway.text import printable
 

@@ -17,10 +17,11 @@ from gateway.catalog.arguments import Defaults, defaults_of, with_arguments, wit
 from gateway.catalog.drafts import says_required
 from gateway.catalog.headers import header_parameters
 from gateway.catalog.properties import published
-from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
+from gateway.catalog.schemas import Bundler, Unsound, bundle, object_schema
 from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
 from gateway.catalog.validation import Validators
 from gateway.catalog.visible import visible
+from gateway.json_pointer import pointer_of
 from gateway.model import CLOSED, HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, excerpt
@@ -162,7 +163,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for parameter in method.parameters:
         try:
-            schema = bundler.add(parameter.schema, f"/properties/{escape(parameter.name)}")
+            schema = bundler.add(parameter.schema, pointer_of(("properties", parameter.name)))
         except Unsound as error:
             raise Unsound(error.reason, error.pointer, parameter.name) from None
         if parameter.description:  # a schema may be shared by several, and tells of none in particular

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from gateway import jsonrpc
 from gateway.catalog.drafts import upgraded
 from gateway.catalog.references import References, Scope
+from gateway.json_pointer import escape
 from gateway.model import Schema
 from gateway.text import excerpt
 
@@ -269,8 +270,3 @@ def _as_object(schema: Any) -> Any:
     if schema is True:
         return {}
     return {"not": {}} if schema is False else schema
-
-
-def escape(part: str) -> str:
-    """One part of a JSON pointer (RFC 6901)."""
-    return part.replace("~", "~0").replace("/", "~1")
