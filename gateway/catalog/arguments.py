@@ -9,10 +9,11 @@ from typing import Any, Final
 from gateway.catalog.schemas import Unsound, object_schema
 from gateway.catalog.validation import Validators
 from gateway.json_pointer import pointer_of
+from gateway.json_schema import DEFINITIONS
 from gateway.model import JsonObject, Method, Parameter, Schema
 from gateway.settings import Argument
 
-_OF_EACH: Final = ("$schema", "type", "properties", "$defs", "definitions")
+_OF_EACH: Final = ("$schema", "type", "properties", *DEFINITIONS)
 
 
 @dataclass(frozen=True, slots=True)

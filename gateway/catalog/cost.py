@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from gateway.catalog.numbers import literals
 from gateway.json_pointer import resolve
+from gateway.json_schema import Holds, Target, holding
 from gateway.jsonrpc import MAX_DEPTH
 
 MAX_APPLICATORS: Final = 2000
@@ -32,10 +33,10 @@ MAX_CHAIN: Final = 200
 MAX_ASKED_AGAIN: Final = 10
 """Most levels of a value on which it is asked again what has been evaluated."""
 
-_IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
-_IN_PLACE: Final = ("not", "if", "then", "else")
-_ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties", "propertyNames")
-_ANY_ITEM: Final = ("items", "contains", "unevaluatedItems", "additionalItems")
+_IN_PLACE_LISTS: Final = holding(Holds.LIST, Target.SELF)
+_IN_PLACE: Final = holding(Holds.SCHEMA, Target.SELF)
+_ANY_MEMBER: Final = holding(Holds.SCHEMA, Target.MEMBER)
+_ANY_ITEM: Final = holding(Holds.SCHEMA, Target.ITEM)
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _ASKED_AGAIN: Final = 3

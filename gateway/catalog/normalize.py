@@ -22,6 +22,7 @@ from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, ti
 from gateway.catalog.validation import Validators
 from gateway.catalog.visible import visible
 from gateway.json_pointer import pointer_of
+from gateway.json_schema import ANNOTATIONS
 from gateway.model import CLOSED, HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, excerpt
@@ -198,7 +199,7 @@ def _output_schema(
         validators.compile(schema)
     except Unsound as error:
         return None, error.reason
-    constrains = schema.keys() - {"title", "description", "default", "examples", "deprecated", "$defs"}
+    constrains = schema.keys() - ANNOTATIONS
     return (schema if constrains else None), None
 
 
@@ -274,4 +275,4 @@ def _takes_null(schema: Mapping[str, Any]) -> bool:
     alternatives = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(alternatives, list):
         return any(isinstance(item, Mapping) and _takes_null(item) for item in alternatives)
-    return not schema.keys() - {"title", "description"}
+    return not schema.keys() - ANNOTATIONS

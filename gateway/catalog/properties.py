@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from gateway.json_schema import Holds, Target, holding
+
 MAX_LENGTH: Final = 64
 _SUITS: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_LENGTH}}}")
 _UNSUITED_RUN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 # What applies to the same object as the schema that it stands in.
-_ONE: Final = ("if", "then", "else", "not")
-_LISTS: Final = ("allOf", "anyOf", "oneOf")
+_ONE: Final = holding(Holds.SCHEMA, Target.SELF)
+_LISTS: Final = holding(Holds.LIST, Target.SELF)
 _OPAQUE: Final = ("propertyNames", "patternProperties", "enum", "const", "$ref", "$dynamicRef")
 
 Rename = Callable[[str], str]

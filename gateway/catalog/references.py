@@ -14,11 +14,11 @@ from urllib.parse import unquote, urljoin
 
 from gateway.catalog.drafts import draft_of
 from gateway.json_pointer import resolve
+from gateway.json_schema import DATA, MAPS
 
 _Schema: TypeAlias = Mapping[str, Any] | bool
 
 _TYPE_MAPS: Final = (("types",), ("definitions",), ("$defs",), ("components", "schemas"))
-_DATA: Final = frozenset(("enum", "const", "default", "examples", "example"))
 _MOST_INDEXED: Final = 20_000
 _META_SCHEMAS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 _A_SCHEMA: Final = {"type": ["object", "boolean"], "description": "A JSON Schema."}
@@ -162,7 +162,11 @@ def _subschemas(resource: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any]
             if identifier is not None and not identifier.startswith("#"):
                 base = _joined(base, identifier)
             yield value, base
-            pending += [(child, base) for keyword, child in value.items() if keyword not in _DATA]
+            for keyword, child in value.items():
+                if keyword in MAPS and isinstance(child, Mapping):
+                    pending += [(schema, base) for schema in child.values()]
+                elif keyword not in DATA:
+                    pending.append((child, base))
         elif isinstance(value, list):
             pending += [(child, base) for child in value]
 

@@ -18,6 +18,7 @@ from gateway import jsonrpc
 from gateway.catalog.drafts import upgraded
 from gateway.catalog.references import References, Scope
 from gateway.json_pointer import escape
+from gateway.json_schema import DEFINITIONS, MAPS, Holds, holding
 from gateway.model import Schema
 from gateway.text import excerpt
 
@@ -27,15 +28,11 @@ MAX_SUBSCHEMAS: Final = 2000
 MAX_ENUM: Final = 1000
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-_ONE: Final = frozenset(
-    ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedProperties",
-     "unevaluatedItems", "contentSchema", "items")
-)  # fmt: skip
-_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas"))
+_ONE: Final = frozenset(holding(Holds.SCHEMA))
+_LISTS: Final = frozenset(holding(Holds.LIST))
+_MAPS: Final = MAPS - DEFINITIONS
 _REFERENCES: Final = frozenset(("$ref", "$dynamicRef"))
 _WALKED: Final = _ONE | _LISTS | _MAPS | _REFERENCES | {"enum"}
-_DEFINITIONS: Final = frozenset(("$defs", "definitions"))
 _IDENTIFIERS: Final = frozenset(("$schema", "$id", "id", "$anchor"))
 _WRITTEN_AS: Final = {
     "prefixItems": "items", "dependentSchemas": "dependencies", "allOf": "extends", "not": "disallow", "anyOf": "type",
@@ -131,7 +128,7 @@ class Bundler:
                     converted[keyword] = self._reference(keyword, content, scope, place, opened)
                 else:
                     converted[keyword] = self._walk(keyword, content, scope, place, depth)
-            elif keyword not in _DEFINITIONS and not (keyword in _IDENTIFIERS and isinstance(content, str)):
+            elif keyword not in DEFINITIONS and not (keyword in _IDENTIFIERS and isinstance(content, str)):
                 # What is referred to is copied, and identifiers would move the base of references.
                 converted[keyword] = content
         if bases:

@@ -16,7 +16,7 @@ MODULES = sorted(
 
 # A file imports from the steps below its own, or from its own folder. Who stands on one step are strangers.
 STEPS = (
-    ("errors", "json_bounds", "json_pointer", "strict_yaml", "text", "units"),
+    ("errors", "json_bounds", "json_pointer", "json_schema", "strict_yaml", "text", "units"),
     ("jsonrpc", "references", "settings"),
     ("model",),
     ("background", "batch", "layers", "outbound", "signals", "signing", "single_flight", "store", "telemetry"),
