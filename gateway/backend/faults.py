@@ -58,8 +58,8 @@ class Cleaner:
         self._secrets = in_order((*self._secrets, *secrets))
 
     def describe(self, fault: Fault, shown: Sequence[str] = ()) -> str:
-        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is what this one exchange showed:
-        services quote it."""
+        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is what this one exchange
+        showed: services quote it."""
         message = self.clean(fault.message, shown).rstrip(".:") or _UNSAID
         data = self.clean(_text_of(fault.data), shown)
         if data and data not in message:
