@@ -1,102 +1,48 @@
-"""The keywords of JSON Schema 2020-12 and of its older drafts: what each holds, and what its schemas apply to.
+"""The keywords of JSON Schema 2020-12 and of older drafts: which hold schemas, and which hold data.
 
-Whoever walks through a schema takes its keywords from here, so that all agree on what is a schema, what is a name that
-only looks like a keyword, and what is data. The meta-schemas are the authority, and a test compares. ``example`` is
-OpenAPI's. Keywords that stand in no table are annotations (2020-12, core §6.5).
+Whoever walks through a schema goes by these names, so that all agree. The meta-schemas are the authority, and a test
+compares. A keyword that does not stand here is an annotation, in which no schema stands (2020-12, core §6.5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum, auto
 from typing import Any, Final
 
+# One schema, or a list of them. Those in place apply to the same value as the schema that they stand in.
+IN_PLACE: Final = ("not", "if", "then", "else")
+IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
+OF_MEMBERS: Final = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+OF_ITEMS: Final = ("items", "contains", "unevaluatedItems")
+ONE: Final = frozenset((*IN_PLACE, *OF_MEMBERS, *OF_ITEMS, "contentSchema"))
+LISTS: Final = frozenset((*IN_PLACE_LISTS, "prefixItems"))
 
-class Holds(Enum):
-    """What a keyword's content is."""
+# Schemas by name. A name is no keyword, even where it is spelled like one.
+DEFINITIONS: Final = frozenset(("$defs", "definitions"))
+MAPS: Final = DEFINITIONS | {"properties", "patternProperties", "dependentSchemas"}
 
-    SCHEMA = auto()
-    LIST = auto()
-    """A list of schemas."""
-    MAP = auto()
-    """Schemas by name. A name is no keyword, even where it is spelled like one."""
-    DATA = auto()
-    """Any JSON. Nothing in it is a schema."""
-    WORDS = auto()
-    """Names, types, identifiers and expressions, which mean something as they are."""
-    TEXT = auto()
-    """Words for people."""
-    BOUND = auto()
-    """A number, or yes or no."""
-
-
-class Target(Enum):
-    """What the schemas of a keyword apply to."""
-
-    SELF = auto()
-    """The same value."""
-    MEMBER = auto()
-    ITEM = auto()
-    NOTHING = auto()
-    """No part of the value by itself: definitions, and the decoded form of a text."""
-
-
-_SCHEMAS: Final = {
-    (Holds.LIST, Target.SELF): ("allOf", "anyOf", "oneOf"),
-    (Holds.SCHEMA, Target.SELF): ("not", "if", "then", "else"),
-    (Holds.MAP, Target.SELF): ("dependentSchemas",),
-    (Holds.MAP, Target.MEMBER): ("properties", "patternProperties"),
-    (Holds.SCHEMA, Target.MEMBER): ("additionalProperties", "unevaluatedProperties", "propertyNames"),
-    (Holds.LIST, Target.ITEM): ("prefixItems",),
-    (Holds.SCHEMA, Target.ITEM): ("items", "contains", "unevaluatedItems"),
-    (Holds.SCHEMA, Target.NOTHING): ("contentSchema",),
-    (Holds.MAP, Target.NOTHING): ("$defs", "definitions"),
-}
-_OTHERS: Final = {
-    Holds.DATA: ("enum", "const", "default", "examples", "example"),
-    Holds.WORDS: (
-        "$schema", "$id", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$vocabulary", "type", "format",
-        "pattern", "required", "dependentRequired", "contentEncoding", "contentMediaType",
-    ),
-    Holds.TEXT: ("title", "description", "$comment"),
-    Holds.BOUND: (
-        "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength",
-        "maxItems", "minItems", "uniqueItems", "maxContains", "minContains", "maxProperties", "minProperties",
-        "deprecated", "readOnly", "writeOnly",
-    ),
+DATA: Final = frozenset(("enum", "const", "default", "examples", "example"))
+"""Any JSON, in which no schema stands. ``example`` is OpenAPI's."""
+LITERAL: Final = DATA | {
+    "$schema", "$id", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$vocabulary", "type", "format", "pattern",
+    "required", "dependentRequired", "contentEncoding", "contentMediaType",
 }  # fmt: skip
-OLDER: Final = frozenset(
-    ("id", "extends", "disallow", "divisibleBy", "dependencies", "additionalItems", "$recursiveRef",
-     "$recursiveAnchor")
-)  # fmt: skip
-"""Keywords that 2020-12 has no more; :mod:`gateway.catalog.drafts` says the same in its words."""
-
-
-def holding(holds: Holds, *targets: Target) -> tuple[str, ...]:
-    """Return the keywords that hold this and apply to one of the targets, or to whatever where none is given."""
-    schemas = (
-        keyword
-        for (kind, target), keywords in _SCHEMAS.items()
-        if kind is holds and (not targets or target in targets)
-        for keyword in keywords
-    )
-    return (*schemas, *_OTHERS.get(holds, ()))
-
-
-MAPS: Final = frozenset(holding(Holds.MAP))
-DEFINITIONS: Final = frozenset(holding(Holds.MAP, Target.NOTHING))
-DATA: Final = frozenset(holding(Holds.DATA))
-LITERAL: Final = DATA | {*holding(Holds.WORDS)}
-"""What a value has to equal, or what a validator or another schema goes by. No schema stands in it."""
-KEYWORDS: Final = frozenset(keyword for holds in Holds for keyword in holding(holds))
-ANNOTATIONS: Final = (DEFINITIONS | DATA | {*holding(Holds.TEXT), "deprecated", "readOnly", "writeOnly"}) - {
-    "enum", "const"
+"""Data, and what a validator goes by to the letter: names, types, identifiers, expressions."""
+ANNOTATIONS: Final = DEFINITIONS | (DATA - {"enum", "const"}) | {
+    "title", "description", "$comment", "deprecated", "readOnly", "writeOnly"
 }  # fmt: skip
-"""What says nothing of which values are valid (2020-12, validation §9)."""
+"""What says nothing about which values are valid (2020-12, validation §9)."""
+KEYWORDS: Final = ONE | LISTS | MAPS | LITERAL | ANNOTATIONS | {
+    "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "maxItems",
+    "minItems", "uniqueItems", "maxContains", "minContains", "maxProperties", "minProperties",
+}  # fmt: skip
+OLDER: Final = frozenset(("id", "extends", "disallow", "divisibleBy", "dependencies", "additionalItems",
+                          "$recursiveRef", "$recursiveAnchor"))  # fmt: skip
+"""What 2020-12 has no more. :mod:`gateway.catalog.drafts` says the same in its words."""
 
 
 def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a keyword's content with each schema in it changed. What an unknown keyword holds counts as schemas, so
+    """Return a keyword's content with each schema in it changed. Objects in an unknown keyword count as schemas, so
     that nothing hides there."""
     if keyword in LITERAL:
         return content

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import structlog
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from gateway.auth.compact import MAX_BYTES
 from gateway.auth.dpop import Proofs
@@ -62,12 +62,6 @@ class _Known:
     until: float
 
 
-@dataclass(slots=True)
-class _Failed:
-    error: InvalidToken
-    until: float
-
-
 class Authenticator:
     """``scopes`` are what challenges name; ``clock`` is monotonic seconds."""
 
@@ -86,7 +80,7 @@ class Authenticator:
         self._proofs = proofs
         self._clock = clock
         self._known: LRUCache[bytes, _Known] = LRUCache(MAX_TOKENS)
-        self._failed: LRUCache[bytes, _Failed] = LRUCache(MAX_FAILURES)
+        self._failed: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
         self._verifications = SingleFlight[bytes, Verified]()
         self._refusals = Sampler(*_LINES, clock)
         self._doubts = Sampler(*_LINES, clock)
@@ -144,8 +138,8 @@ class Authenticator:
 
     async def _verified(self, digest: bytes, raw: str, address: str) -> Verified:
         failed = self._failed.get(digest)
-        if failed is not None and failed.until > self._clock():
-            raise self._unauthorized(failed.error)
+        if failed is not None:
+            raise self._unauthorized(failed)
         try:
             return await self._verifications.join(digest, lambda: self._verify(digest, raw))
         except InvalidToken as error:
@@ -166,7 +160,7 @@ class Authenticator:
         try:
             verified = await self._verifier.verify(raw)
         except InvalidToken as error:
-            self._failed[digest] = _Failed(error.with_traceback(None), self._clock() + FAILURE_TTL)
+            self._failed[digest] = error.with_traceback(None)
             raise
         self._known[digest] = _Known(verified, self._clock() + verified.keep)
         return verified

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from gateway.catalog.numbers import literals
 from gateway.json_pointer import resolve
-from gateway.json_schema import Holds, Target, holding
+from gateway.json_schema import IN_PLACE, IN_PLACE_LISTS, OF_ITEMS, OF_MEMBERS
 from gateway.jsonrpc import MAX_DEPTH
 
 MAX_APPLICATORS: Final = 2000
@@ -33,10 +33,6 @@ MAX_CHAIN: Final = 200
 MAX_ASKED_AGAIN: Final = 10
 """Most levels of a value on which it is asked again what has been evaluated."""
 
-_IN_PLACE_LISTS: Final = holding(Holds.LIST, Target.SELF)
-_IN_PLACE: Final = holding(Holds.SCHEMA, Target.SELF)
-_ANY_MEMBER: Final = holding(Holds.SCHEMA, Target.MEMBER)
-_ANY_ITEM: Final = holding(Holds.SCHEMA, Target.ITEM)
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _ASKED_AGAIN: Final = 3
@@ -143,11 +139,11 @@ class _Measure:
         return node
 
     def _applied(self, schema: Mapping[str, Any]) -> Iterator[Any]:
-        for keyword in _IN_PLACE_LISTS:
+        for keyword in IN_PLACE_LISTS:
             alternatives = schema.get(keyword)
             if isinstance(alternatives, list):
                 yield from alternatives
-        for keyword in _IN_PLACE:
+        for keyword in IN_PLACE:
             if keyword in schema:
                 yield schema[keyword]
         dependent = schema.get("dependentSchemas")
@@ -243,14 +239,14 @@ def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]
     if isinstance(patterns, Mapping):
         for child in patterns.values():
             yield ("member", _ANY), child
-    for keyword in _ANY_MEMBER:
+    for keyword in OF_MEMBERS:
         if keyword in schema:
             yield ("member", _ANY), schema[keyword]
     prefix = schema.get("prefixItems")
     if isinstance(prefix, list):
         for position, child in enumerate(prefix):
             yield ("item", str(position)), child
-    for keyword in _ANY_ITEM:
+    for keyword in OF_ITEMS:
         if keyword in schema:
             yield ("item", _ANY), schema[keyword]
 

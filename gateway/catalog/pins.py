@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.model import Binding, Quarantined, Schema, Structure, Tool
+from gateway.model import Binding, Quarantined, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
+_IN_FILES: Final = {"str": str, "str | None": str | None, "bool": bool, "list[str]": list, "Mapping[str, Any]": dict}
+"""What a field of a pin is in a file, by how its type is written."""
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 
 
@@ -124,7 +126,7 @@ def pin_of(tool: Tool) -> Pin:
     )
 
 
-def digest(schema: Schema) -> str:
+def digest(schema: Any) -> str:
     """Equal for equal schemas, whatever the order of their members and of what they require."""
     return "sha256:" + hashlib.sha256(jsonrpc.canonical(_ordered(schema))).hexdigest()
 
@@ -169,23 +171,10 @@ def pins_in(content: Any, origin: str) -> dict[str, Pin]:
     return pins
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-_HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "str": _is_text,
-    "str | None": lambda value: value is None or _is_text(value),
-    "bool": lambda value: isinstance(value, bool),
-    "list[str]": lambda value: isinstance(value, list) and all(map(_is_text, value)),
-    "Mapping[str, Any]": lambda value: isinstance(value, dict),
-}
-"""Whether a value in a file is of a field's type, by how that type is written."""
-
-
 def _pin(entry: Any) -> Pin:
     pin = Pin(**entry)
-    if not all(_HOLDS[str(field.type)](getattr(pin, field.name)) for field in fields(Pin)):
+    good = all(isinstance(getattr(pin, field.name), _IN_FILES[str(field.type)]) for field in fields(Pin))
+    if not good or not all(isinstance(text, str) for text in (*pin.arguments, *pin.scopes)):
         raise TypeError
     return pin
 

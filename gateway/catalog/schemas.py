@@ -18,7 +18,7 @@ from gateway import jsonrpc
 from gateway.catalog.drafts import upgraded
 from gateway.catalog.references import References, Scope
 from gateway.json_pointer import escape
-from gateway.json_schema import DEFINITIONS, MAPS, Holds, holding
+from gateway.json_schema import DEFINITIONS, LISTS, MAPS, ONE
 from gateway.model import Schema
 from gateway.text import excerpt
 
@@ -28,11 +28,9 @@ MAX_SUBSCHEMAS: Final = 2000
 MAX_ENUM: Final = 1000
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-_ONE: Final = frozenset(holding(Holds.SCHEMA))
-_LISTS: Final = frozenset(holding(Holds.LIST))
 _MAPS: Final = MAPS - DEFINITIONS
 _REFERENCES: Final = frozenset(("$ref", "$dynamicRef"))
-_WALKED: Final = _ONE | _LISTS | _MAPS | _REFERENCES | {"enum"}
+_WALKED: Final = ONE | LISTS | _MAPS | _REFERENCES | {"enum"}
 _IDENTIFIERS: Final = frozenset(("$schema", "$id", "id", "$anchor"))
 _WRITTEN_AS: Final = {
     "prefixItems": "items", "dependentSchemas": "dependencies", "allOf": "extends", "not": "disallow", "anyOf": "type",
@@ -147,7 +145,7 @@ class Bundler:
                 str(name): _as_object(self._convert(child, scope, f"{pointer}/{escape(str(name))}", depth + 1))
                 for name, child in content.items()
             }
-        if keyword in _ONE:
+        if keyword in ONE:
             return self._convert(content, scope, pointer, depth + 1)
         if not isinstance(content, list):
             raise Unsound(f"{keyword} is not a list", pointer)
