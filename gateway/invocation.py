@@ -29,7 +29,6 @@ from gateway.errors import (
     ConfirmationRequired,
     GatewayError,
     InputRequired,
-    InternalError,
     InvalidArguments,
     ResultMismatch,
     ToolFault,
@@ -39,6 +38,7 @@ from gateway.errors import (
 from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
 from gateway.settings import CatalogSettings
+from gateway.telemetry.internal_errors import internal_errors
 from gateway.uses import Uses
 
 _LEAST_TIMEOUT: Final = 0.001
@@ -72,7 +72,8 @@ class Call:
         credential to be had; :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round;
         :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
         """
-        return await self._send(self, begun)
+        with internal_errors(tool=self.tool.name):  # here, since a call may outlive whoever would hear of it
+            return await self._send(self, begun)
 
 
 class Invocation:
@@ -174,11 +175,6 @@ class Invocation:
             return Outcome(tool, fault=fault)
         except ToolFault as fault:
             return Outcome(tool, fault=fault)
-        except GatewayError:
-            raise
-        except Exception:  # told here, since a call may outlive whoever would hear of it
-            log.exception("internal error", tool=tool.name)
-            raise InternalError from None
         return Outcome(tool, value)
 
     def _state_of(self, call: Call) -> State | None:

@@ -8,7 +8,6 @@ of them some.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import time
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import structlog
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from gateway.auth.compact import MAX_BYTES
 from gateway.auth.dpop import Proofs
@@ -25,6 +24,7 @@ from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
 from gateway.auth.verifier import Verified, Verifier
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
+from gateway.single_flight import SingleFlight
 from gateway.telemetry.sampling import Sampler
 
 MAX_TOKENS: Final = 20_000
@@ -62,12 +62,6 @@ class _Known:
     until: float
 
 
-@dataclass(slots=True)
-class _Failed:
-    error: InvalidToken
-    until: float
-
-
 class Authenticator:
     """``scopes`` are what challenges name; ``clock`` is monotonic seconds."""
 
@@ -86,8 +80,8 @@ class Authenticator:
         self._proofs = proofs
         self._clock = clock
         self._known: LRUCache[bytes, _Known] = LRUCache(MAX_TOKENS)
-        self._failed: LRUCache[bytes, _Failed] = LRUCache(MAX_FAILURES)
-        self._under_way: dict[bytes, asyncio.Task[Verified]] = {}
+        self._failed: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
+        self._verifications = SingleFlight[bytes, Verified]()
         self._refusals = Sampler(*_LINES, clock)
         self._doubts = Sampler(*_LINES, clock)
 
@@ -144,14 +138,10 @@ class Authenticator:
 
     async def _verified(self, digest: bytes, raw: str, address: str) -> Verified:
         failed = self._failed.get(digest)
-        if failed is not None and failed.until > self._clock():
-            raise self._unauthorized(failed.error)
-        task = self._under_way.get(digest)
-        if task is None:
-            task = self._under_way[digest] = asyncio.create_task(self._verify(digest, raw))
-            task.add_done_callback(_heard)
+        if failed is not None:
+            raise self._unauthorized(failed)
         try:
-            return await asyncio.shield(task)
+            return await self._verifications.join(digest, lambda: self._verify(digest, raw))
         except InvalidToken as error:
             self._log_refusal("token refused", error.reason, address)
             raise self._unauthorized(error) from None
@@ -170,10 +160,8 @@ class Authenticator:
         try:
             verified = await self._verifier.verify(raw)
         except InvalidToken as error:
-            self._failed[digest] = _Failed(error.with_traceback(None), self._clock() + FAILURE_TTL)
+            self._failed[digest] = error.with_traceback(None)
             raise
-        finally:
-            del self._under_way[digest]
         self._known[digest] = _Known(verified, self._clock() + verified.keep)
         return verified
 
@@ -206,12 +194,6 @@ class Authenticator:
 
     def _malformed(self, message: str) -> MalformedAuthorization:
         return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)
-
-
-def _heard(task: asyncio.Task[Verified]) -> None:
-    """A failure whose callers have all hung up is nobody's."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _digest(raw: str) -> bytes:

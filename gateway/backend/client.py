@@ -18,6 +18,7 @@ import structlog
 
 from gateway import jsonrpc
 from gateway.backend.faults import Cleaner
+from gateway.backend.redaction import shown_in
 from gateway.backend.transport import Transport
 from gateway.errors import (
     BackendBusy,
@@ -166,7 +167,7 @@ class BackendClient:
             raise kind(message, retry_after=_RETRY_UNSENT if kind is BackendBusy else None) from error
 
     def _fault(self, fault: jsonrpc.Fault, method: str, answer: Answer, headers: Mapping[str, str]) -> ToolFault:
-        shown = headers.get("Authorization", "").rpartition(" ")[2]
+        shown = shown_in(headers)
         text = self._cleaner.describe(fault, shown)
         passed = self._cleaner.passed(fault, shown) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import structlog
 
 from gateway import jsonrpc
-from gateway.backend.redaction import in_order, quotes, redacting, without
+from gateway.backend.redaction import in_order, quotes, redacting, shown_in, without
 from gateway.backend.transport import Transport
 from gateway.model import Seen
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, OutboundError
@@ -63,8 +63,7 @@ class BackendSource:
         self.patience = patience
         self._transport = transport
         self._headers = headers
-        values = (value for name, value in headers.items() if name != "Accept-Language")
-        self._credentials = in_order((*(value.rpartition(" ")[2] for value in values), *secrets))
+        self._credentials = in_order((*shown_in(headers), *secrets))
         # Params of a custom listing may be ordinary words, which a listing has every right to.
         self._shown = in_order((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout

@@ -6,7 +6,6 @@ Building yields to the event loop every few milliseconds, so that a large catalo
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -20,6 +19,7 @@ from gateway.catalog.normalize import Policy, tool_of
 from gateway.catalog.pins import Pins
 from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import Validators
+from gateway.json_pointer import parts_of
 from gateway.model import Catalog, Listing, Method, Quarantined, Tool
 from gateway.settings import CatalogSettings, Params
 
@@ -71,7 +71,6 @@ class Builder:
         tools = sorted(draft.tools, key=lambda tool: tool.name)
         return Catalog(
             tools=tuple(tools),
-            digest=hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest(),
             dialect=listing.dialect,
             created=self._clock(),
             quarantined=tuple(draft.quarantined),
@@ -119,9 +118,9 @@ def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
 def _quarantined(method: Method, error: Unsound) -> Quarantined:
     where = f'catalog.tools."{method.name}".arguments'
     argument = error.argument
-    parts = error.pointer.split("/")
-    if argument is None and len(parts) > 2 and parts[1] == "properties":
-        argument = parts[2].replace("~1", "/").replace("~0", "~")
+    parts = parts_of(error.pointer)
+    if argument is None and len(parts) > 1 and parts[0] == "properties":
+        argument = parts[1]
     if argument is not None:
         where = f"{where}.{argument}.schema"
     return Quarantined(method.name, error.reason, f"give it a schema under {where}", error.pointer)

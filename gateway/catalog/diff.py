@@ -7,13 +7,13 @@ that a change of one is told without its details.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.catalog.pins import Pin, PinError, digest, pin_of, pins_in
-from gateway.catalog.schemas import escape
+from gateway.json_pointer import escape
 from gateway.model import JsonObject, Naming, Schema, Structure, Tool, all_annotations
 from gateway.text import printable
 
@@ -21,6 +21,8 @@ _MOST: Final = 8
 """Differences of one schema that are told one by one."""
 _SHOWN: Final = 60
 _ABSENT: Final = object()
+_SEEN: Final = {"name", "title", "description", "arguments", "input_schema", "output_schema", "annotations"}
+"""What of a pin clients see. All else of it is handling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,11 @@ def looks_of(tools: Iterable[Tool], naming: Naming) -> list[Look]:
     for tool in tools:
         pin = pin_of(tool)
         names = tuple(tool.named(one) for one in Naming)
-        order = tool.binding.open if tool.binding.structure is Structure.BY_POSITION else None
         looks.append(
             Look(
                 tool.named(naming), names, tool.title, tool.description, frozenset(pin.arguments),
                 pin.input_schema, pin.output_schema, pin.annotations, tool.input_schema, tool.output_schema,
-                _handling(pin), order, tool.method,
+                _handling(pin), _order(pin), tool.method,
             )
         )  # fmt: skip
     return looks
@@ -129,13 +130,18 @@ def saved(raw: bytes, origin: str) -> list[Look] | None:
 def _look_of_pin(method: str, pin: Pin) -> Look:
     return Look(
         pin.name, (pin.name,), pin.title, pin.description, frozenset(pin.arguments), pin.input_schema,
-        pin.output_schema, pin.annotations, handling=_handling(pin), method=method, in_mcp_names=True,
+        pin.output_schema, pin.annotations, handling=_handling(pin), order=_order(pin), method=method,
+        in_mcp_names=True,
     )  # fmt: skip
 
 
 def _handling(pin: Pin) -> JsonObject:
-    names = ("scopes", "auth_level", "structure", "endpoint", "notification", "closed")
+    names = (field.name for field in fields(pin) if field.name not in _SEEN)
     return {name.replace("_", " "): getattr(pin, name) for name in names}
+
+
+def _order(pin: Pin) -> tuple[str, ...] | None:
+    return tuple(pin.arguments) if pin.structure == Structure.BY_POSITION else None
 
 
 def _look_of_entry(entry: Mapping[str, Any]) -> Look:

@@ -2,17 +2,14 @@
 
 Fresh → it. Stale → it, and one refresh in the background. Absent → one refresh that everyone awaits, for a bounded
 time. Refresh failed → the last good catalog until ``max_stale``, then the operator's fallback, else 503 with
-Retry-After: never an empty list that a client would believe.
-
-What a listing says is not taken at its word: one that shrinks is doubted for a while, one that grows beyond
-``max_tools`` is refused, tools that vanish can be called for another ``ttl``, and an output schema that a result broke
-is left out.
+Retry-After: never an empty list that a client would believe. A listing that shrinks is doubted for a while, one beyond
+``max_tools`` is refused, tools that vanish can be called for another ``ttl``, an output schema that a result broke is
+left out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -20,6 +17,7 @@ from typing import Any, Final
 
 import structlog
 
+from gateway.background import keep_fresh
 from gateway.catalog.catalogs import CatalogBuilder, Catalogs
 from gateway.catalog.doubt import ASK_AGAIN_AFTER
 from gateway.catalog.fallback import Fallback
@@ -36,7 +34,6 @@ EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is kept: permissions may be on their way."""
 PATIENCE: Final = 20.0
 """Seconds that somebody waits for a listing where there is nothing else to show."""
-_LEAST_WAIT: Final = 0.05
 
 log = structlog.get_logger()
 
@@ -45,7 +42,6 @@ class Discovery:
     """Fetch, build and keep catalogs. ``fetch`` asks the backend on a caller's behalf and raises :class:`NoListing`;
     ``clock`` is monotonic seconds; ``fallback`` stands in for a listing that cannot be had; ``patience`` is the longest
     wait of a caller, in seconds; ``callers_own`` says that it asks with the caller's own token.
-
     ``before_publish`` is called with each new catalog before anybody sees it, ``after_publish`` with each view that
     shows other tools than before. Neither may raise."""
 
@@ -62,7 +58,7 @@ class Discovery:
         promises: Promises | None = None,
     ) -> None:
         self.attempted = asyncio.Event()
-        """Set once the first attempt at a listing is over, well or not."""
+        """Set after the first attempt at a listing."""
         self.before_publish: Callable[[Catalog], None] = lambda _: None
         self.after_publish: Callable[[View], None] = lambda _: None
         self._fetch = fetch
@@ -116,8 +112,7 @@ class Discovery:
         under_way = [entry.refresh for entry in self._views if entry.refresh is not None]
         for refresh in under_way:
             refresh.cancel()
-        if under_way:
-            await asyncio.wait(under_way)
+        await asyncio.gather(*under_way, return_exceptions=True)
 
     def current(self, view: View = SHARED) -> Catalog | None:
         """The catalog at hand, however old."""
@@ -208,13 +203,13 @@ class Discovery:
         return shared.trouble
 
     async def keep_fresh(self) -> None:
-        """Refresh the shared view shortly before it gets stale, for ever; jittered, so that replicas spread."""
-        while True:
+        """Refresh the shared view shortly before it gets stale, for ever."""
+
+        def remaining() -> float:
             entry = self._views[SHARED]
-            wait = max(entry.fresh_until, entry.retry_at) - self._clock()
-            if wait > 0:
-                await asyncio.sleep(max(_LEAST_WAIT, wait * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
-            await self.refresh()
+            return max(entry.fresh_until, entry.retry_at) - self._clock()
+
+        await keep_fresh(self.refresh, remaining)
 
     def _start(self, entry: Entry, caller: Caller) -> asyncio.Task[None]:
         """The refresh under way, or a new one."""

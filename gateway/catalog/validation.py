@@ -22,7 +22,8 @@ from gateway import jsonrpc
 from gateway.catalog.cost import Cost, TooCostly, measured
 from gateway.catalog.numbers import WORD, weight_of
 from gateway.catalog.patterns import SIZES, admitted, without, without_all
-from gateway.catalog.schemas import DIALECT, Unsound, escape
+from gateway.catalog.schemas import DIALECT, Unsound
+from gateway.json_pointer import pointer_of
 from gateway.text import excerpt
 
 MAX_FAULTS: Final = 20
@@ -178,7 +179,7 @@ class Validators:
         try:
             engine = _engine(without(schema, lambda pattern: pattern not in held) if has_patterns else schema)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise Unsound(_reason(error), _pointer(error)) from None
+            raise Unsound(_reason(error), pointer_of(getattr(error, "instance_path", ()))) from None
         return Validator(engine, cost, schema, weight)
 
     def _weigh(self, pattern: str) -> int | None:
@@ -194,7 +195,7 @@ def _costly_part(schema: Mapping[str, Any]) -> str:
         try:
             measured({**schema, "properties": {name: child}})
         except TooCostly:
-            return f"/properties/{escape(name)}"
+            return pointer_of(("properties", name))
     return ""
 
 
@@ -219,7 +220,3 @@ def _fits(pattern: str, size: int) -> bool:
 
 def _reason(error: Exception) -> str:
     return f"not a JSON Schema: {excerpt(getattr(error, 'message', str(error)), _FAULT_BYTES)}"
-
-
-def _pointer(error: Exception) -> str:
-    return "".join(f"/{escape(str(part))}" for part in getattr(error, "instance_path", ()))

@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 from cachetools import LRUCache
 
+from gateway.background import retry_delay
 from gateway.catalog.doubt import Doubt
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing
@@ -21,7 +22,6 @@ MAX_LISTED: Final = 16 * 1024**2
 DENIED_TTL: Final = 5.0
 """Seconds for which a caller who was refused the listing is not asked for again."""
 _RETRY_AFTER: Final = 5
-_BACKOFF: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 
 log = structlog.get_logger()
@@ -91,8 +91,8 @@ class Entry:
         self.failure = failure.with_traceback(None)  # its frames hold what was asked with
         self.trouble = "; ".join(steps)
         self.denial = None
-        self.retry_at = now + _BACKOFF[min(self.failures, len(_BACKOFF) - 1)]
         self.failures += 1
+        self.retry_at = now + retry_delay(self.failures)
         served = "nothing" if self.catalog is None else "the last good listing"
         log.warning("listing failed", steps=steps, serving=served, attempts=self.failures)
 

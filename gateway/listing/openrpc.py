@@ -12,6 +12,7 @@ import asyncio
 import re
 from typing import Any, Final
 
+from gateway.json_pointer import resolve
 from gateway.listing.dialect import (
     About,
     Source,
@@ -141,10 +142,7 @@ def _resolved(item: Any, document: dict[str, Any]) -> dict[str, Any]:
     for _ in range(4):
         if not isinstance(item, dict) or not isinstance(item.get("$ref"), str):
             break
-        target: Any = document
-        for part in item["$ref"].removeprefix("#").split("/")[1:]:
-            target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-        item = target
+        item = resolve(document, item["$ref"])
     return object_of(item)
 
 

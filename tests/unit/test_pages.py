@@ -23,9 +23,9 @@ class Names:
         return {"name": tool.name, "description": tool.description}
 
 
-def catalog(*names: str, description: str = "", digest: str = "") -> Catalog:
+def catalog(*names: str, description: str = "") -> Catalog:
     tools = tuple(Tool(name, name, description, {}, Binding(name, Structure.BY_NAME)) for name in sorted(names))
-    return Catalog(tools, digest or "-".join(names), "static", 0.0)
+    return Catalog(tools, "static", 0.0)
 
 
 def names_of(tools: jsonrpc.Raw) -> list[str]:
@@ -90,7 +90,7 @@ def test_a_page_is_serialized_once_for_each_catalog_projector_and_size() -> None
     assert names.shown == 2
     assert pages.page(catalog(*"ab"), Names("other"), None, 10) is not first
     assert pages.page(catalog(*"ab"), names, None, 1) is not first
-    assert pages.page(catalog(*"ab", digest="changed"), names, None, 10) is not first
+    assert pages.page(catalog(*"ab", description="changed"), names, None, 10) is not first
 
 
 def test_names_that_lead_to_the_same_place_share_a_page() -> None:
@@ -121,7 +121,7 @@ def test_the_cache_is_bounded_and_a_page_that_does_not_fit_is_still_served(size:
 
 def test_the_least_used_page_makes_room() -> None:
     pages, names = Pages(max_bytes=1000), Names()
-    listed = [catalog("a", description="x" * 300, digest=str(n)) for n in range(3)]
+    listed = [catalog("a", description=str(n) * 300) for n in range(3)]
     for one in listed:
         pages.page(one, names, None, 10)
     pages.page(listed[2], names, None, 10)

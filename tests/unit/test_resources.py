@@ -32,9 +32,7 @@ ADA: Final = Caller(
         "https://login.example.com", "ada", "app", frozenset({"read"}), 2_000_000_000.0, AccessToken("t")
     )
 )
-TOOL: Final = Tool(
-    "drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True, digest="d1"
-)
+TOOL: Final = Tool("drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True)
 KEY: Final = ec_key("proof")
 
 

@@ -122,10 +122,10 @@ async def test_equal_tools_come_in_the_order_of_the_catalog() -> None:
 async def test_large_schemas_do_not_make_a_large_answer() -> None:
     labels = {"type": "string", "enum": ["x" * 50 + str(n) for n in range(900)]}
     tools = tuple(
-        Tool(f"t{n:02}", "m", "Copy.", {"properties": {"a": labels}}, Binding("m", Structure.BY_NAME), digest=str(n))
+        Tool(f"t{n:02}", "m", "Copy.", {"properties": {"a": labels}}, Binding("m", Structure.BY_NAME))
         for n in range(10)
     )
-    answer = await Search().answer(Catalog(tools, "d", "static", 0.0), "copy", 10)
+    answer = await Search().answer(Catalog(tools, "static", 0.0), "copy", 10)
     assert 1 <= len(answer["tools"]) < 10
     assert len(str(answer)) <= MAX_BYTES * 1.1
     assert answer["matches"] == 10
@@ -149,11 +149,10 @@ async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_hold
             f"Update thing {n} of area {n % 50} with what is given, and tell whoever listens to it.",
             {"properties": {f"field{n % 7}": {}, "dry_run": {}}},
             Binding("m", Structure.BY_NAME),
-            digest=str(n),
         )
         for n in range(5000)
     )
-    catalog, search = Catalog(tools, "d", "static", 0.0), Search()
+    catalog, search = Catalog(tools, "static", 0.0), Search()
     turns = 0
 
     async def count() -> None:

@@ -16,10 +16,11 @@ MODULES = sorted(
 
 # A file imports from the steps below its own, or from its own folder. Who stands on one step are strangers.
 STEPS = (
-    ("errors", "json_bounds", "strict_yaml", "text", "units"),
-    ("model", "jsonrpc", "references", "settings"),
-    ("background", "batch", "layers", "outbound", "signals", "signing", "telemetry", "uses"),
-    ("store", "backend", "auth"),
+    ("errors", "json_bounds", "json_pointer", "json_schema", "strict_yaml", "text", "units"),
+    ("jsonrpc", "references", "settings"),
+    ("model",),
+    ("background", "batch", "layers", "outbound", "signals", "signing", "single_flight", "store", "telemetry", "uses"),
+    ("backend", "auth"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds", "config"),
     ("invocation",),
