@@ -189,8 +189,7 @@ class Discovery:
         await asyncio.shield(self._start(self._views[caller.view], caller))
 
     async def renew(self) -> str:
-        """List anew at once, callers' own listings when they next come. Why there is no new one, empty where there is,
-        and where there is no shared one to wait for."""
+        """List anew at once, callers' own listings when they next come. Return why there is no new one, or ""."""
         for entry in self._views:
             if not entry.view.shared:
                 entry.expire()

@@ -133,11 +133,23 @@ async def test_what_is_kept_fresh_is_fetched_at_once_and_again_shortly_before_it
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await keep_fresh(refresh, lambda: 100.0, pause)
+        await keep_fresh(refresh, lambda: fetched[-1] + 100.0 - world.now if fetched else 0.0, pause)
     waits = [world.pauses.get_nowait() for _ in fetched]
     assert fetched[0] == 1000.0
     assert all(85 <= wait <= 98 for wait in waits)
     assert len(set(waits)) > 1, "replicas spread"
+
+
+async def test_what_is_fresh_already_is_not_fetched_before_it_gets_old(world: World) -> None:
+    async def refresh() -> None:
+        raise ZeroDivisionError
+
+    async def pause(seconds: float) -> None:
+        world.now += seconds
+
+    with pytest.raises(ZeroDivisionError):
+        await keep_fresh(refresh, lambda: 1100.0 - world.now, pause)
+    assert 1085 <= world.now <= 1098
 
 
 async def test_what_is_old_before_it_is_fetched_is_not_asked_for_without_a_pause(world: World) -> None:
