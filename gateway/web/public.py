@@ -82,7 +82,7 @@ class PublicHandler:
             status = response.status
             return response
         finally:
-            if logs.enabled("info"):
+            if logs.threshold <= logs.INFO:
                 ms = round((time.perf_counter() - started) * 1000, 1)
                 fields = exchange.fields
                 log.info("request", http=request.method, path=request.path, status=status, ms=ms, **fields)
