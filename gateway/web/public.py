@@ -86,7 +86,7 @@ class PublicHandler:
                 await response.send(exchange)
             return response
         finally:
-            if logs.enabled("info"):
+            if logs.threshold <= logs.INFO:
                 ms = round((time.perf_counter() - started) * 1000, 1)
                 fields = exchange.fields
                 log.info("request", http=request.method, path=request.path, status=status, ms=ms, **fields)

@@ -198,7 +198,7 @@ async def test_a_call_under_way_ends_with_the_service_that_it_began_with(it: Sev
         await ended
 
 
-async def test_the_only_service_may_move_to_the_root_and_back(it: Several) -> None:
+async def test_a_service_that_was_taken_away_may_come_back(it: Several) -> None:
     below = it.handler.sites
     it.handler.sites = {}
     assert (await it.root.get("/mcp/tools/list")).status == 404

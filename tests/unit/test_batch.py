@@ -17,7 +17,7 @@ REQUEST: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "m"}
 async def echo(item: Any, room: Room) -> bytes | None:
     """Answer a request with its own method; notifications have no answer."""
     return (
-        room.fit(item["id"], jsonrpc.result_bytes(item["id"], jsonrpc.encode(item["method"]))) if "id" in item else None
+        room.fit(item["id"], jsonrpc.response_bytes(item["id"], item["method"])) if "id" in item else None
     )
 
 
