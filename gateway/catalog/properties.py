@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from gateway.catalog.names import Rule, unique
-from gateway.json_schema import IN_PLACE, IN_PLACE_LISTS, with_schemas
+from gateway.json_schema import IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
 
 _RULE: Final = Rule(r"A-Za-z0-9_.\-", 64, "argument")
 _OPAQUE: Final = ("propertyNames", "patternProperties", "enum", "const", "$ref", "$dynamicRef")
@@ -35,13 +35,8 @@ def published(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 def _parts(schema: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     """The schema, and those in it that apply to the same object."""
     yield schema
-    inner = [schema.get(keyword) for keyword in IN_PLACE]
-    for keyword in IN_PLACE_LISTS:
-        inner += schema.get(keyword) or []
-    inner += (schema.get("dependentSchemas") or {}).values()
-    for part in inner:
-        if isinstance(part, Mapping):
-            yield from _parts(part)
+    for part in in_place(schema):
+        yield from _parts(part)
 
 
 def _names(schema: Mapping[str, Any]) -> Iterable[str]:
