@@ -132,7 +132,8 @@ class Tool:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for tools that have equal fields, all of them. Raises :class:`ValueError` where JSON cannot say one."""
+        """Return a text that two tools share only if all their fields are equal. Raises :class:`ValueError` where JSON
+        cannot say a field."""
         return hashlib.sha256(jsonrpc.canonical(_members(self))).hexdigest()
 
     @cached_property
@@ -193,7 +194,7 @@ class Catalog:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for catalogs that offer the same tools."""
+        """Return a text that two catalogs share only if they offer the same tools."""
         return hashlib.sha256("".join(tool.digest for tool in self.tools).encode()).hexdigest()
 
     @cached_property
