@@ -7,10 +7,10 @@ import json
 
 import pytest
 from aiohttp import web
-from gateway.server import Server
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
+from gateway.server import Server
 from gateway.web.connection import listen
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start
@@ -25,9 +25,7 @@ def headers_of(raw: bytes) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, _, value in (line.partition(": ") for line in lines)]
 
 
-async def test_a_client_that_waits_to_be_asked_for_the_body_is_asked(
-    gateway: Server, backend: ScriptedBackend
-) -> None:
+async def test_a_client_that_waits_to_be_asked_for_the_body_is_asked(gateway: Server, backend: ScriptedBackend) -> None:
     """RFC 9110 §10.1.1: curl does so with large bodies, and hesitates for a second without an answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     async with asyncio.timeout(10):
