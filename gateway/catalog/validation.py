@@ -179,7 +179,8 @@ class Validators:
         try:
             engine = _engine(without(schema, lambda pattern: pattern not in held) if has_patterns else schema)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise Unsound(_reason(error), pointer_of(getattr(error, "instance_path", ()))) from None
+            reason = excerpt(getattr(error, "message", str(error)), _FAULT_BYTES)
+            raise Unsound(f"not a JSON Schema: {reason}", pointer_of(getattr(error, "instance_path", ()))) from None
         return Validator(engine, cost, schema, weight)
 
     def _weigh(self, pattern: str) -> int | None:
@@ -212,7 +213,3 @@ def _fits(pattern: str, size: int) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _reason(error: Exception) -> str:
-    return f"not a JSON Schema: {excerpt(getattr(error, 'message', str(error)), _FAULT_BYTES)}"
