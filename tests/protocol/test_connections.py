@@ -52,7 +52,6 @@ async def test_a_body_larger_than_aiohttps_own_bound_is_taken(start: Start) -> N
     assert raw.endswith(b'{"result":{"sum":5}}')
 
 
-JSON_TYPE = b"Content-Type: application/json\r\n"
 SENT = {
     "an answer": (b"GET /mcp/tools/list HTTP/1.1", b""),
     "no body": (b"HEAD /mcp/tools/list HTTP/1.1", b""),
