@@ -16,8 +16,7 @@ import structlog
 
 from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
-from gateway.backend.params import Params
-from gateway.backend.shapes import Shapes
+from gateway.backend.params import Params, Shapes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.search import CALL_TOOL, DEFAULT_LIMIT, OWN, SEARCH_TOOLS, Search
 from gateway.catalog.validation import TOO_LARGE, Validators

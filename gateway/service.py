@@ -20,8 +20,7 @@ from gateway.auth.issuers import Issuers
 from gateway.auth.metadata import resource_metadata_of
 from gateway.backend.client import HEADERS, BackendClient, Limits
 from gateway.backend.faults import Cleaner
-from gateway.backend.params import Conventions
-from gateway.backend.shapes import Shapes
+from gateway.backend.params import Conventions, Shapes
 from gateway.background import Background
 from gateway.catalog.build import Builder
 from gateway.catalog.discovery import Discovery
