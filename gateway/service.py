@@ -285,7 +285,6 @@ class Service:
             self.search,
             self.settings.catalog,
             backend.timeout,
-            self.uses,
         )
 
     def _site(self) -> Site:
@@ -303,7 +302,7 @@ class Service:
         )
         return Site(
             settings.mount,
-            endpoint=Endpoint(operations, self.invocation, sessions, mount.calls),
+            endpoint=Endpoint(operations, self.invocation, sessions, mount.calls, self.uses),
             operations=operations,
             invocation=self.invocation,
             discovery=self.discovery,

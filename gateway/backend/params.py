@@ -103,7 +103,8 @@ def to_params(
     A method that declares parameters always gets ``params``, empty or not, since services crash without it; one that
     declares none gets no such member, since others refuse an empty one. Raises :class:`InvalidArguments`.
     """
-    arguments = binding.complete(arguments)
+    if binding.renamed or binding.fills or binding.fixed:
+        arguments = binding.complete(arguments)
     if (structure or binding.structure) is Structure.BY_POSITION:
         values = list(conventions.prefix) + _positions(binding, arguments, conventions)
         return values if values or binding.declares_parameters or conventions.always else None

@@ -50,8 +50,8 @@ class Site:
     """What one service serves below ``mount``, which is empty at the root, or ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Each exchange is counted in ``uses``, but
-    a stream of notices only until it begins: it may outlive the service's object.
+    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Whoever asks
+    for an answer counts in ``uses``; a stream of notices, which may outlive the service's object, only until it begins.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Site:
         self._access = access
         self._max_body = max_body
         self._body_timeout = body_timeout
-        self._uses = uses
+        self.uses = uses
         mcp, tool = McpSurface(endpoint), ToolSurface(operations, invocation)
         rest = RestSurface(operations, invocation, discovery, access, rest_page_size, mount)
         rpc = RpcSurface(invocation, operations.max_response)
@@ -108,14 +108,13 @@ class Site:
         handler = route.methods.get(request.method)
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
-        with self._uses:
-            exchange.caller = await self._caller(exchange, address)
-            if request.method == "POST":
-                exchange.body = await self._json_body(request, route.form.content_types)
-            answer = await handler(exchange)
-            if isinstance(answer, EventStream) and not answer.notices:
-                await answer.send(exchange)
-            return answer
+        exchange.caller = await self._caller(exchange, address)
+        if request.method == "POST":
+            exchange.body = await self._json_body(request, route.form.content_types)
+        answer = await handler(exchange)
+        if isinstance(answer, EventStream) and not answer.notices:
+            await answer.send(exchange)
+        return answer
 
     def form(self, exchange: Exchange) -> Form:
         """The form of an error that comes of the exchange, before its route is known or after."""
