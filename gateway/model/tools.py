@@ -67,9 +67,8 @@ class Binding:
     def complete(self, arguments: JsonObject) -> JsonObject:
         """A caller's arguments by the method's own names, with the operator's; what is hidden is not the caller's to
         choose."""
-        if self.renamed:
-            arguments = {self.renamed.get(name, name): value for name, value in arguments.items()}
-        return {**self.fills, **arguments, **self.fixed} if self.fills or self.fixed else arguments
+        own = {self.renamed.get(name, name): value for name, value in arguments.items()}
+        return {**self.fills, **own, **self.fixed}
 
 
 @dataclass(frozen=True, slots=True)

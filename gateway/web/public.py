@@ -161,7 +161,8 @@ class PublicHandler:
             raise NotFound("Not found")
         request = exchange.request
         address = self.addresses.caller(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
-        return await site.answer(exchange, address)
+        with site.uses:
+            return await site.answer(exchange, address)
 
 
 def _form(exchange: Exchange, site: Site | None) -> Form:

@@ -51,8 +51,8 @@ class Site:
     """What one service serves below ``mount``, which is empty at the root, or ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Each exchange is counted in ``uses``, but
-    a stream of notices only until it begins: it may outlive the service's object.
+    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Whoever asks
+    for an answer counts in ``uses``; a stream of notices, which may outlive the service's object, only until it begins.
     """
 
     mount: str
@@ -102,14 +102,13 @@ class Site:
         handler = route.methods.get(request.method)
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
-        with self.uses:
-            exchange.caller = await self._caller(exchange, address)
-            if request.method == "POST":
-                exchange.body = await self._json_body(request, route.form.content_types)
-            answer = await handler(exchange)
-            if isinstance(answer, EventStream) and not answer.notices:
-                await answer.send(exchange)
-            return answer
+        exchange.caller = await self._caller(exchange, address)
+        if request.method == "POST":
+            exchange.body = await self._json_body(request, route.form.content_types)
+        answer = await handler(exchange)
+        if isinstance(answer, EventStream) and not answer.notices:
+            await answer.send(exchange)
+        return answer
 
     def form(self, exchange: Exchange) -> Form:
         """The form of an error that comes of the exchange, before its route is known or after."""
