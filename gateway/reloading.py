@@ -43,6 +43,8 @@ class Reloads:
         self._reload = asyncio.Event()
         self._list_anew = asyncio.Event()
         self._refused: Settings | None = None
+        self._touched: set[str] = set()
+        """Knobs whose files changed since the last reload."""
         self._looks = Looks()
         self._looks.learn(self._files())
 
@@ -86,7 +88,9 @@ class Reloads:
         self._refused = None
         for knob in needs_restart(before, settings):
             log.warning("knob keeps its old value until a restart", knob=knob)
-        log.info("configuration reloaded", changed=list(differing(before, self._server.settings)))
+        touched, self._touched = sorted(self._touched), set()
+        changed = dict.fromkeys((*differing(before, self._server.settings), *touched))
+        log.info("configuration reloaded", changed=list(changed))
 
     def _load(self) -> Settings:
         """The settings. Whatever names a file for the first time, it is looked at before it is read for good: else a
@@ -121,6 +125,8 @@ class Reloads:
             elif knob.endswith(LISTED):
                 self._list_anew.set()
             else:
+                if knob != _CONFIGURATION:
+                    self._touched.add(knob)
                 self._reload.set()
 
 

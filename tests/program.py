@@ -85,9 +85,13 @@ class Program:
         assert text in self.output, f"ended without saying {text!r}:\n{self.output}"
         return next(line for line in self.lines if text in line)
 
-    async def logged(self, event: str) -> dict[str, Any]:
-        """The first log entry with this event, awaited."""
-        entry: dict[str, Any] = json.loads(await self.said(f'"event":"{event}"'))
+    async def logged(self, event: str, number: int = 1) -> dict[str, Any]:
+        """The first log entry with this event, awaited, or the one of this number."""
+        text = f'"event":"{event}"'
+        await self.said(text)
+        async with asyncio.timeout(PATIENCE), self._news:
+            await self._news.wait_for(lambda: sum(text in line for line in self.lines) >= number)
+        entry: dict[str, Any] = json.loads([line for line in self.lines if text in line][number - 1])
         return entry
 
     def signal(self, number: signal.Signals) -> None:

@@ -84,8 +84,8 @@ def subject_of(token: str) -> str:
 class Bearer(Client):
     """A client that shows a token with whatever it sends; None shows none."""
 
-    def __init__(self, session: ClientSession, port: int, token: str | None) -> None:
-        super().__init__(session, port)
+    def __init__(self, session: ClientSession, port: int, token: str | None, mount: str = "") -> None:
+        super().__init__(session, port, mount)
         self.token = token
 
     def request(self, verb: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Any:

@@ -15,7 +15,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import Front
 from tests.program import PATIENCE, run
 
-RESTART = "a file changed that is read at the start only: restart to use it"
+RESTART = "a file changed that is read at the start: restart to use it"
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ async def test_a_file_whose_content_stands_in_the_configuration_is_watched(
     async with serving(file) as (program, gateway):
         assert (await gateway.tools())["add"]["description"] == "One text."
         put(text, "Another text.\n")
-        assert (await program.logged(RELOADED))["changed"] == ["catalog.tools"]
+        assert (await program.logged(RELOADED))["changed"] == ["catalog.tools.add.description"]
         assert (await gateway.tools())["add"]["description"] == "Another text."
 
 
