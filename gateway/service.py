@@ -55,6 +55,8 @@ from gateway.web.site import Site
 SERVER_NAME: Final = "jsonrpc-mcp-gateway"
 READY_AFTER: Final = 10.0
 """Seconds after which a service is ready although its first listing is still awaited."""
+_MAX_REST_PAGE: Final = 50
+"""Tools on one page of REST, which has fewer clients that read on than models that read all."""
 _PAGES_PER_LISTING: Final = 10
 """For each listing that a caller may begin, the cursors that it may follow."""
 
@@ -210,7 +212,7 @@ class Service:
         before = self._before if self.same_backend else None
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
-        conventions = Conventions(prefix, params.always, params.gaps == "null")
+        conventions = Conventions(prefix, params.always)
         self.shapes: Shapes = before.shapes if before else Shapes(conventions)
         self.promises: Promises = before.promises if before else Promises()
         self.validators: Validators = before.validators if before else Validators()
@@ -309,9 +311,8 @@ class Service:
             access=self.access,
             authenticator=self.authenticator,
             metadata=metadata,
-            rest_page_size=settings.catalog.rest_page_size,
+            rest_page_size=_rest_page_size(settings),
             max_body=settings.server.max_body,
-            body_timeout=settings.server.body_timeout,
             uses=self.uses,
         )
 
@@ -323,13 +324,17 @@ class Service:
         projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
         self._pages.prepare(catalog, projectors, knobs.page_size)
         self._pages.prepare(
-            catalog, (RestProjector(self.access, shared, mount=self.settings.mount),), knobs.rest_page_size
+            catalog, (RestProjector(self.access, shared, mount=self.settings.mount),), _rest_page_size(self.settings)
         )
 
 
 def _same_backend(before: Service, settings: ServiceSettings) -> bool:
     """Tell whether both are before one backend, and ask it for listings with the same kind of credential."""
     return before.settings.backend == settings.backend and ways_of(before.settings) == ways_of(settings)
+
+
+def _rest_page_size(settings: ServiceSettings) -> int:
+    return min(settings.catalog.page_size, _MAX_REST_PAGE)
 
 
 def _token_endpoints(settings: ServiceSettings) -> tuple[str | None, ...]:

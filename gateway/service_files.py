@@ -74,7 +74,7 @@ def _pins(settings: ServiceSettings) -> Pins | None:
     if settings.catalog.pin is None:
         return None
     try:
-        return Pins(read(Path(settings.catalog.pin)), settings.catalog.pin_mode == "hold")
+        return Pins(read(Path(settings.catalog.pin)))
     except PinError as error:
         raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
 

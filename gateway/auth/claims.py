@@ -18,6 +18,8 @@ from gateway.model import AccessToken, Principal
 from gateway.settings import Issuer
 
 MAX_NAME_BYTES: Final = 255
+LEEWAY: Final = 30.0
+"""Seconds by which clocks may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +112,14 @@ def principal_of(policy: Policy, claims: Mapping[str, Any], raw: str, now: float
 
 
 def _check_times(policy: Policy, claims: Mapping[str, Any], now: float) -> float:
-    leeway = policy.issuer.leeway
     expires = _number(claims, "exp")
     if expires is None:
         raise InvalidToken("exp is missing")
-    if now >= expires + leeway:
+    if now >= expires + LEEWAY:
         raise InvalidToken("expired", expired=True)
     for name in ("nbf", "iat"):
         time = _number(claims, name)
-        if time is not None and time > now + leeway:
+        if time is not None and time > now + LEEWAY:
             raise InvalidToken(f"{name} is in the future")
     issued = _number(claims, "iat")
     if expires - (now if issued is None else issued) > policy.issuer.max_lifetime:

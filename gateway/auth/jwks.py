@@ -30,8 +30,12 @@ COOLDOWN: Final = 30.0
 """Seconds between two fetches for the sake of an unknown kid."""
 PATIENCE: Final = 2.0
 """Seconds that a request with an unknown kid waits for a fetch."""
+TTL: Final = 300.0
+"""Seconds after which keys are fetched again, in the background, where the issuer does not say."""
 MAX_TTL: Final = 3600.0
 MIN_TTL: Final = 60.0
+MAX_STALE: Final = 86400.0
+"""Seconds for which known keys serve while the issuer cannot be reached."""
 _KEYS, _METADATA = "keys", "metadata"
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})\b", re.IGNORECASE)
 _HEADERS: Final = {"Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
@@ -70,7 +74,7 @@ class IssuerKeys:
     @property
     def keys(self) -> KeySet | None:
         """The usable keys, or None where there are none, or only such as are too old."""
-        if self._keys is None or self._clock() - self._good_at > self.issuer.keys_max_stale:
+        if self._keys is None or self._clock() - self._good_at > MAX_STALE:
             return None
         return self._keys
 
@@ -159,7 +163,7 @@ class IssuerKeys:
             keys = key_set_of(jsonrpc.decode(answer.body))
         except ValueError as error:
             raise FetchFailed(f"{uri}: {error}") from None
-        return keys, _ttl(answer, self.issuer.keys_ttl)
+        return keys, _ttl(answer)
 
     async def _look_up(self) -> None:
         try:
@@ -213,9 +217,9 @@ def _material(keys: KeySet) -> Any:
     return [(key.kid, key.alg, key.material) for key in keys.keys]
 
 
-def _ttl(answer: Answer, configured: float) -> float:
-    """The configured time, or what the issuer says of its document within reason."""
+def _ttl(answer: Answer) -> float:
+    """Return how long keys are good, in seconds: as the issuer says of its document within reason, else ``TTL``."""
     found = _MAX_AGE.search(answer.headers.get("Cache-Control", ""))
     if found is None:
-        return configured
-    return min(max(float(found[1]), min(MIN_TTL, configured)), max(configured, MAX_TTL))
+        return TTL
+    return min(max(float(found[1]), MIN_TTL), MAX_TTL)

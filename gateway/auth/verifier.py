@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from gateway.auth import compact
-from gateway.auth.claims import Policy, check_kind, principal_of
+from gateway.auth.claims import LEEWAY, Policy, check_kind, principal_of
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.refusals import InvalidToken
 from gateway.model import Principal
@@ -65,7 +65,7 @@ class SignatureVerifier:
             raise InvalidToken("its signature is wrong")
         now = self._clock()
         principal = principal_of(policy, token.claims, raw, now)
-        keep = min(self._keep, principal.expires + policy.issuer.leeway - now)
+        keep = min(self._keep, principal.expires + LEEWAY - now)
         return Verified(principal, binding_of(token.claims), keep, _unchanged(keys, keys.generation))
 
     def _issuer_of(self, claims: Mapping[str, Any]) -> tuple[Policy, IssuerKeys]:

@@ -27,12 +27,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """What holds for every call of a backend, see ``backend.params``. ``null_gaps`` fills with null what an argument
-    left out between two others has no other value for."""
+    """What holds for every call of a backend, see ``backend.params``."""
 
     prefix: tuple[Any, ...] = ()
     always: bool = False
-    null_gaps: bool = False
 
 
 class Shapes:
@@ -106,7 +104,7 @@ def to_params(
     if binding.renamed or binding.fills or binding.fixed:
         arguments = binding.complete(arguments)
     if (structure or binding.structure) is Structure.BY_POSITION:
-        values = list(conventions.prefix) + _positions(binding, arguments, conventions)
+        values = list(conventions.prefix) + _positions(binding, arguments)
         return values if values or binding.declares_parameters or conventions.always else None
     if conventions.prefix:
         return [*conventions.prefix, dict(arguments)] if arguments else list(conventions.prefix)
@@ -115,7 +113,7 @@ def to_params(
     return None
 
 
-def _positions(binding: Binding, arguments: Mapping[str, Any], conventions: Conventions) -> list[Any]:
+def _positions(binding: Binding, arguments: Mapping[str, Any]) -> list[Any]:
     if binding.spread is not None:
         return list(arguments.get(binding.spread, ()))
     placeless = [name for name in arguments if name not in binding.order]
@@ -128,8 +126,6 @@ def _positions(binding: Binding, arguments: Mapping[str, Any], conventions: Conv
             values.append(arguments[name])
         elif name in binding.defaults:
             values.append(binding.defaults[name])
-        elif conventions.null_gaps:
-            values.append(None)
         else:
             later = binding.order[given[-1]]
             gap, last = binding.published({name: 0, later: 0})

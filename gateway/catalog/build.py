@@ -75,19 +75,17 @@ class Builder:
             created=self._clock(),
             quarantined=tuple(draft.quarantined),
             notes=(*listing.notes, *notes),
-            drifted=tuple(draft.drifted),
             hidden=hidden,
             service=texts.service(listing.service),
         )
 
 
 class _Draft:
-    """A catalog in the making: who is in, who is quarantined, and who differs from its pin."""
+    """A catalog in the making: who is in, and who is quarantined."""
 
     def __init__(self, pins: Pins | None, quarantined: Iterable[Quarantined]) -> None:
         self.tools: list[Tool] = []
         self.quarantined = list(quarantined)
-        self.drifted: list[Quarantined] = []
         self._pins = pins
 
     def reviewed(self, methods: list[Method]) -> list[Method]:
@@ -101,13 +99,10 @@ class _Draft:
     def add(self, tool: Tool, known: MutableMapping[str, Tool]) -> None:
         """Take a tool in, unless it is held back: the equal one of ``known``, which go by their digests."""
         drift = None if self._pins is None else self._pins.drift(tool)
-        if drift is not None and self._pins is not None and self._pins.holds:
+        if drift is None:
+            self.tools.append(known.setdefault(tool.digest, tool))
+        else:
             self.quarantined.append(drift)
-            return
-        if drift is not None and self._pins is not None:
-            self.drifted.append(drift)
-            tool = self._pins.with_scopes(tool)
-        self.tools.append(known.setdefault(tool.digest, tool))
 
 
 def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:

@@ -43,4 +43,4 @@ class Catalogs:
 
 
 def _remarks(catalog: Catalog) -> tuple[object, ...]:
-    return catalog.dialect, catalog.quarantined, catalog.drifted, catalog.notes, catalog.service
+    return catalog.dialect, catalog.quarantined, catalog.notes, catalog.service

@@ -35,6 +35,9 @@ EMPTY_TTL: Final = 5.0
 PATIENCE: Final = 20.0
 """Seconds that somebody waits for a listing where there is nothing else to show."""
 
+VIEWS_AT_ONCE: Final = 8
+"""Listings of callers' own views that are asked for at a time; further callers wait their turn."""
+
 log = structlog.get_logger()
 
 
@@ -69,7 +72,7 @@ class Discovery:
         self._promises = promises or Promises()
         self._catalogs = Catalogs(builder, settings, self._promises)
         self._fallback = Fallback(fallback, self._catalogs.of)
-        self._slots = asyncio.Semaphore(settings.views_at_once)
+        self._slots = asyncio.Semaphore(VIEWS_AT_ONCE)
         self._views = Views()
         self._listings = Listings()
 

@@ -36,8 +36,6 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
             f"{some(hiding)}: the schema has values or names with characters that people cannot see; they are not "
             "shown, and accepted as before"
         )
-    for method in catalog.drifted:
-        yield f"{method.name}: {method.reason}; {method.remedy}"
     offered = [tool.method for tool in catalog.tools] + [method.name for method in catalog.quarantined]
     yield from Curation(settings).remarks([*offered, *catalog.hidden])
     yield from catalog.notes

@@ -12,26 +12,24 @@ MOST_NAMES: Final = 20
 """Names in one list of a line."""
 
 MOST_LINES: Final = 100
-"""Lines about quarantined methods, or such as differ from their pins, for one catalog."""
+"""Lines about quarantined methods for one catalog."""
 
 log = structlog.get_logger()
 
 
 def log_news(before: Catalog | None, after: Catalog) -> None:
-    """Name what is new, gone, quarantined or not as pinned. Of a first catalog nothing is new."""
+    """Name what is new, gone or quarantined. Of a first catalog nothing is new."""
     if before is not None and before.digest != after.digest:
         old, new = set(before.names), set(after.names)
         if old != new:
             log.info("tools changed", **_named("new", new - old), **_named("gone", old - new))
-    known = {*before.quarantined, *before.drifted} if before is not None else set()
-    for event, methods in (
-        ("method quarantined", after.quarantined), ("tool differs from its pin", after.drifted)
-    ):  # fmt: skip
-        news = [method for method in methods if method not in known]
-        for method in news[:MOST_LINES]:
-            log.warning(event, method=method.name, reason=method.reason, remedy=method.remedy)
-        if len(news) > MOST_LINES:  # a listing may have a million broken entries
-            log.warning(event, more=len(news) - MOST_LINES, remedy="the command `check` names all of them")
+    known = set(before.quarantined) if before is not None else set()
+    news = [method for method in after.quarantined if method not in known]
+    for method in news[:MOST_LINES]:
+        log.warning("method quarantined", method=method.name, reason=method.reason, remedy=method.remedy)
+    if len(news) > MOST_LINES:  # a listing may have a million broken entries
+        remedy = "the command `check` names all of them"
+        log.warning("method quarantined", more=len(news) - MOST_LINES, remedy=remedy)
 
 
 def _named(what: str, names: set[str]) -> dict[str, object]:

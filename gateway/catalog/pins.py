@@ -11,7 +11,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,16 +68,15 @@ def _check_complete(noun: Tool | Binding) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """All pins, by method. ``holds`` says what becomes of a tool that differs: held back, or offered and reported."""
+    """All pins, by method. A tool that has none, or differs from its own, is held back."""
 
     by_method: Mapping[str, Pin]
-    holds: bool = True
 
     def lets_in(self, method: str) -> bool:
-        return method in self.by_method or not self.holds
+        return method in self.by_method
 
     def unreviewed(self, method: str) -> Quarantined:
-        return Quarantined(method, "new since the tools were pinned", _REMEDY, held=self.holds)
+        return Quarantined(method, "new since the tools were pinned", _REMEDY, held=True)
 
     def drift(self, tool: Tool) -> Quarantined | None:
         """How a tool differs from its pin, if it does."""
@@ -92,16 +91,7 @@ class Pins:
         ]
         if not changed:
             return None
-        return Quarantined(tool.method, f"changed since it was pinned: {', '.join(changed)}", _REMEDY, held=self.holds)
-
-    def with_scopes(self, tool: Tool) -> Tool:
-        """The tool with the scopes of its pin: a change that is only reported does not make it free to call."""
-        pinned = self.by_method.get(tool.method)
-        scopes = frozenset(pinned.scopes if pinned else ())
-        if pinned is None or scopes <= tool.demand[1]:
-            return tool
-        level = pinned.auth_level if tool.demand[0] else tool.auth_level
-        return replace(tool, scopes=tool.scopes | scopes, auth_level=level)
+        return Quarantined(tool.method, f"changed since it was pinned: {', '.join(changed)}", _REMEDY, held=True)
 
 
 def pin_of(tool: Tool) -> Pin:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.backend.redaction import REDACTED
 from gateway.backend.source import BackendSource
@@ -13,6 +13,9 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, PATIENCE, probe
 from gateway.model import Caller, Listing, Method, Quarantined
 from gateway.settings import Backend
+
+MAX_LISTING: Final = 16 * 1024**2
+"""Bytes that a listing may have, or more where any answer of the backend may."""
 
 
 class Credential(Protocol):
@@ -84,7 +87,7 @@ class ListingReader:
             file=listing.file,
             custom=listing.custom,
             timeout=listing.timeout,
-            max_bytes=listing.max_size,
+            max_bytes=max(MAX_LISTING, self._settings.max_response),
             patience=patience,
             secrets=self._secrets,
         )

@@ -177,9 +177,8 @@ def all_annotations(published: JsonObject, meta: JsonObject) -> dict[str, Any]:
 class Catalog:
     """The tools at a moment, sorted by name.
 
-    ``created`` is wall-clock seconds. ``drifted`` are offered although they differ from what was pinned; ``hidden`` are
-    the methods that the operator does not offer. ``service`` is what the listing says of the service itself, fit to
-    show.
+    ``created`` is wall-clock seconds. ``hidden`` are the methods that the operator does not offer. ``service`` is what
+    the listing says of the service itself, fit to show.
     """
 
     tools: tuple[Tool, ...]
@@ -187,7 +186,6 @@ class Catalog:
     created: float
     quarantined: tuple[Quarantined, ...] = ()
     notes: tuple[str, ...] = ()
-    drifted: tuple[Quarantined, ...] = ()
     hidden: tuple[str, ...] = ()
     service: ServiceInfo = field(default_factory=ServiceInfo)
 

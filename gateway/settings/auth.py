@@ -83,13 +83,8 @@ class Issuer(Section):
         "",
         "What clients put before a scope when asking for it and the token leaves out, e.g. api://orders/ with Entra.",
     )
-    leeway: Duration = knob(30.0, "How far clocks may differ.", ge=0, le=120)
     max_lifetime: Duration = knob(
         86400.0, "Longest life of a token, iat to exp, that is accepted.", gt=0, le=31 * 86400
-    )
-    keys_ttl: Duration = knob(300.0, "Age at which keys are fetched again, in the background.", ge=1, le=86400)
-    keys_max_stale: Duration = knob(
-        86400.0, "Age up to which known keys serve while the issuer cannot be reached.", ge=0, le=30 * 86400
     )
     ca_file: str | None = knob(None, "CA bundle (PEM) to trust for this issuer in place of the system's.")
 

@@ -36,11 +36,6 @@ class Params(Section):
         "where names are no identifiers; a tool marked read-only or idempotent under catalog.tools is then tried in "
         "the other shape too.",
     )
-    gaps: Literal["declared", "null"] = knob(
-        "declared",
-        "What fills an optional positional argument that is left out before a later one. declared: its default, else "
-        "null where its schema takes null, else the call is refused. null: the same, but null in place of a refusal.",
-    )
     prefix: tuple[Secret[JsonValue], ...] = knob(
         (), 'Values put before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
     )
@@ -125,7 +120,6 @@ class ListingSettings(Section):
     )
     custom: CustomListing = knob(CustomListing, "For dialect: custom, the form of the listing.")
     timeout: Duration = knob(10.0, "Time for one listing, probing included.", gt=0, le=300)
-    max_size: Size = knob(16 * 1024**2, "Largest listing document.", ge=1024, le=256 * 1024**2)
     credentials: Credentials = knob(Credentials, "What the listing is asked with.")
 
     @field_validator("url")
@@ -159,7 +153,8 @@ class Backend(Section):
     )
     max_response: Size = knob(
         8 * 1024**2,
-        "Largest answer, after decompression; also what the answers of one JSON-RPC batch may come to together.",
+        "Largest answer, after decompression; also what the answers of one JSON-RPC batch may come to together. A "
+        "listing may be larger, up to 16 MiB.",
         ge=1024,
         le=256 * 1024**2,
     )

@@ -28,7 +28,6 @@ EXCLUDED: Final = (
 class Annotations(Section):
     """MCP's hints to clients about a tool (tools "Tool annotations")."""
 
-    title: str | None = knob(None, "Title.")
     readOnlyHint: bool | None = knob(None, "Changes nothing.")  # noqa: N815, MCP's name
     destructiveHint: bool | None = knob(None, "May destroy.")  # noqa: N815
     idempotentHint: bool | None = knob(None, "Again is as once.")  # noqa: N815
@@ -123,14 +122,12 @@ class CatalogSettings(Section):
     max_tools: int = knob(
         5000, "Most methods to offer. A listing with more is not used, and the last good one serves.", ge=1
     )
-    views_at_once: int = knob(
-        8, "Most listings of callers' own views asked for at a time; further callers wait their turn.", ge=1, le=1000
-    )
     notify_interval: Duration = knob(
         10.0, "Least time between two notices to clients that tools changed; the first comes at once.", ge=0
     )
-    page_size: int = knob(500, "Most tools on one page of MCP's tools/list.", ge=1, le=5000)
-    rest_page_size: int = knob(50, "Most tools on one page of GET /mcp/tools/list.", ge=1, le=5000)
+    page_size: int = knob(
+        500, "Most tools on one page of tools/list; of GET /mcp/tools/list at most 50 in any case.", ge=1, le=5000
+    )
     include: tuple[str, ...] = knob(("*",), "Patterns of backend methods to offer.")
     exclude: tuple[str, ...] = knob(
         EXCLUDED,
@@ -157,12 +154,7 @@ class CatalogSettings(Section):
     pin: str | None = knob(
         None,
         "File with what was reviewed of each tool (name, texts, schemas, who may call it, how it is called), written "
-        "by `tools --pin`. A backend that changes a tool afterwards is found out.",
-    )
-    pin_mode: Literal["hold", "report"] = knob(
-        "hold",
-        "hold: a tool that is new or differs from its pin is not offered until pinned anew. "
-        "report: it is offered, and `check` and the log name it; the scopes of its pin are still needed.",
+        "by `tools --pin`. A tool that is new or differs from its pin is not offered until pinned anew.",
     )
     tools: dict[str, ToolOverride] = knob(
         dict,

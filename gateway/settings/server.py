@@ -46,7 +46,6 @@ class Server(Section):
         "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
     )
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
-    body_timeout: Duration = knob(15.0, "Time a client has to send its request body.", gt=0, le=300)
     shutdown_timeout: Duration = knob(60.0, "Time that requests under way have to finish after SIGTERM.", ge=0, le=600)
 
     @property

@@ -35,6 +35,8 @@ from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface
 from gateway.web.tool_route import ToolSurface
 
+BODY_TIMEOUT: Final = 15.0
+"""Seconds that a client has to send its request body."""
 _CHARSETS: Final = ("utf-8", "utf8")
 
 _Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
@@ -66,8 +68,8 @@ class Site:
     metadata: ResourceMetadata | None
     rest_page_size: int
     max_body: int
-    body_timeout: float
     uses: Uses
+    body_timeout: float = BODY_TIMEOUT
 
     def __post_init__(self) -> None:
         self.name = self.mount.removeprefix("/")

@@ -179,7 +179,7 @@ async def test_a_list_shows_what_the_caller_may_call(surface: str, identity: str
 
 @pytest.mark.parametrize("surface", LISTS)
 async def test_pages_are_of_what_the_caller_may_call(surface: str) -> None:
-    knobs = ("catalog.page_size=1", "catalog.rest_page_size=1", "backend.listing.identity=shared")
+    knobs = ("catalog.page_size=1", "backend.listing.identity=shared")
     async with stand(*knobs, "catalog.tools.echo.scopes=[write]") as it:
         first = (await it.of("ann", "write").list(surface)).json
         cursor = first.get("result", first)["nextCursor"]

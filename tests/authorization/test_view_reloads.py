@@ -69,13 +69,10 @@ async def test_what_a_reload_shows_again_needs_no_new_listing(it: Stand) -> None
     assert it.backend.calls("rpc.discover") == asked
 
 
-@pytest.mark.parametrize(("mode", "status"), [("hold", 404), ("report", 200)])
-async def test_pins_that_hold_tools_back_take_what_was_shown_away_and_others_do_not(
-    it: Stand, tmp_path: Path, mode: str, status: int
-) -> None:
+async def test_pins_take_away_what_was_shown(it: Stand, tmp_path: Path) -> None:
     pins.write(tmp_path / "pins.json", ())
-    await it.reload(f"catalog.pin={tmp_path / 'pins.json'}", f"catalog.pin_mode={mode}")
-    assert (await it.of("ann").call("tool", "add", TWO_AND_THREE)).status == status
+    await it.reload(f"catalog.pin={tmp_path / 'pins.json'}")
+    assert (await it.of("ann").call("tool", "add", TWO_AND_THREE)).status == 404
 
 
 async def test_a_refresh_has_each_caller_listed_anew_when_it_comes(it: Stand) -> None:

@@ -75,7 +75,7 @@ async def test_what_a_caller_does_not_see_is_not_described_to_it(it: Stand) -> N
 async def test_a_cursor_is_its_callers_alone(surface: str) -> None:
     """Bound to issuer and subject, as a session is: it goes on with the caller's next token, and in another client."""
     refused = (400, "invalid_cursor") if surface == REST else (200, -32602)
-    async with stand("catalog.page_size=1", "catalog.rest_page_size=1", "auth.anonymous=list") as it:
+    async with stand("catalog.page_size=1", "auth.anonymous=list") as it:
         it.listings.shows("ann", ADD, ECHO, FAIL)
         first = (await it.of("ann").list(surface)).json
         cursor = first.get("result", first)["nextCursor"]
@@ -89,7 +89,7 @@ async def test_a_cursor_is_its_callers_alone(surface: str) -> None:
 
 @pytest.mark.parametrize("surface", LISTS)
 async def test_callers_without_a_token_share_their_cursors(surface: str) -> None:
-    async with stand("catalog.page_size=1", "catalog.rest_page_size=1", "auth.anonymous=list") as it:
+    async with stand("catalog.page_size=1", "auth.anonymous=list") as it:
         first = (await it.client().list(surface)).json
         cursor = first.get("result", first)["nextCursor"]
         assert list(tools_in(await it.client().list(surface, cursor))) == ["echo"]
@@ -98,7 +98,7 @@ async def test_callers_without_a_token_share_their_cursors(surface: str) -> None
 
 async def test_a_caller_follows_cursors_on_its_own_account() -> None:
     """Behind one address, whoever turns the pages for ever holds up nobody else."""
-    async with stand("catalog.rest_page_size=1", "limits.discovery=1/hour") as it:
+    async with stand("catalog.page_size=1", "limits.discovery=1/hour") as it:
         ann, bob = it.of("ann"), it.of("bob")
         cursors = [(await client.list(REST)).json["nextCursor"] for client in (ann, bob)]
         assert [(await ann.list(REST, cursors[0])).status for _ in range(11)] == [200] * 10 + [429]

@@ -88,7 +88,7 @@ class Stage:
         }
         return {
             "server": {"port": 0, "admin_port": 0, "public_url": public_url},
-            "catalog": {"rest_page_size": 1, "page_size": 1},
+            "catalog": {"page_size": 1},
             "limits": {"discovery": "100000/minute"},
             "services": inherit(own, services),
         }

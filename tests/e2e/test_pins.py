@@ -75,17 +75,6 @@ async def test_a_tool_that_changed_underneath_is_neither_listed_nor_called(
     assert backend.calls("greet") == 0
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_where_pins_only_report_all_tools_are_offered(
-    backend: ScriptedBackend, pins: Path, surface: Surface
-) -> None:
-    await tools(backend, pins, "--pin")
-    lists(backend, EVIL, COUNT, NEW)
-    async with front(backend.url, f"catalog.pin={pins}", "catalog.pin_mode=report") as gateway:
-        assert (await gateway.tools(surface)).keys() == {"count", "drop", "greet"}
-        assert await code_of(gateway, surface) is None
-
-
 async def test_a_change_while_the_gateway_runs_is_found_at_the_next_refresh(
     backend: ScriptedBackend, pins: Path
 ) -> None:
@@ -102,13 +91,13 @@ async def test_a_change_while_the_gateway_runs_is_found_at_the_next_refresh(
         assert "not believed" not in program.output
 
 
-async def test_a_difference_that_is_only_reported_is_logged_once(backend: ScriptedBackend, pins: Path) -> None:
+async def test_a_difference_is_logged_once(backend: ScriptedBackend, pins: Path) -> None:
     await tools(backend, pins, "--pin")
-    options = settings(backend.url, f"catalog.pin={pins}", "catalog.pin_mode=report", "catalog.ttl=50ms")
+    options = settings(backend.url, f"catalog.pin={pins}", "catalog.ttl=50ms")
     async with Program("serve", *options) as program:
         await program.logged("listing refreshed")
         lists(backend, GREET, COUNT, NEW)
-        told = await program.logged("tool differs from its pin")
+        told = await program.logged("method quarantined")
         assert (told["method"], told["reason"]) == ("drop", "new since the tools were pinned")
         lists(backend, EVIL, COUNT, NEW)
         await program.said("changed since it was pinned")
@@ -163,16 +152,13 @@ async def test_pin_writes_the_file_even_where_it_is_missing_or_broken(backend: S
         assert pinned(pins) == ["count", "greet"]
 
 
-async def test_check_tells_what_is_held_and_what_is_only_reported(backend: ScriptedBackend, pins: Path) -> None:
+async def test_check_tells_what_is_held_back(backend: ScriptedBackend, pins: Path) -> None:
     await tools(backend, pins, "--pin")
     lists(backend, EVIL, COUNT, NEW)
     held = await run("check", *settings(backend.url, f"catalog.pin={pins}"))
     assert "quarantined  2" in held.out
     assert f"  greet: changed since it was pinned: description\n    remedy: {REMEDY}" in held.out
     assert f"  drop: new since the tools were pinned\n    remedy: {REMEDY}" in held.out
-    told = await run("check", *settings(backend.url, f"catalog.pin={pins}", "catalog.pin_mode=report"))
-    assert "quarantined  0" in told.out
-    assert f"  greet: changed since it was pinned: description; {REMEDY}" in told.out
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.protocol.talk import CAPABILITIES, Answer, legacy_headers, request
 PAIRS: Final = list(permutations(NAMES, 2))
 """Of which service something is, and at which it is shown."""
 LATEST: Final = LEGACY[0]
-ALL: Final = {"catalog": {"page_size": 100, "rest_page_size": 100}}
+ALL: Final = {"catalog": {"page_size": 100}}
 WHOLE: Final = dict.fromkeys(NAMES, ALL)
 """Every service lists all its tools on one page."""
 OFF: Final = {"auth": {"mode": "off"}}

@@ -160,7 +160,7 @@ async def test_a_secret_that_changes_is_said_to_take_a_restart_and_changes_nothi
 ) -> None:
     secret = file.with_name("secret")
     put(secret, "0123456789abcdef0123456789abcdef\n")
-    knobs = {"server": "{port: 0, admin_port: 0, secret_file: secret}", "catalog": "{rest_page_size: 1}"}
+    knobs = {"server": "{port: 0, admin_port: 0, secret_file: secret}", "catalog": "{page_size: 1}"}
     written(file, backend.url, **knobs)
     async with serving(file) as (program, gateway):
         put(secret, "fedcba9876543210fedcba9876543210\n")

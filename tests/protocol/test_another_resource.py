@@ -24,7 +24,7 @@ async def three(connect: Connect, tmp_path: Path) -> list[Client]:
     """A gateway, its replica, and one of another resource, in front of one service."""
     secret = tmp_path / "secret"
     secret.write_text("one-secret-for-all-of-32-bytes-or-so\n")
-    knobs = (f"server.secret_file={secret}", "catalog.rest_page_size=1", "catalog.tools.add.confirm=true")
+    knobs = (f"server.secret_file={secret}", "catalog.page_size=1", "catalog.tools.add.confirm=true")
     return [await connect(resource, *knobs) for resource in (CRM, CRM, SHOP)]
 
 

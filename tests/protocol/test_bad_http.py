@@ -6,11 +6,14 @@ import gzip
 import json
 import zlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.server import Server
+from gateway.web.connection import listen
+from gateway.web.public import AddressReader, Origins, PublicHandler
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import JSON, MODERN, Client, exchange, modern_headers, modern_request, request, status_of
 
@@ -156,12 +159,16 @@ async def _send(client: Client, path: str, body: bytes, framing: str) -> Any:
     return await client.send("POST", path, chunks(), JSON)
 
 
-async def test_a_body_that_never_comes_is_408(start: Any) -> None:
-    """H11: within server.body_timeout; the wait is the gateway's, not the test's."""
-    gateway = await start("server.body_timeout=50ms")
+async def test_a_body_that_never_comes_is_408(gateway: Server) -> None:
+    """H11: the wait is the gateway's, not the test's."""
+    public = PublicHandler(AddressReader(()), Origins(None, (), ()))
+    public.sites = {"": replace(gateway.services[""].site, body_timeout=0.05)}
+    port = await listen(public, "127.0.0.1", 0, 0)
     head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"
-    raw = await exchange(gateway.port, head)
-    assert status_of(raw) == 408
+    try:
+        assert status_of(await exchange(port.number, head)) == 408
+    finally:
+        await port.close()
 
 
 @pytest.mark.parametrize(

@@ -95,13 +95,13 @@ async def test_a_client_chooses_the_names_it_is_shown(connect: Connect, surface:
 
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_no_tool_is_lost_between_pages_under_chosen_names(connect: Connect, surface: str) -> None:
-    client = await connect("catalog.page_size=1", "catalog.rest_page_size=1")
+    client = await connect("catalog.page_size=1")
     assert await names_of(client, surface, "?names=llm") == LLM_NAMES
 
 
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_a_cursor_goes_on_under_the_other_names(connect: Connect, surface: str) -> None:
-    client = await connect("catalog.page_size=2", "catalog.rest_page_size=2")
+    client = await connect("catalog.page_size=2")
     first = await page(client, surface)
     second = await page(client, surface, "?names=llm", first["nextCursor"])
     assert [tool["name"] for tool in second["tools"]] == LLM_NAMES[2:]

@@ -31,7 +31,7 @@ from tests.protocol.talk import LEGACY, MODERN, Answer, Client
 ERAS = (MODERN, *LEGACY)
 SURFACES = (*ERAS, "rest")
 NAMES = ["alpha", "alpha-beta", "alpha_beta", "beta", "delta", "epsilon", "zeta"]
-PAGES_OF_TWO = ("catalog.page_size=2", "catalog.rest_page_size=2")
+PAGES_OF_TWO = ("catalog.page_size=2",)
 TIGHT = (*PAGES_OF_TWO, "limits.discovery=2/hour")
 
 Connect = Callable[..., Awaitable[Client]]
@@ -76,13 +76,17 @@ async def test_no_tool_is_lost_and_none_is_repeated(connect: Connect, surface: s
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("size", [7, 8])
 async def test_a_list_that_fits_has_no_next_page(connect: Connect, surface: str, size: int) -> None:
-    client = await connect(f"catalog.page_size={size}", f"catalog.rest_page_size={size}")
+    client = await connect(f"catalog.page_size={size}")
     assert await read(client, surface) == (NAMES, None)
 
 
-async def test_the_page_sizes_of_mcp_and_rest_are_their_own(connect: Connect) -> None:
-    client = await connect("catalog.page_size=3", "catalog.rest_page_size=5")
-    assert [len((await read(client, surface))[0]) for surface in (MODERN, LEGACY[0], "rest")] == [3, 3, 5]
+async def test_a_page_of_rest_has_at_most_fifty_tools_whatever_one_of_mcp_has(connect: Connect) -> None:
+    async with ScriptedBackend([Rpc(f"m{number}") for number in range(60)]) as backend:
+        client = await connect(url=backend.url)
+        for surface, first in ((MODERN, 60), (LEGACY[0], 60), ("rest", 50)):
+            names, cursor = await read(client, surface)
+            rest = await rest_of(client, surface, cursor)
+            assert [len(names), *map(len, rest)] == [first, 10][: 1 + (first < 60)]
 
 
 async def test_every_page_may_be_kept_by_the_same(connect: Connect) -> None:

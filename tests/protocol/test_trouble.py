@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError
+from gateway.listing.reader import MAX_LISTING
 from tests.fault.behaviours import Body, Cut, result
 from tests.fault.methods import METHODS, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -18,7 +19,7 @@ from tests.protocol.talk import Client
 
 Connect = Callable[..., Awaitable[Client]]
 PATIENCE = 5.0
-BOUNDED = ("catalog.ttl=50ms", "catalog.max_tools=10", "backend.listing.max_size=16KiB")
+BOUNDED = ("catalog.ttl=50ms", "catalog.max_tools=10")
 AGE = Rpc("age", {}, {"type": "integer"}, run=lambda: "old enough")
 PERSON = Rpc("person", {}, {"type": "object", "required": ["name"]}, run=dict)
 STRICT_LISTING = """
@@ -69,7 +70,7 @@ async def test_listeners_hear_that_the_promise_is_gone(connect: Connect) -> None
         Body(b"<html>", 500, "text/html"),
         Body(b"", 404, None),
         result({"openrpc": "1.3.2", "info": {}, "methods": "none"}),
-        result({**openrpc(METHODS), "padding": "x" * 20_000}),
+        result({**openrpc(METHODS), "padding": "x" * MAX_LISTING}),
         result(openrpc([Rpc(f"m{n}") for n in range(30)])),
     ],
     ids=["cut short", "500", "404", "no list", "beyond the size", "beyond the count"],

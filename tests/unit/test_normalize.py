@@ -172,10 +172,10 @@ def test_an_override_that_replaces_no_schema_leaves_the_rest_of_a_whole_one_alon
 
 
 def test_title_description_annotations_and_timeout_are_the_operators() -> None:
-    override = {"title": "T", "description": "D", "annotations": {"readOnlyHint": True, "title": "A"}, "timeout": "2m"}
+    override = {"title": "T", "description": "D", "annotations": {"readOnlyHint": True}, "timeout": "2m"}
     tool = made(method(title="t", description="d"), override)
     assert (tool.title, tool.description, tool.binding.timeout) == ("T", "D", 120)
-    assert tool.annotations == {"readOnlyHint": True, "title": "A"}
+    assert tool.annotations == {"readOnlyHint": True}
 
 
 # --- output schemas -------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ NOTHING_DECLARED = Binding("m", Structure.BY_NAME, declares_parameters=False)
 NONE_BY_POSITION = Binding("m", Structure.BY_POSITION, declares_parameters=False)
 HEADINGS = Binding("m", Structure.BY_POSITION, ("Block hash", "b"), renamed={"Block_hash": "Block hash"})
 DOLLAR = Binding("m", Structure.BY_NAME, ("$top", "b"), renamed={"top": "$top"}, fixed={"key": 1}, fills={"b": 2})
-NULLS = Conventions(null_gaps=True)
 SPREAD = Binding("m", Structure.BY_POSITION, spread="params")
 
 CALLS = {
@@ -39,7 +38,6 @@ CALLS = {
     "a prefix alone": (NONE_BY_POSITION, {}, SECRET, ["token:s3cret"]),
     "a prefix before unknown parameters": (SPREAD, {"params": [1]}, SECRET, ["token:s3cret", 1]),
     "a prefix before an object": (BY_NAME, {"a": 1}, SECRET, ["token:s3cret", {"a": 1}]),
-    "a gap is null where the operator says so": (BY_POSITION, {"c": 3}, NULLS, [None, 7, 3]),
     "what is published under another name goes out under the method's": (
         DOLLAR,
         {"top": 5},

@@ -32,8 +32,8 @@ async def built(*methods: Method, pins: Pins | None = None, **knobs: Any) -> Cat
     return await builder.build(Listing("openrpc", methods), CatalogSettings.model_validate(knobs))
 
 
-async def pinned(*methods: Method, holds: bool = True, **knobs: Any) -> Pins:
-    return Pins({tool.method: pin_of(tool) for tool in (await built(*methods, **knobs)).tools}, holds)
+async def pinned(*methods: Method, **knobs: Any) -> Pins:
+    return Pins({tool.method: pin_of(tool) for tool in (await built(*methods, **knobs)).tools})
 
 
 CHANGES = {
@@ -80,16 +80,6 @@ async def test_a_tool_that_changed_is_held_back_alone_with_what_changed(change: 
     assert held.held
 
 
-@pytest.mark.parametrize(("change", "what"), CHANGES.values(), ids=CHANGES.keys())
-async def test_where_pins_only_report_the_tool_is_offered_as_it_is(change: Any, what: str) -> None:
-    pins = await pinned(method(), holds=False)
-    catalog = await built(method(**change), pins=pins)
-    assert (catalog.names, catalog.quarantined) == (("m",), ())
-    (drifted,) = catalog.drifted
-    assert (drifted.name, drifted.reason) == ("m", f"changed since it was pinned: {what}")
-    assert catalog.digest == (await built(method(**change))).digest
-
-
 LEVELS = [
     ({"auth": {"scopes": ["admin"], "level": "required"}}, {"auth": {"scopes": ["admin"], "level": "none"}}),
     ({"auth": {"scopes": ["admin"]}}, {"auth": {"scopes": ["admin"], "level": "optional"}}),
@@ -106,21 +96,15 @@ def guarded(annotations: Any) -> Method:
 
 
 @pytest.mark.parametrize(("before", "after"), LEVELS)
-async def test_a_tool_whose_service_does_not_ask_for_scopes_any_more_keeps_those_of_its_pin(
-    before: Any, after: Any
-) -> None:
+async def test_a_tool_whose_service_does_not_ask_for_scopes_any_more_is_held_back(before: Any, after: Any) -> None:
     held = await built(guarded(after), pins=await pinned(guarded(before)))
     assert (held.names, held.quarantined[0].name) == ((), "m")
-    reported = await built(guarded(after), pins=await pinned(guarded(before), holds=False))
-    assert reported.tools[0].demand == (False, {"admin"})
-    assert reported.drifted[0].name == "m"
-    assert reported.digest != (await built(guarded(after))).digest
 
 
 async def test_a_tool_that_is_as_it_was_is_offered() -> None:
     methods = (method(), method("n", result=STRING, scopes=frozenset({"b", "a"}), title="T"))
     catalog = await built(*methods, pins=await pinned(*methods))
-    assert (catalog.names, catalog.quarantined, catalog.drifted) == (("m", "n"), (), ())
+    assert (catalog.names, catalog.quarantined) == (("m", "n"), ())
 
 
 async def test_a_trusted_hint_that_changed_is_found_out() -> None:
@@ -136,13 +120,11 @@ async def test_the_order_of_arguments_counts_where_they_are_passed_by_position()
         assert catalog.names == names
 
 
-async def test_a_new_tool_is_held_back_or_reported() -> None:
-    for holds, names in ((True, ("m",)), (False, ("m", "new"))):
-        pins = await pinned(method(), holds=holds)
-        catalog = await built(method(), method("new"), pins=pins)
-        assert catalog.names == names
-        (entry,) = catalog.quarantined if holds else catalog.drifted
-        assert (entry.name, entry.reason) == ("new", "new since the tools were pinned")
+async def test_a_new_tool_is_held_back() -> None:
+    catalog = await built(method(), method("new"), pins=await pinned(method()))
+    assert catalog.names == ("m",)
+    (entry,) = catalog.quarantined
+    assert (entry.name, entry.reason) == ("new", "new since the tools were pinned")
 
 
 async def test_a_new_method_cannot_take_the_name_of_a_pinned_one() -> None:
@@ -160,7 +142,7 @@ async def test_a_tool_that_is_gone_is_no_fault() -> None:
 @pytest.mark.parametrize("names", ["mcp", "llm"])
 async def test_which_names_are_shown_is_no_matter_of_pins(names: str) -> None:
     catalog = await built(method("a.b"), pins=await pinned(method("a.b"), names="mcp"), names=names)
-    assert (catalog.names, catalog.drifted) == (("a.b",), ())
+    assert (catalog.names, catalog.quarantined) == (("a.b",), ())
 
 
 async def test_what_the_operator_overrides_is_not_the_backends_to_change() -> None:
