@@ -14,12 +14,12 @@ from gateway import config, credentials
 from gateway.layers import environment_name
 from gateway.listing import page
 from gateway.listing.static import FILE_SCHEMA
-from gateway.settings import Credentials, Settings
-from gateway.settings.paths import knobs, model_of
+from gateway.settings import Credentials, ListingCredentials, Settings
+from gateway.settings.paths import documents, knobs, model_of
 from gateway.settings.services import ServiceSections
 
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_MODE: Final = Credentials.model_fields["mode"]
+_MODES: Final = (Credentials.model_fields["mode"], ListingCredentials.model_fields["mode"])
 _SERVICES: Final = "services"
 _RELOAD: Final = (
     f"all but {' and '.join(f'`{prefix}*`' for prefix in config.RESTART)}, of which it applies",
@@ -42,10 +42,11 @@ def render(form: str) -> str:
 
 def _json() -> str:
     schema = {"$schema": _SCHEMA_DIALECT, **Settings.model_json_schema()}
-    schema["$defs"]["Credentials"]["properties"]["mode"] |= {
-        "description": _meaning(_MODE),
-        "enum": [credentials.AUTO, *credentials.MODES],
-    }
+    for section in (Credentials, ListingCredentials):
+        schema["$defs"][section.__name__]["properties"]["mode"] |= {
+            "description": credentials.HELP,
+            "enum": [credentials.AUTO, *credentials.MODES],
+        }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -129,17 +130,23 @@ def _markdown() -> str:
         "| knob | default | meaning |",
         "|---|---|---|",
     ]
-    for path, field in knobs():
-        default = "required" if field.is_required() else f"`{_as_yaml(_default(field))}`"
-        meaning = _meaning(field).replace("|", "\\|")
-        lines.append(f"| `{path}` | {default} | {meaning} |")
+    lines += [_row(path, field) for path, field in knobs()]
+    for path, model in documents():
+        lines += ["", f"Members of `{path}`:", "", "| member | default | meaning |", "|---|---|---|"]
+        lines += [_row(member.alias or name, member) for name, member in model.model_fields.items()]
     lines.append("")
     return "\n".join(lines)
 
 
+def _row(name: str, field: FieldInfo) -> str:
+    default = "required" if field.is_required() else f"`{_as_yaml(_default(field))}`"
+    meaning = _meaning(field).replace("|", "\\|")
+    return f"| `{name}` | {default} | {meaning} |"
+
+
 def _meaning(field: FieldInfo) -> str:
     """What a knob is for. The modes of credentials say themselves what they show."""
-    return credentials.HELP if field is _MODE else field.description or ""
+    return credentials.HELP if any(field is mode for mode in _MODES) else field.description or ""
 
 
 def _default(field: FieldInfo) -> Any:
@@ -148,7 +155,7 @@ def _default(field: FieldInfo) -> Any:
     if isinstance(default, tuple):
         return list(default)
     if isinstance(default, BaseModel):
-        return default.model_dump(exclude_none=True)
+        return default.model_dump(by_alias=True, exclude_defaults=True)
     for metadata in field.metadata:
         written = getattr(metadata, "func", None)
         if default is not None and type(metadata).__name__ == "PlainSerializer" and written is not None:

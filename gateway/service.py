@@ -221,15 +221,15 @@ class Service:
 
     def _issuers(self) -> Issuers:
         before, settings = self._before, self.settings
-        endpoints = _token_endpoints(settings)
+        endpoint = settings.backend.credentials.token_endpoint
         if (
             before is not None
             and before.settings.auth == settings.auth
             and before.files.of("auth") == self.files.of("auth")
-            and _token_endpoints(before.settings) == endpoints
+            and before.settings.backend.credentials.token_endpoint == endpoint
         ):
             return before.issuers
-        return Issuers(settings.auth.issuers if settings.auth.mode != "off" else (), endpoints)
+        return Issuers(settings.auth.issuers if settings.auth.mode != "off" else (), endpoint)
 
     def _policies(self) -> tuple[Policy, ...]:
         settings, ways = self.settings, self._ways
@@ -335,11 +335,6 @@ def _same_backend(before: Service, settings: ServiceSettings) -> bool:
 
 def _rest_page_size(settings: ServiceSettings) -> int:
     return min(settings.catalog.page_size, _MAX_REST_PAGE)
-
-
-def _token_endpoints(settings: ServiceSettings) -> tuple[str | None, ...]:
-    backend = settings.backend
-    return backend.credentials.token_endpoint, backend.listing.credentials.token_endpoint
 
 
 def _secrets(settings: ServiceSettings) -> tuple[str, ...]:

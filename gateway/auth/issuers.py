@@ -18,15 +18,15 @@ class Issuers:
     """Hold the keys of each issuer and the way to it, by its identifier; with ``auth.mode: off`` there is none, and one
     way to wherever the settings say.
 
-    A service and those that a reload puts in its place may share one of these. ``token_endpoints`` are where tokens for
-    the backend are had. Raises :class:`OSError` where a CA file cannot be used.
+    A service and those that a reload puts in its place may share one of these. ``token_endpoint`` is where tokens for
+    the backend are had, None where the first issuer says it. Raises :class:`OSError` where a CA file cannot be used.
     """
 
-    def __init__(self, issuers: Sequence[Issuer], token_endpoints: Iterable[str | None]) -> None:
-        endpoints = tuple(token_endpoints)
+    def __init__(self, issuers: Sequence[Issuer], token_endpoint: str | None) -> None:
         self.outbounds: dict[str, Outbound] = {}
         for issuer in issuers:
-            tls, reach = TlsFiles(issuer.ca_file, ca_knob="auth.issuers.ca_file"), reach_of(issuer, GOOGLE, *endpoints)
+            tls = TlsFiles(issuer.ca_file, ca_knob="auth.issuers.ca_file")
+            reach = reach_of(issuer, GOOGLE, token_endpoint)
             self.outbounds[issuer.issuer] = Outbound(connections=20, tls=tls, reach=reach)
         self.keys = {issuer.issuer: IssuerKeys(issuer, self.outbounds[issuer.issuer]) for issuer in issuers}
         self.background = Background()

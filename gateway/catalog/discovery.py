@@ -34,9 +34,7 @@ EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is kept: permissions may be on their way."""
 PATIENCE: Final = 20.0
 """Seconds that somebody waits for a listing where there is nothing else to show."""
-
-VIEWS_AT_ONCE: Final = 8
-"""Listings of callers' own views that are asked for at a time; further callers wait their turn."""
+VIEWS_AT_ONCE: Final = 8  # listings of callers' own views; further callers wait their turn
 
 log = structlog.get_logger()
 

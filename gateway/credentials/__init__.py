@@ -16,7 +16,7 @@ from gateway.credentials.none import NoCredential
 from gateway.credentials.own import ClientCredentials
 from gateway.credentials.same_resource import SameResource
 from gateway.credentials.static import StaticCredential
-from gateway.settings import Credentials, ServiceSettings
+from gateway.settings import Credentials, ListingCredentials, ServiceSettings
 
 __all__ = ["AUTO", "HELP", "MODES", "Credential", "Ways", "credentials_of", "faults_of", "section_faults", "ways_of"]
 
@@ -50,17 +50,20 @@ def ways_of(settings: ServiceSettings) -> Ways:
     return Ways(calls, listing, NoCredential if listing.per_caller and not own else listing, own)
 
 
-def section_faults(section: Credentials) -> Iterator[str]:
-    """What keeps a section from being of its mode: the mode itself, or knobs that are missing or too many."""
+def section_faults(section: Credentials | ListingCredentials, shared: str = "") -> Iterator[str]:
+    """Yield what keeps a section from being of its mode: the mode itself, or knobs that are missing or too many. What
+    a listing's section has of ``backend.credentials`` is judged once both are there, by :func:`faults_of`; ``shared``
+    is then where it stands."""
     mode = (MODES | {AUTO: Credential}).get(section.mode)
     if mode is None:
         known = (AUTO, *MODES)
         meant = difflib.get_close_matches(section.mode, known, n=1)
         yield f"mode: must be one of {', '.join(known)}" + "".join(f"; did you mean {name}?" for name in meant)
         return
-    missing = [knobs for knobs in mode.needs if not any(getattr(section, knob) for knob in knobs)]
+    missing = [knobs for knobs in mode.needs if not any(getattr(section, knob, True) for knob in knobs)]
     if missing:
-        yield f"mode: {section.mode} needs {', '.join(' or '.join(knobs) for knobs in missing)}"
+        of = f" of {shared}" if shared and not {*missing[0]} & {*ListingCredentials.model_fields} else ""
+        yield f"mode: {section.mode} needs {', '.join(' or '.join(knobs) for knobs in missing)}{of}"
     for knob in mode.refuses:
         if getattr(section, knob) is not None:
             fitting = ", ".join(other.name for other in _KNOWN if (knob,) in other.needs)
@@ -69,8 +72,12 @@ def section_faults(section: Credentials) -> Iterator[str]:
 
 def faults_of(settings: ServiceSettings) -> list[str]:
     """What stands against showing the backend what the settings say; each names a knob."""
+    faults: list[str] = []
     sections = sections_of(settings)
-    if faults := [f"{where}: {fault}" for where, section in sections for fault in section_faults(section)]:
+    for where, section in sections:
+        shared = "" if section is settings.backend.credentials else settings.knob("backend.credentials")
+        faults += [f"{where}: {fault}" for fault in section_faults(section, shared)]
+    if faults:
         return faults
     ways, off = ways_of(settings), settings.knob("auth.mode")
     for where, section in sections:

@@ -75,5 +75,5 @@ def sections_of(settings: ServiceSettings) -> tuple[tuple[str, Credentials], ...
     backend = settings.backend
     return (
         (settings.knob("backend.credentials"), backend.credentials),
-        (settings.knob("backend.listing.credentials"), backend.listing.credentials),
+        (settings.knob("backend.listing.credentials"), backend.listing.credentials.over(backend.credentials)),
     )

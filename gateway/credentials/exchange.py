@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from gateway.credentials.contract import Credential, Ways, sections_of
+from gateway.credentials.contract import Credential, Ways
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, GrantRefused, TokenClient, refused
 from gateway.credentials.kept import KeptTokens
 from gateway.errors import Unauthorized
@@ -35,12 +35,12 @@ class TokenExchange(Credential):
 
     @classmethod
     def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
-        for where, section in sections_of(settings):
-            if section.mode == cls.name and section.token_endpoint is None and len(settings.auth.issuers) > 1:
-                yield (
-                    f"{where}.token_endpoint: must be set with several {settings.knob('auth.issuers')}: it is shown "
-                    "the tokens of each, which is for you to decide and not for the first of them"
-                )
+        if settings.backend.credentials.token_endpoint is None and len(settings.auth.issuers) > 1:
+            yield (
+                f"{settings.knob('backend.credentials.token_endpoint')}: must be set with several "
+                f"{settings.knob('auth.issuers')}: it is shown the tokens of each, which is for you to decide and not "
+                "for the first of them"
+            )
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         if caller.principal is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gateway.credentials.contract import Credential, Ways, sections_of
+from gateway.credentials.contract import Credential, Ways
 from gateway.credentials.grants import Grant, GrantRefused, TokenClient, refused
 from gateway.credentials.kept import KeptTokens
 from gateway.model import Caller
@@ -25,10 +25,9 @@ class ClientCredentials(Credential):
 
     @classmethod
     def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
-        for where, section in sections_of(settings):
-            if settings.auth.mode == "off" and section.mode == cls.name and section.token_endpoint is None:
-                off = settings.knob("auth.mode")
-                yield f"{where}.token_endpoint: must be set with {off}: off, since no issuer is there to name it"
+        if settings.auth.mode == "off" and settings.backend.credentials.token_endpoint is None:
+            where, off = settings.knob("backend.credentials.token_endpoint"), settings.knob("auth.mode")
+            yield f"{where}: must be set with {off}: off, since no issuer is there to name it"
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {await self._kept.token(_KEY, self._fetch)}"}

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
 from gateway.settings.auth import Auth, ClientSecret, Issuer, Scopes
-from gateway.settings.backend import Backend, Credentials, ListingSettings, Params, Tls
+from gateway.settings.backend import Backend, Credentials, ListingCredentials, ListingSettings, Params, Tls
 from gateway.settings.catalog import EXCLUDED, Annotations, Argument, CatalogSettings, ToolOverride, has_one_star
 from gateway.settings.custom import CustomListing, CustomParameter
 from gateway.settings.knobs import Section, is_loopback, knob
@@ -36,6 +36,7 @@ __all__ = [
     "CustomParameter",
     "Icon",
     "Issuer",
+    "ListingCredentials",
     "ListingSettings",
     "McpServer",
     "Params",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field, JsonValue, Secret, SecretStr, ValidationInfo, field_validator, model_validator
 
@@ -11,6 +11,8 @@ from gateway.settings.auth import ClientSecret, secure_url
 from gateway.settings.custom import CustomListing
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Size
+
+AnyCredentials = TypeVar("AnyCredentials", bound=Section)
 
 
 class Tls(Section):
@@ -40,6 +42,21 @@ class Params(Section):
         (), 'Values put before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
     )
     always: bool = knob(False, "Send params even to a method that has no parameters; some services insist.")
+
+
+def header_value(value: SecretStr | None) -> SecretStr | None:
+    """Return what can be the value of an HTTP header. Raises :class:`ValueError`."""
+    if value is not None and not re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", value.get_secret_value()):
+        raise ValueError("must be printable ASCII without surrounding spaces, as HTTP header values are")
+    return value
+
+
+def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
+    """Return a section that fits its mode; raises :class:`ValueError`. ``context`` gives a section's faults, where
+    :func:`gateway.config.load` reads a file: the modes are above the settings."""
+    if info.context is not None and (faults := [*info.context(section)]):
+        raise ValueError("; ".join(faults))
+    return section
 
 
 class Credentials(ClientSecret):
@@ -83,19 +100,29 @@ class Credentials(ClientSecret):
             raise ValueError("is set by the gateway itself")
         return header
 
-    @field_validator("value")
-    @classmethod
-    def _check_value(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", value.get_secret_value()):
-            raise ValueError("must be printable ASCII without surrounding spaces, as HTTP header values are")
-        return value
+    _check_value = field_validator("value")(header_value)
 
     @model_validator(mode="after")
     def _check_mode(self, info: ValidationInfo) -> Credentials:
-        """``context`` gives a section's faults: the modes' own, where :func:`gateway.config.load` reads a file."""
-        if info.context is not None and (faults := [*info.context(self)]):
-            raise ValueError("; ".join(faults))
-        return self
+        return checked_mode(self, info)
+
+
+class ListingCredentials(Section):
+    """What the listing is asked with, where it is not what calls show. The rest is as backend.credentials has it: the
+    client, the token endpoint, what tokens are asked for, the name of the header."""
+
+    mode: str = knob("auto", "What the listing is asked with.")
+    value: SecretStr | None = knob(None, "static: value of the header that backend.credentials names.")
+
+    _check_value = field_validator("value")(header_value)
+
+    @model_validator(mode="after")
+    def _check_mode(self, info: ValidationInfo) -> ListingCredentials:
+        return checked_mode(self, info)
+
+    def over(self, calls: Credentials) -> Credentials:
+        """Return the whole section, of the listing's own and of what is shared with ``calls``."""
+        return calls.model_copy(update={"mode": self.mode, "value": self.value})
 
 
 class ListingSettings(Section):
@@ -118,9 +145,11 @@ class ListingSettings(Section):
         "shared: those of the listing's credential, shown to everybody. "
         "auto: caller with a mode that shows a caller's token, or one had for it; else shared.",
     )
-    custom: CustomListing = knob(CustomListing, "For dialect: custom, the form of the listing.")
+    custom: CustomListing = knob(
+        CustomListing, "For dialect: custom, how to read the listing, e.g. {method: list, methods: '$.functions[*]'}."
+    )
     timeout: Duration = knob(10.0, "Time for one listing, probing included.", gt=0, le=300)
-    credentials: Credentials = knob(Credentials, "What the listing is asked with.")
+    credentials: ListingCredentials = knob(ListingCredentials, "What the listing is asked with.")
 
     @field_validator("url")
     @classmethod

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import Field, JsonValue, Secret, field_validator, model_validator
 
 from gateway.settings.auth import scope_tokens
-from gateway.settings.knobs import Section, knob, texts_in
+from gateway.settings.knobs import Document, Section, knob, texts_in
 from gateway.units import Duration
 
 EXCLUDED: Final = (
@@ -25,7 +25,7 @@ EXCLUDED: Final = (
 """Methods that are no business of a model's, unless the operator says otherwise."""
 
 
-class Annotations(Section):
+class Annotations(Document):
     """MCP's hints to clients about a tool (tools "Tool annotations")."""
 
     readOnlyHint: bool | None = knob(None, "Changes nothing.")  # noqa: N815, MCP's name
@@ -71,7 +71,7 @@ class ToolOverride(Section):
     )
     title: str | None = knob(None, "Title.")
     description: str | None = knob(None, "Description.")
-    annotations: Annotations = knob(Annotations, "Hints to clients.")
+    annotations: Annotations = knob(Annotations, "MCP's hints to clients, e.g. {readOnlyHint: true}.")
     scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, in place of the listing's.")
     timeout: Duration | None = knob(None, "Deadline of a call, in place of backend.timeout.", gt=0, le=3600)
     structure: Literal["by-name", "by-position"] | None = knob(None, "Shape of params, in place of the listing's.")

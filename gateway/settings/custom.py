@@ -1,4 +1,4 @@
-"""Knobs of a listing whose form is the service's own: where to ask, and where in the answer things stand."""
+"""How a listing is read whose form is the service's own: where to ask, and where in the answer things stand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pydantic import JsonValue, Secret, field_validator, model_validator
 
 from gateway.settings.jsonpath import JsonPath
-from gateway.settings.knobs import Section, knob, texts_in
+from gateway.settings.knobs import Document, knob, texts_in
 
 
-class CustomParameter(Section):
+class CustomParameter(Document):
     """Where things stand in the entry of a parameter; ``$`` is the entry."""
 
     name: JsonPath | None = knob(
@@ -29,7 +29,7 @@ class CustomParameter(Section):
         return self
 
 
-class CustomListing(Section):
+class CustomListing(Document):
     """How a service lists its methods in a form of its own. In the paths of an entry ``$`` is the entry."""
 
     method: str | None = knob(

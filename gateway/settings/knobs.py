@@ -27,6 +27,10 @@ class Section(BaseModel):
         return all(list(value) == list(getattr(other, name)) for name, value in self if isinstance(value, dict))
 
 
+class Document(Section):
+    """A value with a form of its own, which counts as one knob: its members mean nothing alone."""
+
+
 def http_url(url: str) -> str:
     try:
         parts = urlsplit(url)

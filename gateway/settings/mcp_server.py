@@ -7,13 +7,13 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from gateway.settings.knobs import Section, http_url, knob
+from gateway.settings.knobs import Document, Section, http_url, knob
 
 _ICON = re.compile(r"https://[\x21-\x7e]+|data:image/[\x21-\x7e]+")
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
 
 
-class Icon(Section):
+class Icon(Document):
     """An image for people."""
 
     src: str = Field(description="https://… or data:image/…", max_length=65_536)

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from gateway.settings import Settings
 from gateway.settings.jsonpath import Path as CompiledPath
+from gateway.settings.knobs import Document
 from gateway.settings.services import ServiceSections
 
 Key: TypeAlias = str | int
@@ -121,7 +122,7 @@ def _as_model(kind: Any) -> type[BaseModel] | None:
 
 def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every knob with its path, those of ``catalog.tools`` under ``catalog.tools.*``, those of an issuer under
-    ``auth.issuers.*``, and those of a service once, as they stand at the top level."""
+    ``auth.issuers.*``, and those of a service once, as they stand at the top level. A document is one."""
     for name, field in model.model_fields.items():
         where = f"{path}.{field.alias or name}".lstrip(".")
         inner = model_of(field)
@@ -130,13 +131,24 @@ def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[s
             yield from knobs(inner, where)
         else:
             yield where, field
-        if element is not None and element is not ServiceSections:
+        if element is not None and element is not ServiceSections and not issubclass(element, Document):
             yield from knobs(element, f"{where}.*")
 
 
 def model_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The section that a field is, or None."""
-    return next(filter(None, map(_as_model, _alternatives(field.annotation))), None)
+    """Return the section that a field is, or None; a document is a value."""
+    model = next(filter(None, map(_as_model, _alternatives(field.annotation))), None)
+    return None if model is None or issubclass(model, Document) else model
+
+
+def documents() -> Iterator[tuple[str, type[Document]]]:
+    """Yield the form of each value that is a document, with its path: that of a list's entries under ``.*``."""
+    pending = [(path, field) for path, field in knobs()]
+    for path, field in pending:
+        for where, model in ((path, _as_model(field.annotation)), (f"{path}.*", _element_of(field))):
+            if model is not None and issubclass(model, Document):
+                yield where, model
+                pending += [(f"{where}.{member.alias or name}", member) for name, member in model.model_fields.items()]
 
 
 def _element_of(field: FieldInfo) -> type[BaseModel] | None:

@@ -245,9 +245,9 @@ async def test_a_shared_view_may_have_a_credential_of_its_own() -> None:
         own = (
             "backend.listing.identity=shared",
             "backend.listing.credentials.mode=client_credentials",
-            "backend.listing.credentials.client_id=gw",
-            "backend.listing.credentials.client_secret=s3cret-of-the-gateway",
-            f"backend.listing.credentials.token_endpoint={endpoint.url}",
+            "backend.credentials.client_id=gw",
+            "backend.credentials.client_secret=s3cret-of-the-gateway",
+            f"backend.credentials.token_endpoint={endpoint.url}",
         )
         async with stand(*own) as it:
             ann = it.of("ann")

@@ -136,7 +136,8 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             AUDIENCE,
             "backend.listing.identity=shared",
-            f"backend.listing.credentials={{mode: token_exchange, audience: a, {CLIENT}}}",
+            f"backend.credentials={{audience: a, backend_audience: '{RESOURCE}', {CLIENT}}}",
+            "backend.listing.credentials.mode=token_exchange",
         ),
     ),
 }  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.config import ConfigError, load
 from gateway.credentials import AUTO, MODES, ways_of
+from gateway.credentials.contract import sections_of
 from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.settings import Settings
@@ -66,11 +67,41 @@ LACKING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("section", SECTIONS)
 @pytest.mark.parametrize(("knobs", "told"), LACKING.values(), ids=LACKING)
-def test_a_mode_says_what_it_lacks_and_what_it_has_no_use_for(section: str, knobs: str, told: str) -> None:
-    (fault,) = faults(f"{section}={knobs}")
-    assert fault.startswith(f"{section}: {told}")
+def test_a_mode_says_what_it_lacks_and_what_it_has_no_use_for(knobs: str, told: str) -> None:
+    (fault,) = faults(f"backend.credentials={knobs}")
+    assert fault.startswith(f"backend.credentials: {told}")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "told"),
+    [
+        ("{mode: static}", "needs value"),
+        ("{mode: none, value: x}", "takes no value, which is for mode: static"),
+        ("{mode: client_credentials}", "needs client_id, client_secret of backend.credentials"),
+        ("{mode: token_exchange}", "needs client_id, client_secret, audience or resource of backend.credentials"),
+    ],
+)
+def test_a_listings_mode_says_what_it_lacks_and_where_that_stands(knobs: str, told: str) -> None:
+    (fault,) = faults(f"backend.listing.credentials={knobs}")
+    assert fault.startswith("backend.listing.credentials: mode: ")
+    assert fault.endswith(told)
+
+
+def test_a_listing_shares_the_client_and_the_header_of_the_calls_and_not_what_is_in_it() -> None:
+    calls = "backend.credentials={mode: static, header: X-Key, value: ours, client_id: gw, client_secret: sesame}"
+    made = load(None, [*GROUND, calls, "backend.listing.credentials={mode: static, value: theirs}"], {}).by_mount[""]
+    (_, calling), (_, listing) = sections_of(made)
+    assert calling.value is not None
+    assert listing.value is not None
+    assert [section.value.get_secret_value() for section in (calling, listing)] == ["ours", "theirs"]
+    assert (listing.mode, listing.header, listing.client_id) == ("static", "X-Key", "gw")
+
+
+@pytest.mark.parametrize("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "header"])
+def test_what_the_backend_decides_is_no_knob_of_the_listing(knob: str) -> None:
+    (fault,) = faults(f"backend.listing.credentials={{mode: none, {knob}: x}}")
+    assert fault == f"backend.listing.credentials.{knob}: unknown key; known here: mode, value"
 
 
 def test_faults_of_modes_are_told_with_all_others() -> None:
@@ -117,9 +148,8 @@ def test_auto_is_the_callers_token_where_callers_bring_one_and_else_nothing() ->
 def test_what_everybody_is_shown_is_not_asked_for_in_a_callers_name(mode: str) -> None:
     (fault,) = faults(
         "auth={mode: jwt, issuers: [{issuer: 'https://login.example.com'}]}",
-        "backend.credentials.mode=none",
-        "backend.credentials.backend_audience=http://127.0.0.1:8080/mcp",
-        f"backend.listing.credentials={{mode: {mode}, audience: a, {CLIENT}}}",
+        f"backend.credentials={{mode: none, audience: a, backend_audience: 'http://127.0.0.1:8080/mcp', {CLIENT}}}",
+        f"backend.listing.credentials.mode={mode}",
         "backend.listing.identity=shared",
     )
     assert fault.startswith(f"backend.listing.credentials.mode: {mode} asks in a caller's name")
