@@ -85,7 +85,7 @@ class Service:
         self._keys = Keys(secrets, settings.mount_id)
         self._before = before
         self.same_backend = before is not None and _same_backend(before, settings)
-        self.access = Access(settings.auth, per_caller=self._ways.lists_per_caller)
+        self.access = Access(settings.auth, settings.resource, per_caller=self._ways.lists_per_caller)
         self.issuers = self._issuers()
         self.policies = self._policies()
         self.authenticator = self._authenticator()

@@ -41,7 +41,7 @@ class Findings:
         yield f"  {metadata.body.decode()}"
 
     async def _issuer(self, settings: ServiceSettings, issuers: Issuers, policy: Policy) -> AsyncIterator[str]:
-        issuer, preset, wanted = policy.issuer, policy.preset, settings.knob("auth.issuers.algorithms")
+        issuer, preset = policy.issuer, policy.preset
         keys = issuers.keys[issuer.issuer]
         yield f"issuer       {issuer.issuer} (preset {preset.name})"
         if issuer.introspects:
@@ -59,8 +59,6 @@ class Findings:
                 yield f"  keys       {len(keys.keys.keys)} ({algorithms})"
                 for ignored in keys.keys.ignored:
                     yield printable(f"  not used   {ignored}")
-                if not {key.alg for key in keys.keys.keys} & set(issuer.algorithms):
-                    yield self._fault(f"{issuer.issuer}: none of its keys is for one of {wanted}")
         if issuer.clients:
             yield f"  clients    {', '.join(issuer.clients)}"
         yield f"  audience   {' or '.join(sorted(policy.audiences))}"

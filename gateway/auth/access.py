@@ -13,6 +13,7 @@ from typing import Final
 from cachetools import LRUCache
 
 from gateway.auth.authenticator import NO_TOKEN
+from gateway.auth.presets import preset_of
 from gateway.errors import InsufficientScope, Unauthorized
 from gateway.model import SHARED, Caller, Catalog, Demand, Principal, Tool, View
 from gateway.settings import Auth
@@ -23,14 +24,15 @@ _MAX_MESSAGE: Final = 1024
 
 
 class Access:
-    """What callers may do. ``per_caller`` says that each has a view of its own."""
+    """What callers may do. ``resource`` is what tokens are for; ``per_caller`` says that each has a view of its own."""
 
-    def __init__(self, settings: Auth, *, per_caller: bool) -> None:
+    def __init__(self, settings: Auth, resource: str = "", *, per_caller: bool) -> None:
         self.enabled = settings.mode != "off"
         self.anonymous = settings.anonymous
         self._list = frozenset(settings.scopes.list_)
         self._call = frozenset(settings.scopes.call)
-        self._prefixes = tuple(dict.fromkeys(issuer.scope_prefix for issuer in settings.issuers)) or ("",)
+        prefixes = {preset_of(issuer).scope_prefix_of(issuer, resource) for issuer in settings.issuers}
+        self._prefixes = prefixes or {""}
         self._per_caller = per_caller
         self._narrowed: LRUCache[tuple[str, frozenset[Demand]], Catalog] = LRUCache(_MAX_CATALOGS)
 

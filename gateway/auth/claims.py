@@ -20,12 +20,15 @@ from gateway.settings import Issuer
 MAX_NAME_BYTES: Final = 255
 LEEWAY: Final = 30.0
 """Seconds by which clocks may differ."""
+MAX_LIFETIME: Final = 86400.0
+"""Seconds, iat to exp, that a token may live. None of the presets' issuers has more unless told to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What is accepted of one issuer. ``audiences`` are the values that mean us, ``implied`` all that a scope stands
-    for; ``extra_audiences`` says that a token may be good elsewhere too."""
+    for; ``scope_prefix`` is what clients put before a scope when they ask for it; ``extra_audiences`` says that a token
+    may be good elsewhere too."""
 
     issuer: Issuer
     preset: Preset
@@ -33,6 +36,7 @@ class Policy:
     required: tuple[str, ...]
     token_types: tuple[str | None, ...]
     scope_claims: tuple[tuple[str, ...], ...]
+    scope_prefix: str
     extra_audiences: bool
     implied: Mapping[str, frozenset[str]]
 
@@ -50,6 +54,7 @@ def policy_of(issuer: Issuer, resource: str, *, extra_audiences: bool, implies: 
         required=required,
         token_types=tuple(typ.lower().removeprefix("application/") for typ in issuer.token_types) or preset.token_types,
         scope_claims=tuple(tuple(claim.split(".")) for claim in issuer.scope_claims or preset.scope_claims),
+        scope_prefix=preset.scope_prefix_of(issuer, resource),
         extra_audiences=extra_audiences,
         implied=closure(implies),
     )
@@ -122,8 +127,8 @@ def _check_times(policy: Policy, claims: Mapping[str, Any], now: float) -> float
         if time is not None and time > now + LEEWAY:
             raise InvalidToken(f"{name} is in the future")
     issued = _number(claims, "iat")
-    if expires - (now if issued is None else issued) > policy.issuer.max_lifetime:
-        raise InvalidToken("lives longer than max_lifetime")
+    if expires - (now if issued is None else issued) > MAX_LIFETIME:
+        raise InvalidToken(f"lives longer than {MAX_LIFETIME / 3600:g} hours")
     return expires
 
 
@@ -189,9 +194,8 @@ def _scopes(policy: Policy, claims: Mapping[str, Any]) -> frozenset[str]:
         found.discard("")
         if found and not policy.issuer.scope_claims:
             break  # what a preset names further on is the user's, not what was granted to the client
-    prefix = policy.issuer.scope_prefix
-    if prefix:
-        found = {scope.removeprefix(prefix) for scope in found}
+    if policy.scope_prefix:
+        found = {scope.removeprefix(policy.scope_prefix) for scope in found}
     for scope in tuple(found):
         found |= policy.implied.get(scope, frozenset())
     return _one_of_equals(frozenset(found))

@@ -81,8 +81,8 @@ def resource_metadata_of(settings: ServiceSettings, scopes: Iterable[str], name:
     scopes = sorted(scopes)
     if scopes:
         document["scopes_supported"] = scopes
-    if settings.auth.documentation:
-        document["resource_documentation"] = settings.auth.documentation
+    if settings.mcp.server.website_url:
+        document["resource_documentation"] = settings.mcp.server.website_url
     if settings.auth.dpop != "off":
         document["dpop_signing_alg_values_supported"] = ["ES256", "RS256", "PS256", "EdDSA"]
         document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"

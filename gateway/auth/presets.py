@@ -25,7 +25,9 @@ class Preset:
     ``audience_claim`` is what names the recipient; ``brings`` are audiences that the issuer adds by itself, with
     ``{issuer}`` for its identifier, which a backend may require where ``brings_backend`` says so; ``stands_in`` says
     that the audience is not the resource identifier but something
-    that stands for it, ``audience_is_client`` that this is the client's id. ``opaque`` says that tokens cannot be read,
+    that stands for it, ``audience_is_client`` that this is the client's id. ``scope_prefix`` is what
+    clients put before a scope when they ask for it, and tokens may leave out, with ``{resource}`` and ``{api}`` for the
+    audience that is a URI. ``opaque`` says that tokens cannot be read,
     and that the row is about what the issuer answers when asked.
     """
 
@@ -39,12 +41,20 @@ class Preset:
     brings_backend: bool = False
     stands_in: bool = False
     audience_is_client: bool = False
+    scope_prefix: str = ""
     opaque: bool = False
     marks: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     one_of: tuple[tuple[str, ...], ...] = (("client_id", "azp", "scope", "scp"),)
     never: tuple[str, ...] = ("nonce", "at_hash", "c_hash")
     loosens: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+
+    def scope_prefix_of(self, issuer: Issuer, resource: str) -> str:
+        """Return what stands before each scope that a client asks this issuer for."""
+        named = issuer.audiences or (resource,)
+        uris = [audience for audience in named if "://" in audience]
+        api = uris[0] if uris else f"api://{named[0]}"
+        return self.scope_prefix.replace("{resource}", resource).replace("{api}", api)
 
     def brought_by(self, issuer: str) -> frozenset[str]:
         """The audiences that this issuer puts into each of its tokens."""
@@ -86,6 +96,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
             # Any application of the tenant can have a token that grants nothing: neither scp nor roles.
             one_of=(("azp", "appid"), ("scp", "roles")),
             stands_in=True,
+            scope_prefix="{api}/",
             loosens=(
                 "header typ JWT is accepted; a token must have azp or appid in its place, which id tokens lack, "
                 "and scp or roles",
@@ -95,7 +106,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
             ),
             advice=(
                 "in the app registration: Expose an API, Application ID URI; name it (v1 tokens) or the application's "
-                "id (v2 tokens) under audiences, and set scope_prefix to the URI and a slash",
+                "id (v2 tokens) under audiences; name a URI of your own there too, which clients put before scopes",
                 "set api.requestedAccessTokenVersion to 2 in the manifest for issuer .../v2.0",
             ),
         ),
@@ -141,6 +152,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
             marks={"token_use": ("access",)},
             stands_in=True,
             audience_is_client=True,
+            scope_prefix="{resource}/",
             loosens=(
                 "a header without typ is accepted; token_use must be access in its place",
                 "aud is not there; the client id must be one of clients in its place, and aud, if there, must fit too",

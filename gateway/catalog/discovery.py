@@ -34,7 +34,6 @@ EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is kept: permissions may be on their way."""
 PATIENCE: Final = 20.0
 """Seconds that somebody waits for a listing where there is nothing else to show."""
-VIEWS_AT_ONCE: Final = 8  # listings of callers' own views; further callers wait their turn
 
 log = structlog.get_logger()
 
@@ -70,7 +69,7 @@ class Discovery:
         self._promises = promises or Promises()
         self._catalogs = Catalogs(builder, settings, self._promises)
         self._fallback = Fallback(fallback, self._catalogs.of)
-        self._slots = asyncio.Semaphore(VIEWS_AT_ONCE)
+        self._slots = asyncio.Semaphore(8)  # listings of callers' own views; further callers wait their turn
         self._views = Views()
         self._listings = Listings()
 

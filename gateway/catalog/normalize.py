@@ -38,7 +38,6 @@ class Policy:
 
     params: Params
     trust_annotations: bool = False
-    confirm_destructive: bool = False
 
 
 def tool_of(
@@ -78,7 +77,7 @@ def tool_of(
         requires=override.requires,
         blocks=override.content == "blocks",
         rounds=override.input_required,
-        confirm=_confirms(annotations, override, policy),
+        confirm=_confirms(annotations, override),
         binding=replace(
             _binding(method, structure, whole, override.timeout, defaults),
             renamed=renamed,
@@ -213,11 +212,11 @@ def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple
     return published, leftover
 
 
-def _confirms(annotations: JsonObject, override: ToolOverride, policy: Policy) -> bool:
+def _confirms(annotations: JsonObject, override: ToolOverride) -> bool:
     """A rule matches what is said, not what MCP assumes of a tool that says nothing."""
-    if override.confirm is not None:
-        return override.confirm
-    return policy.confirm_destructive and annotations.get("destructiveHint") is True
+    if override.confirm == "destructive":
+        return annotations.get("destructiveHint") is True
+    return bool(override.confirm)
 
 
 def _auth_level(annotations: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ class Introduction:
         members = {
             "name": own.name or service.title or self._name,
             "title": service.title if own.title is None else own.title,
-            "version": own.version or service.version or self._version,
+            "version": service.version or self._version,
             "websiteUrl": own.website_url or service.website,
             "icons": [_icon(icon) for icon in own.icons],
         }

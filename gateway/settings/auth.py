@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -11,7 +11,6 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from gateway.settings.knobs import Section, http_url, is_loopback, knob
 from gateway.units import Duration
 
-Algorithm: TypeAlias = Literal["RS256", "PS256", "ES256", "RS384", "PS384", "ES384", "RS512", "PS512", "ES512", "EdDSA"]
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
@@ -69,22 +68,15 @@ class Issuer(Section):
         (), "Values of aud (or of what the preset has in its place) that mean this gateway; absent: the resource."
     )
     clients: tuple[str, ...] = knob((), "Client ids that may call; absent: all. Some presets need it in place of aud.")
-    verification: Literal["auto", "jwt", "introspection"] = knob(
-        "auto", "jwt: by signature. introspection: by asking the issuer. auto: as the preset says."
+    introspection: Introspection = knob(
+        Introspection,
+        "Asking the issuer about each token, where any of these is set or the preset is google; else tokens are "
+        "verified by signature.",
     )
-    introspection: Introspection = knob(Introspection, "Asking the issuer about each token.")
     jwks_uri: str | None = knob(None, "Where its keys are; absent: as its metadata say.")
-    algorithms: tuple[Algorithm, ...] = knob(("RS256", "PS256", "ES256", "EdDSA"), "Signature algorithms accepted.")
     token_types: tuple[str, ...] = knob((), "Values of the header's typ that are accepted; absent: as the preset says.")
     scope_claims: tuple[str, ...] = knob(
         (), "Claims with scopes, dots for nested ones (realm_access.roles); absent: as the preset says."
-    )
-    scope_prefix: str = knob(
-        "",
-        "What clients put before a scope when asking for it and the token leaves out, e.g. api://orders/ with Entra.",
-    )
-    max_lifetime: Duration = knob(
-        86400.0, "Longest life of a token, iat to exp, that is accepted.", gt=0, le=31 * 86400
     )
     ca_file: str | None = knob(None, "CA bundle (PEM) to trust for this issuer in place of the system's.")
 
@@ -100,16 +92,10 @@ class Issuer(Section):
     def _check_jwks_uri(cls, url: str | None) -> str | None:
         return None if url is None else secure_url(url)
 
-    @field_validator("scope_prefix")
-    @classmethod
-    def _check_prefix(cls, prefix: str) -> str:
-        if prefix:
-            scope_tokens((prefix,))
-        return prefix
-
     @property
     def introspects(self) -> bool:
-        return self.verification == "introspection" or (self.verification == "auto" and self.preset == "google")
+        """Tell whether its tokens are verified by asking it."""
+        return self.preset == "google" or self.introspection != Introspection()
 
     @model_validator(mode="after")
     def _check_preset(self) -> Issuer:
@@ -121,8 +107,6 @@ class Issuer(Section):
             raise ValueError(
                 "preset simple_oauth: its tokens have the client id as their audience, so audiences must list the ids"
             )
-        if self.preset == "google" and self.verification == "jwt":
-            raise ValueError("preset google: its access tokens cannot be read, and its id tokens are not for calling")
         return self
 
 
@@ -169,15 +153,9 @@ class Auth(Section):
         "Accept tokens that another of the services accepts too, where that one says so as well: the same audience "
         "of the same issuer. Whoever is let in to one is then let in to the other.",
     )
-    documentation: str | None = knob(None, "Page for people who want a token; resource_documentation in the metadata.")
     allow_unauthenticated: bool = knob(
         False, "With mode off, bind beyond loopback. Only where something in front authenticates."
     )
-
-    @field_validator("documentation")
-    @classmethod
-    def _check_documentation(cls, url: str | None) -> str | None:
-        return None if url is None else http_url(url)
 
     @model_validator(mode="after")
     def _check_issuers(self) -> Auth:

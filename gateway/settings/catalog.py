@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue, Secret, field_validator, model_validator
 
@@ -34,7 +34,7 @@ class Annotations(Document):
     openWorldHint: bool | None = knob(None, "Reaches beyond the service.")  # noqa: N815
 
 
-class Argument(Section):
+class Argument(Document):
     """What the operator knows better than the listing about one argument."""
 
     schema_: dict[str, JsonValue] | None = Field(None, alias="schema", description="JSON Schema.")
@@ -77,7 +77,8 @@ class ToolOverride(Section):
     structure: Literal["by-name", "by-position"] | None = knob(None, "Shape of params, in place of the listing's.")
     arguments: dict[str, Argument] = knob(
         dict,
-        "By name. Where the listing does not tell the parameters, these are all of them, in order.",
+        "By name, e.g. {sku: {description: Article number}}. Where the listing does not tell the parameters, these are "
+        "all of them, in order.",
     )
     content: Literal["json", "blocks"] = knob(
         "json", "blocks: the method's result is MCP content itself (a list of blocks, or {content: [...]})."
@@ -90,13 +91,21 @@ class ToolOverride(Section):
     requires: dict[str, JsonValue] = knob(
         dict, "Client capabilities without which the tool cannot be called, e.g. {sampling: {}}."
     )
-    confirm: bool | None = knob(
+    confirm: bool | Literal["destructive"] | None = knob(
         None,
-        "Ask the person through the client before each call; absent: as catalog.confirm_destructive says.",
+        "Ask the person through the client before each call. destructive: where the tool is published with "
+        "destructiveHint: true; under the pattern * that is a rule for all.",
     )
     output_schema: dict[str, JsonValue] | bool | None = knob(
         None, "JSON Schema of the result, in place of the listing's; false: none."
     )
+
+    @field_validator("confirm", mode="before")
+    @classmethod
+    def _check_confirm(cls, confirm: Any) -> Any:
+        if not (confirm is None or isinstance(confirm, bool) or confirm == "destructive"):
+            raise ValueError("must be true, false or destructive")
+        return confirm
 
     @field_validator("scopes")
     @classmethod
@@ -142,9 +151,6 @@ class CatalogSettings(Section):
     trust_annotations: bool = knob(
         False,
         "Publish the backend's own readOnlyHint and its like as hints, rather than in _meta.",
-    )
-    confirm_destructive: bool = knob(
-        False, "Ask the person before each call of a tool that is published with destructiveHint: true."
     )
     search: bool = knob(
         False,

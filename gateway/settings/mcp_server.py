@@ -46,16 +46,18 @@ class McpServer(Section):
         max_length=256,
     )
     title: str | None = knob(None, "Name for people. Absent: the listing's title.", max_length=256)
-    version: str | None = knob(
-        None, "Version of the server. Absent: the listing's, else the gateway's.", min_length=1, max_length=64
-    )
     instructions: str | None = knob(
         None,
         "What a model should know before it uses the tools. Absent: the listing's description. Empty, as only the file "
         "can say it: nothing.",
         max_length=16_384,
     )
-    website_url: str | None = knob(None, "Page about the server. Absent: the listing's.", max_length=2048)
+    website_url: str | None = knob(
+        None,
+        "Page about the server, and for people who want a token (resource_documentation in the metadata). Absent: the "
+        "listing's, for clients alone.",
+        max_length=2048,
+    )
     icons: tuple[Icon, ...] = knob((), "Images for people: [{src: https://…, sizes: [48x48]}].", max_length=10)
 
     @field_validator("website_url")

@@ -83,7 +83,7 @@ async def test_with_its_authority_named_an_issuers_keys_are_fetched(pki: Pki) ->
 async def test_with_its_authority_named_an_issuer_is_asked_about_tokens(pki: Pki) -> None:
     async with ForgedIssuer(RESOURCE, tls=pki.shown()) as issuer:
         known(issuer)
-        async with before(issuer, f", ca_file: '{pki.ours.file}', verification: introspection") as it:
+        async with before(issuer, f", ca_file: '{pki.ours.file}', introspection: {{client_id: gw}}") as it:
             await accepts(it, OPAQUE)
         assert issuer.count("introspection") == 1
 
@@ -115,9 +115,9 @@ async def test_of_an_issuer_that_is_not_trusted_no_keys_are_taken_and_the_log_sa
 async def test_no_token_is_shown_to_an_issuer_that_is_not_trusted(pki: Pki, case: str, named: bool) -> None:
     async with ForgedIssuer(RESOURCE, tls=pki.shown(case)) as issuer:
         known(issuer)
-        endpoint = f", introspection: {{endpoint: '{issuer.url('introspection')}'}}" if named else ""
+        endpoint = f", endpoint: '{issuer.url('introspection')}'" if named else ""
         with capture_logs() as lines:
-            async with before(issuer, f"{pki.trusted(case)}, verification: introspection{endpoint}") as it:
+            async with before(issuer, f"{pki.trusted(case)}, introspection: {{client_id: gw{endpoint}}}") as it:
                 await cannot_tell(it, OPAQUE)
         assert issuer.fetches == []
     reasons = [line["reason"] for line in lines if line["event"] == "token cannot be verified"]

@@ -74,7 +74,7 @@ class Clock:
 async def test_fifty_tokens_are_asked_about_in_any_second() -> None:
     clock = Clock()
     async with ForgedIssuer(RESOURCE) as issuer:
-        settings, outbound = Issuer(issuer=issuer.issuer, verification="introspection"), Outbound()
+        settings, outbound = Issuer(issuer=issuer.issuer, introspection={"client_id": "gw"}), Outbound()
         policy = policy_of(settings, RESOURCE, extra_audiences=False, implies={})
         verifier = IntrospectionVerifier(policy, IssuerKeys(settings, outbound), outbound, monotonic=clock)
 

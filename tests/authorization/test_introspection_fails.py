@@ -32,7 +32,7 @@ async def asking() -> AsyncIterator[Asking]:
         issuer.introspections[GOOD] = {
             "active": True, "sub": "ann", "aud": RESOURCE, "exp": end, "token_type": "Bearer",
         }  # fmt: skip
-        said = f"issuer: '{issuer.issuer}', verification: introspection, introspection: {{cache: 0s}}"
+        said = f"issuer: '{issuer.issuer}', introspection: {{cache: 0s}}"
         async with stand("backend.listing.identity=shared", f"auth.issuers=[{{{said}}}]") as it:
             yield Asking(it, issuer)
 

@@ -19,6 +19,7 @@ from gateway.auth.refusals import InvalidToken
 from gateway.auth.verifier import SignatureVerifier, Verified, Verifier
 from gateway.credentials import faults_of
 from gateway.outbound import Outbound
+from gateway.settings import Issuer
 from tests.authorization import forge
 from tests.authorization.answers import Answer
 from tests.authorization.forge import OMIT, encoded, over
@@ -94,7 +95,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(preset: str, key: Key, **knobs: Any) -> AsyncIterator[Desk]:
+async def desk(preset: str, key: Key, *, introspects: bool = False, **knobs: Any) -> AsyncIterator[Desk]:
     """With the page's configuration, and ``knobs`` of the issuer changed; callers' tokens are shown to the backend."""
     settings = page(preset).settings
     kid = page(preset).access.header.get("kid")
@@ -103,7 +104,9 @@ async def desk(preset: str, key: Key, **knobs: Any) -> AsyncIterator[Desk]:
         issuer.publish(published)
         configured = settings.auth.issuers[0]
         asking = configured.introspection.model_copy(update={"endpoint": issuer.url("introspection")})
-        changes = {"jwks_uri": issuer.jwks_uri, "introspection": asking, **knobs}
+        changes = {"jwks_uri": issuer.jwks_uri, **knobs}
+        if introspects or configured.introspects:
+            changes["introspection"] = asking
         configured = configured.model_copy(update=changes)
         policy = policy_of(configured, settings.by_mount[""].resource, extra_audiences=False, implies={})
         outbound = Outbound()
@@ -215,7 +218,7 @@ async def test_keycloak_says_what_a_token_is_in_its_claims(kind: Any, key: Key) 
 
 
 async def test_keycloaks_refresh_token_does_not_count_for_being_active(key: Key) -> None:
-    async with desk("keycloak", key, verification="introspection") as it:
+    async with desk("keycloak", key, introspects=True) as it:
         answer = with_claims(access("keycloak"), active=True)
         assert (await it.check(answer)).principal.subject == CALLERS["keycloak"].subject
         await refused(it.check(with_claims(answer, typ="Refresh")), "typ")
@@ -235,6 +238,23 @@ async def test_entras_version_one_and_application_tokens_are_accepted(key: Key) 
     async with desk("entra", key) as it:
         own = with_claims(access("entra"), scp=OMIT, roles=["orders.read", "orders.write"], idtyp="app")
         assert (await it.check(own)).principal.scopes == {"orders.read", "orders.write"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "audiences", "prefix"),
+    [
+        ("entra", ("6e74172b",), "api://6e74172b/"),
+        ("entra", ("api://6e74172b",), "api://6e74172b/"),
+        ("entra", ("6e74172b", "https://orders.example.com"), "https://orders.example.com/"),
+        ("auth0", ("https://orders.example.com",), ""),
+    ],
+)
+def test_what_clients_put_before_a_scope_follows_from_the_preset(
+    preset: Any, audiences: tuple[str, ...], prefix: str
+) -> None:
+    issuer = Issuer(issuer="https://login.example.com", preset=preset, audiences=audiences)
+    policy = policy_of(issuer, "https://gw.example.com/mcp", extra_audiences=False, implies={})
+    assert policy.scope_prefix == prefix
 
 
 async def test_entras_token_that_grants_nothing_is_refused(key: Key) -> None:

@@ -76,7 +76,7 @@ async def test_an_opaque_token_counts_until_it_is_revoked(oidc_provider: Provide
     server = await oidc_provider(Resource(RESOURCE, (SCOPE,), format="opaque"))
     client = server.resource_server
     asks = f"{{client_id: {client.id}, client_secret: '{client.secret}', cache: 0}}"
-    issuer = f"{{issuer: '{server.issuer}', verification: introspection, introspection: {asks}}}"
+    issuer = f"{{issuer: '{server.issuer}', introspection: {asks}}}"
     async with gateway(server, f"auth.issuers=[{issuer}]") as behind:
         issued = await server.client_credentials(resource=RESOURCE, scope=SCOPE)
         assert "." not in issued.token

@@ -86,7 +86,7 @@ async def test_an_issuer_on_loopback_may_name_what_resolves_to_loopback(standing
 
 
 async def test_tokens_are_not_shown_to_an_introspection_endpoint_that_leads_astray(standing: Standing) -> None:
-    asked = ", verification: introspection"
+    asked = ", introspection: {client_id: gw}"
     async with standing("introspection_endpoint", f"{KEYS}:{{port}}", of_issuer=asked) as (it, issuer):
         await cannot_tell(it, "opaque-token")
         assert issuer.count("introspection") == 0

@@ -38,7 +38,7 @@ OTHER = "https://other.example.com"
 async def asking(*knobs: str, members: str = "") -> AsyncIterator[Stand]:
     """A gateway that asks its one issuer about tokens."""
     async with ForgedIssuer(RESOURCE) as issuer:
-        named = f"auth.issuers=[{{issuer: '{issuer.issuer}', verification: introspection{members}}}]"
+        named = f"auth.issuers=[{{issuer: '{issuer.issuer}', introspection: {{client_id: gw}}{members}}}]"
         async with stand(SHARED, named, *knobs) as it:
             it.issuer = issuer
             yield it

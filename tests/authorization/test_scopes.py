@@ -305,30 +305,32 @@ async def test_the_operators_scopes_close_a_tool_that_the_backend_marks_open() -
 
 async def test_a_scope_has_a_prefix_where_the_issuer_wants_one() -> None:
     async with stand() as it:
-        named = f"[{{issuer: '{it.issuer.issuer}', scope_prefix: 'api://orders/'}}]"
+        named = f"[{{issuer: '{it.issuer.issuer}', preset: cognito, clients: [client]}}]"
         made = settings(it.backend.url, [], f"auth.issuers={named}", "auth.scopes.list=[tools.list]")
         async with running(made) as gateway:
 
             def of(scope: str) -> Bearer:
-                return Bearer(it.session, gateway.port, it.issuer.sign(scope=scope))
+                return Bearer(it.session, gateway.port, it.issuer.sign(scope=scope, token_use="access"))
 
-            assert challenge_of(await of("").list(MODERN))["scope"] == "api://orders/tools.list"
-            for scope in ("tools.list", "api://orders/tools.list"):
+            assert challenge_of(await of("").list(MODERN))["scope"] == f"{RESOURCE}/tools.list"
+            for scope in ("tools.list", f"{RESOURCE}/tools.list"):
                 assert await names(of(scope)) == EVERYTHING
             assert (await of("api://other/tools.list").list(MODERN)).status == 403
 
 
 async def test_each_issuers_clients_learn_how_their_issuer_spells_a_scope() -> None:
     async with stand() as it, ForgedIssuer(RESOURCE) as other:
-        named = f"[{{issuer: '{it.issuer.issuer}'}}, {{issuer: '{other.issuer}', scope_prefix: 'api://x/'}}]"
+        prefixed = f"{{issuer: '{other.issuer}', preset: cognito, clients: [client]}}"
+        named = f"[{{issuer: '{it.issuer.issuer}'}}, {prefixed}]"
         made = settings(it.backend.url, [], f"auth.issuers={named}", "auth.scopes.list=[see]")
         async with running(made) as gateway:
             nobody = Bearer(it.session, gateway.port, None)
-            assert challenge_of(await nobody.list(MODERN))["scope"] == "api://x/see see"
-            for token in (it.issuer.sign(scope="see"), other.sign(scope="see"), other.sign(scope="api://x/see")):
+            assert challenge_of(await nobody.list(MODERN))["scope"] == f"{RESOURCE}/see see"
+            others = (other.sign(scope=scope, token_use="access") for scope in ("see", f"{RESOURCE}/see"))
+            for token in (it.issuer.sign(scope="see"), *others):
                 assert await names(Bearer(it.session, gateway.port, token)) == EVERYTHING
-            prefixed = Bearer(it.session, gateway.port, it.issuer.sign(scope="api://x/see"))
-            assert (await prefixed.list(MODERN)).status == 403, "one issuer's spelling is not another's"
+            whole = Bearer(it.session, gateway.port, it.issuer.sign(scope=f"{RESOURCE}/see"))
+            assert (await whole.list(MODERN)).status == 403, "one issuer's spelling is not another's"
 
 
 # --- scopes that are none ---------------------------------------------------------------------------------------

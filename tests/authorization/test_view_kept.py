@@ -44,7 +44,7 @@ async def test_a_reload_builds_every_view_anew_while_the_backend_cannot_list(wor
         {"tools": {"a": {"scopes": ["admin"]}}},
         {"tools": {"a": {"confirm": True}}},
         {"tools": {"a": {"arguments": {"key": {"default": "k", "hidden": True}}}}},
-        {"confirm_destructive": True},
+        {"tools": {"*": {"confirm": "destructive"}}},
     ],
     ids=str,
 )
@@ -54,7 +54,7 @@ async def test_nothing_that_was_built_by_other_knobs_is_shown_again(world: World
     await world.reload(knobs(**changed))
     after = await world.discovery.catalog(ANN)
     assert after is not before
-    assert (after.digest == before.digest) is ("confirm_destructive" in changed), "neither tool is marked destructive"
+    assert (after.digest == before.digest) is ("destructive" in str(changed)), "neither tool is marked destructive"
 
 
 async def test_a_view_that_is_built_anew_is_as_fresh_as_its_listing(world: World) -> None:

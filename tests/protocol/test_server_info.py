@@ -32,7 +32,6 @@ ICON: Final = {"src": "https://books.example.com/icon.png", "sizes": ["48x48"], 
 KNOBS: Final = {
     "name": "books",
     "title": "Books and more",
-    "version": "7",
     "instructions": "Search before you order.",
     "website_url": "https://books.example.com",
     "icons": [{**ICON, "mime_type": "image/png"}],
@@ -77,7 +76,7 @@ async def test_the_operators_words_come_first(connect: Connect, backend: Scripte
         {
             "name": "books",
             "title": "Books and more",
-            "version": "7",
+            "version": "3.1",
             "websiteUrl": "https://books.example.com",
             "icons": [{**ICON, "mimeType": "image/png"}],
         },

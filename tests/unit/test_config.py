@@ -105,7 +105,7 @@ def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path, text: str, p
     ("text", "said"),
     [
         ("server: {allowed_hosts: gw.example.com}", "server.allowed_hosts: must be a list, such as [one, two]"),
-        ("mcp: {server: {version: 1.0}}", "mcp.server.version: must be a text; in quotes"),
+        ("mcp: {server: {title: 1.0}}", "mcp.server.title: must be a text; in quotes"),
         ("mcp: {server: bookshop}", "mcp.server: must be a mapping, such as {name: value}"),
         ("catalog: {tools: [a]}", "catalog.tools: must be a mapping, such as {name: value}"),
     ],

@@ -351,14 +351,9 @@ DESTROYS = {"annotations": {"destructiveHint": True}}
 def test_the_rule_for_destructive_tools_matches_what_is_said(
     override: Any, listed: Any, trusted: bool, confirms: bool
 ) -> None:
-    def confirmed(rule: bool) -> bool:
-        policy = Policy(Params(), trusted, rule)
-        return tool_of(
-            method(annotations=listed), NAMES, ToolOverride.model_validate(override), policy, VALIDATORS
-        ).confirm
-
-    assert confirmed(True) is confirms
-    assert not confirmed(False)
+    listing = method(annotations=listed)
+    assert made(listing, {"confirm": "destructive", **override}, trusted=trusted).confirm is confirms
+    assert not made(listing, override, trusted=trusted).confirm
 
 
 def test_a_tool_is_confirmed_where_the_operator_says_so() -> None:

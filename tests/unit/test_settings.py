@@ -228,7 +228,6 @@ def test_every_knob_says_what_it_does() -> None:
     ("knob", "value", "told"),
     [
         ("name", "", "at least 1 character"),
-        ("version", "", "at least 1 character"),
         ("title", "t" * 257, "at most 256 characters"),
         ("website_url", "javascript:alert(1)", "must be an http:// or https:// URL"),
         ("icons", [{"src": "http://books.example.com/i.png"}], "must be an https:// URL or a data:image/ URI"),
