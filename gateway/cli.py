@@ -166,9 +166,12 @@ def call(
               type=click.Choice(["json", "yaml", "markdown", "methods", "dialects"]),
               help="JSON Schema; the commented file; the reference page; the schema of a listing file; "
                    "the page of dialects.")  # fmt: skip
-def schema(form: str) -> None:
+@click.option("--minimal", is_flag=True, help="With --format yaml: a file of 12 lines to begin with.")
+def schema(form: str, minimal: bool) -> None:
     """Print what the configuration may hold."""
-    click.echo(config_reference.render(form), nl=False)
+    if minimal and form != "yaml":
+        fail(UNUSABLE, "--minimal is of --format yaml alone.")
+    click.echo(config_reference.STARTER if minimal else config_reference.render(form), nl=False)
 
 
 @main.command(name="demo")

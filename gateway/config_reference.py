@@ -19,6 +19,7 @@ from gateway.settings.paths import documents, knobs, model_of
 from gateway.settings.services import ServiceSections
 
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_ID: Final = "urn:jsonrpc-mcp-gateway:gateway.schema.json"
 _MODES: Final = (Credentials.model_fields["mode"], ListingCredentials.model_fields["mode"])
 _SERVICES: Final = "services"
 _RELOAD: Final = (
@@ -33,15 +34,32 @@ _EXAMPLES: Final[dict[str, Any]] = {
 }
 
 
+STARTER: Final = """\
+# yaml-language-server: $schema=gateway.schema.json
+# That schema: schema --format json. Every knob: schema --format yaml. What is still wrong: check --config gateway.yaml.
+server:
+  public_url: https://gw.example.com               # where clients reach the gateway; /mcp follows
+backend:
+  url: http://127.0.0.1:8000/jsonrpc               # the service's JSON-RPC endpoint
+  credentials:
+    backend_audience: https://gw.example.com/mcp   # the audience that the service requires of a token
+auth:                                              # for callers without tokens, on this machine: {mode: "off"}
+  issuers: [{issuer: https://login.example.com}]   # whose access tokens are accepted
+catalog:
+  include: ["*"]                                   # patterns of the methods to offer
+"""
+"""A file to begin with, which holds what most gateways have to set."""
+
+
 def render(form: str) -> str:
-    """``json``: JSON Schema of the file; ``yaml``: every knob, commented; ``markdown``: the reference page;
-    ``methods``: JSON Schema of a listing file; ``dialects``: what each dialect says of itself."""
+    """Return a text. ``json``: JSON Schema of the file; ``yaml``: every knob, commented; ``markdown``: the reference
+    page; ``methods``: JSON Schema of a listing file; ``dialects``: what each dialect says of itself."""
     forms = {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods, "dialects": page.dialects}
     return forms[form]()
 
 
 def _json() -> str:
-    schema = {"$schema": _SCHEMA_DIALECT, **Settings.model_json_schema()}
+    schema = {"$schema": _SCHEMA_DIALECT, "$id": _ID, **Settings.model_json_schema()}
     for section in (Credentials, ListingCredentials):
         schema["$defs"][section.__name__]["properties"]["mode"] |= {
             "description": credentials.HELP,

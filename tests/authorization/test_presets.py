@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -24,7 +24,7 @@ from tests.authorization import forge
 from tests.authorization.answers import Answer
 from tests.authorization.forge import OMIT, encoded, over
 from tests.authorization.issuer import ForgedIssuer
-from tests.authorization.keys import Key, octets, rsa_key
+from tests.authorization.keys import Key, ec_key, octets, rsa_key
 from tests.authorization.pages import ISSUERS, Shape, page
 
 OPAQUE: Final = "opaque-token"
@@ -238,6 +238,13 @@ async def test_entras_version_one_and_application_tokens_are_accepted(key: Key) 
     async with desk("entra", key) as it:
         own = with_claims(access("entra"), scp=OMIT, roles=["orders.read", "orders.write"], idtyp="app")
         assert (await it.check(own)).principal.scopes == {"orders.read", "orders.write"}
+
+
+@pytest.mark.parametrize("alg", ["ES384", "ES512"])
+async def test_every_asymmetric_algorithm_counts_where_the_issuer_has_a_key_for_it(alg: str) -> None:
+    async with desk("strict", ec_key(alg, alg)) as it:
+        shape = access("strict")
+        assert (await it.check(replace(shape, header={**shape.header, "alg": alg}))).principal.subject
 
 
 @pytest.mark.parametrize(

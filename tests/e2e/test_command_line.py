@@ -261,6 +261,21 @@ async def test_schema_prints_each_form_without_a_backend(form: str) -> None:
         assert "backend.credentials.value" in ran.out
 
 
+async def test_schema_prints_a_file_to_begin_with_that_only_lacks_its_servers(tmp_path: Path) -> None:
+    ran = await run("schema", "--format", "yaml", "--minimal")
+    assert (ran.code, ran.err, ran.out.count("\n")) == (0, "", 12)
+    (tmp_path / "gateway.yaml").write_text(ran.out)
+    checked = await run("check", "--config", str(tmp_path / "gateway.yaml"), "--set=auth.mode=off")
+    assert checked.code == 3
+    assert "gave no listing of its methods" in checked.err
+
+
+async def test_the_small_form_is_of_yaml_alone() -> None:
+    ran = await run("schema", "--minimal")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--minimal is of --format yaml alone." in ran.err
+
+
 @pytest.mark.parametrize("arguments", [("frobnicate",), ("check", "--frob"), ("schema", "--format", "toml")])
 async def test_a_wrong_command_line_ends_with_2_and_says_what_is_wrong(arguments: tuple[str, ...]) -> None:
     ran = await run(*arguments)

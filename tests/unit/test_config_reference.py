@@ -12,11 +12,12 @@ import pytest
 import yaml
 
 from gateway.config import ConfigError, load
-from gateway.config_reference import knobs, render
+from gateway.config_reference import STARTER, render
 from gateway.credentials import MODES
 from gateway.listing import static
 from gateway.listing.probe import DIALECTS
 from gateway.settings import Settings, is_loopback
+from gateway.settings.paths import documents, knobs
 from gateway.strict_yaml import read_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,45 @@ def test_the_schema_for_editors_knows_the_modes_and_no_other() -> None:
         jsonschema.validate({"backend": {"url": "http://h/", "credentials": {"mode": mode}}}, schema)
     with pytest.raises(jsonschema.ValidationError, match="is not one of"):
         jsonschema.validate({"backend": {"url": "http://h/", "credentials": {"mode": "statik"}}}, schema)
+
+
+def test_the_starter_has_twelve_lines_and_only_what_may_be_set() -> None:
+    assert STARTER.count("\n") == 12
+    tree = read_yaml(STARTER, "starter")
+    jsonschema.validate(tree, json.loads(render("json")))
+    assert Settings.model_validate(tree).auth.mode == "jwt"
+
+
+def test_the_starter_loads_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(STARTER)
+    assert load(file, (), {}).by_mount[""].resource == "https://gw.example.com/mcp"
+
+
+def test_there_are_few_enough_knobs_to_read() -> None:
+    """Each path once, whatever holds others included; a document is one."""
+    paths = [path for path, _ in knobs()]
+    assert len(paths) == len(set(paths))
+    assert len(paths) <= 110
+
+
+def test_a_document_is_described_below_the_knobs() -> None:
+    page = render("markdown")
+    described = {path for path, _ in documents()}
+    assert {"backend.listing.custom", "catalog.tools.*.arguments.*", "mcp.server.icons.*"} <= described
+    for path, model in documents():
+        members = page.partition(f"Members of `{path}`:")[2].partition("Members of")[0]
+        assert all(f"| `{field.alias or name}` |" in members for name, field in model.model_fields.items())
+
+
+@pytest.mark.parametrize("file", [*GATEWAYS, *LISTINGS, ROOT / "config/gateway.yaml"], ids=lambda path: path.name)
+def test_an_editor_finds_the_schema_of_every_file(file: Path) -> None:
+    (schema,) = re.findall(r"^# yaml-language-server: \$schema=(.+)$", file.read_text(), re.MULTILINE)
+    assert (file.parent / schema).is_file()
+
+
+def test_the_schema_for_editors_has_a_name() -> None:
+    assert json.loads(render("json"))["$id"].startswith("urn:")
 
 
 def test_the_commented_file_has_every_knob() -> None:
