@@ -101,7 +101,7 @@ class Server:
         one."""
         services = list(self.services.values())
         troubles = await asyncio.gather(*(service.discovery.renew() for service in services))
-        return "\n".join(_of(service, trouble) for service, trouble in zip(services, troubles, strict=True) if trouble)
+        return "; ".join(_of(service, trouble) for service, trouble in zip(services, troubles, strict=True) if trouble)
 
     async def stop(self) -> None:
         """Finish what is under way, then let go of everything."""
