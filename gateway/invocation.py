@@ -16,8 +16,7 @@ import structlog
 
 from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
-from gateway.backend.params import Params
-from gateway.backend.shapes import Shapes
+from gateway.backend.params import Params, Shapes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.search import CALL_TOOL, DEFAULT_LIMIT, OWN, SEARCH_TOOLS, Search
 from gateway.catalog.validation import TOO_LARGE, Validators
@@ -29,6 +28,7 @@ from gateway.errors import (
     ConfirmationRequired,
     GatewayError,
     InputRequired,
+    InternalError,
     InvalidArguments,
     ResultMismatch,
     ToolFault,
@@ -38,8 +38,6 @@ from gateway.errors import (
 from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
 from gateway.settings import CatalogSettings
-from gateway.telemetry.internal_errors import internal_errors
-from gateway.uses import Uses
 
 _LEAST_TIMEOUT: Final = 0.001
 
@@ -72,8 +70,13 @@ class Call:
         credential to be had; :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round;
         :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
         """
-        with internal_errors(tool=self.tool.name):  # here, since a call may outlive whoever would hear of it
+        try:
             return await self._send(self, begun)
+        except GatewayError:
+            raise
+        except Exception:  # logged here, since a call may outlive whoever would hear of it
+            log.exception("internal error", tool=self.tool.name)
+            raise InternalError from None
 
 
 class Invocation:
@@ -89,7 +92,6 @@ class Invocation:
         search: Search,
         settings: CatalogSettings,
         timeout: float,
-        uses: Uses,
     ) -> None:
         self._discovery = discovery
         self._client = client
@@ -100,12 +102,9 @@ class Invocation:
         self._access = access
         self._search = search
         self._settings = settings
+        self.naming = Naming(settings.names)
+        """Which names of tools a model is shown where the caller chose none."""
         self._timeout = timeout
-        self._uses = uses
-
-    def naming(self, caller: Caller) -> Naming:
-        """Which names of tools a model is shown: those that the caller chose, else the operator's choice."""
-        return caller.naming or Naming(self._settings.names)
 
     async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
@@ -140,16 +139,12 @@ class Invocation:
                 log.info("tool called through call_tool", tool=tool.name, method=tool.method)
         if extras is not None and (tool.requires or tool.confirm):
             require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
-        return Call(caller, tool, given, extras, self._send)
+        return Call(caller, tool, given, extras, self._execute)
 
     async def _named(self, caller: Caller, arguments: Mapping[str, Any]) -> Tool | None:
         """The tool that a good call of ``call_tool`` names, if there is one."""
         validator = self._validators.compile_tool(CALL_TOOL.digest, CALL_TOOL.checked_schema)
         return await self._discovery.find(caller, arguments["name"]) if validator.is_valid(arguments) else None
-
-    async def _send(self, call: Call, begun: bool) -> Outcome:
-        with self._uses:  # it may outlive the exchange that it came with
-            return await self._execute(call, begun)
 
     async def _execute(self, call: Call, begun: bool) -> Outcome:
         tool, extras = call.tool, call.extras
@@ -192,7 +187,7 @@ class Invocation:
             raise InvalidArguments(f"There is no tool {name}; search_tools finds those there are")
         catalog = self._access.visible(caller, await self._discovery.catalog(caller))
         limit = int(arguments.get("limit", DEFAULT_LIMIT))
-        return await self._search.answer(catalog, arguments["query"], limit, self.naming(caller))
+        return await self._search.answer(catalog, arguments["query"], limit, caller.naming or self.naming)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)

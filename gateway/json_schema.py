@@ -6,7 +6,7 @@ compares. A keyword that does not stand here is an annotation, in which no schem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 # One schema, or a list of them. Those in place apply to the same value as the schema that they stand in.
@@ -39,6 +39,15 @@ KEYWORDS: Final = ONE | LISTS | MAPS | LITERAL | ANNOTATIONS | {
 OLDER: Final = frozenset(("id", "extends", "disallow", "divisibleBy", "dependencies", "additionalItems",
                           "$recursiveRef", "$recursiveAnchor"))  # fmt: skip
 """What 2020-12 has no more. :mod:`gateway.catalog.drafts` says the same in its words."""
+
+
+def in_place(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the schemas in one that apply to the same value, but not what it refers to, nor what is no object."""
+    contents = [[schema.get(keyword)] for keyword in IN_PLACE]
+    contents += [schema[keyword] for keyword in IN_PLACE_LISTS if isinstance(schema.get(keyword), list)]
+    if isinstance(schema.get("dependentSchemas"), Mapping):
+        contents.append(list(schema["dependentSchemas"].values()))
+    yield from (part for content in contents for part in content if isinstance(part, Mapping))
 
 
 def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> Any:

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
-from gateway.json_bounds import check_depth, has_slow_numbers, read_float
+from gateway.json_bounds import MAYBE_SLOW, deeper_than, has_slow_numbers, read_float
 
 Raw: TypeAlias = msgspec.Raw
 """JSON that is serialized already, as a part of what :func:`encode` gets. Plain bytes would become a base64 text."""
@@ -115,7 +115,7 @@ def canonical(value: Any) -> bytes:
     Raises :class:`ValueError` for what JSON cannot say, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
     """
     raw = encode(value, "deterministic")
-    check_depth(raw, value, MAX_SHOWN_DEPTH)
+    _check_depth(raw, value, MAX_SHOWN_DEPTH)
     return raw
 
 
@@ -127,12 +127,12 @@ def pretty(value: Any) -> str:
 def decode(raw: bytes | memoryview) -> Any:
     """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
     value = _read(raw)
-    check_depth(bytes(raw), value, _MAX_READ_DEPTH)
+    _check_depth(bytes(raw), value, _MAX_READ_DEPTH)
     return value
 
 
 def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] = _decode) -> Any:
-    if decode is _decode and has_slow_numbers(raw):
+    if decode is _decode and len(raw) > MAYBE_SLOW and has_slow_numbers(raw):
         decode = _decode_slow_numbers
     try:
         return decode(raw)
@@ -140,6 +140,12 @@ def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] =
         raise ValueError(str(error)) from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _check_depth(raw: bytes, value: Any, limit: int) -> None:
+    """Raise :class:`ValueError` where a value nests deeper than ``limit`` levels; ``raw`` is its text."""
+    if raw.count(b"{") + raw.count(b"[") > limit and deeper_than(value, limit):
+        raise ValueError("nested too deeply")
 
 
 def decoding(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
@@ -310,7 +316,7 @@ def response_of(raw: bytes, id: str) -> tuple[Any, Fault | None]:
     Raises :class:`ValueError` with the violation for anything else.
     """
     result, fault = answer_in(_read(raw), id)
-    check_depth(raw, result, MAX_SHOWN_DEPTH)
+    _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 

@@ -11,11 +11,18 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from typing import Final, TypeAlias
+
+from cachetools import LRUCache
 
 from gateway.errors import RateLimited
-from gateway.store import Store
+from gateway.model import Caller
+from gateway.store import Permit, Store
 from gateway.units import PERIODS
+
+MAX_HANDLES: Final = 4096
+_Who: TypeAlias = str | tuple[str, str]
+"""A caller's identity, or the address of one without a token."""
 
 
 class Budget:
@@ -27,17 +34,23 @@ class Budget:
         self._name = name
         count, _, self._period = rate.partition("/")
         self._burst = int(count) * times
+        self._permits: LRUCache[_Who, Permit] = LRUCache(MAX_HANDLES)
 
-    async def spend(self, who: str) -> None:
-        """Count one against a caller, see :attr:`gateway.model.Caller.counted_as`. Raises :class:`RateLimited` with the
-        seconds to wait."""
-        rate = self._burst / PERIODS[self._period]
-        # Addresses are easily had: more than there is room for must push out nobody who has a token.
-        purpose = f"{self._name} by token" if "\n" in who else self._name
-        if wait := await self._store.permit(f"{purpose}:{network_of(who)}", rate, self._burst).take():
+    async def spend(self, caller: Caller) -> None:
+        """Count one against a caller. Raises :class:`RateLimited` with the seconds to wait."""
+        who = caller.address if caller.principal is None else caller.identity
+        permit = self._permits.get(who)
+        if permit is None:
+            permit = self._permits[who] = self._permit(caller)
+        if wait := await permit.take():
             raise RateLimited(
                 f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=math.ceil(wait)
             )
+
+    def _permit(self, caller: Caller) -> Permit:
+        # Addresses are easily had: more than there is room for must push out nobody who has a token.
+        purpose = self._name if caller.principal is None else f"{self._name} by token"
+        return self._store.permit(f"{purpose}:{counted_as(caller)}", self._burst / PERIODS[self._period], self._burst)
 
 
 class Streams:
@@ -47,15 +60,15 @@ class Streams:
         self.most = 0
         self._open: Counter[str] = Counter()
 
-    def check(self, address: str) -> None:
+    def check(self, caller: Caller) -> None:
         """Raises :class:`RateLimited` where the caller holds as many as allowed."""
-        if self._open[network_of(address)] >= self.most:
+        if self._open[counted_as(caller)] >= self.most:
             raise RateLimited(f"Too many open streams, at most {self.most}", retry_after=10)
 
     @contextmanager
-    def held(self, address: str) -> Iterator[None]:
+    def held(self, caller: Caller) -> Iterator[None]:
         """Count one while it is open."""
-        key = network_of(address)
+        key = counted_as(caller)
         self._open[key] += 1
         try:
             yield
@@ -65,7 +78,11 @@ class Streams:
                 del self._open[key]
 
 
-@lru_cache(4096)
+def counted_as(caller: Caller) -> str:
+    """Whom limits count: who the caller is, else what it calls from."""
+    return network_of(caller.address) if caller.principal is None else "\n".join(caller.identity)
+
+
 def network_of(address: str) -> str:
     """What one caller can speak from: an IPv4 address, or an IPv6 /64, within which addresses are free."""
     try:

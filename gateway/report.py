@@ -101,7 +101,7 @@ def tools_json(catalog: Catalog, naming: Naming) -> str:
 
 def differences(found: Diff) -> Iterator[str]:
     """As ``diff`` shows them: + is new, - is gone, ~ has changed, with a line for each difference."""
-    yield from (f"+ {look.name}({', '.join(sorted(look.arguments))})" for look in found.added)
+    yield from (f"+ {look.name}({', '.join(sorted(look.pin.arguments))})" for look in found.added)
     yield from (f"- {look.name}" for look in found.removed)
     for change in found.changed:
         yield f"~ {change.name}"

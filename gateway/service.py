@@ -20,8 +20,7 @@ from gateway.auth.issuers import Issuers
 from gateway.auth.metadata import resource_metadata_of
 from gateway.backend.client import HEADERS, BackendClient, Limits
 from gateway.backend.faults import Cleaner
-from gateway.backend.params import Conventions
-from gateway.backend.shapes import Shapes
+from gateway.backend.params import Conventions, Shapes
 from gateway.background import Background
 from gateway.catalog.build import Builder
 from gateway.catalog.discovery import Discovery
@@ -286,7 +285,6 @@ class Service:
             self.search,
             self.settings.catalog,
             backend.timeout,
-            self.uses,
         )
 
     def _site(self) -> Site:
@@ -304,7 +302,7 @@ class Service:
         )
         return Site(
             settings.mount,
-            endpoint=Endpoint(operations, self.invocation, sessions, mount.calls),
+            endpoint=Endpoint(operations, self.invocation, sessions, mount.calls, self.uses),
             operations=operations,
             invocation=self.invocation,
             discovery=self.discovery,

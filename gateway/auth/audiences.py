@@ -21,5 +21,6 @@ def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]
             yield (
                 f"{sharing[0].knob('auth.issuers')}: a token of {name} for {audience} would be accepted by the "
                 f"services {', '.join(service.name for service in sharing)}; give each audiences (or clients) of its "
-                "own, or say auth.shared_audience: true in each, where whoever is let in to one may call the others"
+                "own, or say auth.shared_audience: true in each (or at the top level), where whoever is let in to one "
+                "may call the others"
             )

@@ -12,7 +12,6 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import structlog
@@ -56,12 +55,6 @@ class Presented(NamedTuple):
     address: str
 
 
-@dataclass(slots=True)
-class _Known:
-    verified: Verified
-    until: float
-
-
 class Authenticator:
     """``scopes`` are what challenges name; ``clock`` is monotonic seconds."""
 
@@ -79,7 +72,7 @@ class Authenticator:
         self._dpop = dpop
         self._proofs = proofs
         self._clock = clock
-        self._known: LRUCache[bytes, _Known] = LRUCache(MAX_TOKENS)
+        self._known: LRUCache[bytes, tuple[Verified, float]] = LRUCache(MAX_TOKENS)
         self._failed: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
         self._verifications = SingleFlight[bytes, Verified]()
         self._refusals = Sampler(*_LINES, clock)
@@ -109,10 +102,10 @@ class Authenticator:
     def _recall(self, raw: str) -> Verified | None:
         """What is known of a token and still holds."""
         try:
-            known = self._known[_digest(raw)]
+            verified, until = self._known[_digest(raw)]
         except KeyError:
             return None
-        return known.verified if known.until > self._clock() and known.verified.holds() else None
+        return verified if until > self._clock() and verified.holds() else None
 
     def missing(self) -> Unauthorized:
         """The answer to a request that needs a token and shows none."""
@@ -162,7 +155,7 @@ class Authenticator:
         except InvalidToken as error:
             self._failed[digest] = error.with_traceback(None)
             raise
-        self._known[digest] = _Known(verified, self._clock() + verified.keep)
+        self._known[digest] = verified, self._clock() + verified.keep
         return verified
 
     async def _check_proof(self, scheme: str, verified: Verified, raw: str, shown: Presented) -> None:

@@ -109,9 +109,7 @@ class BackendClient:
         """The ``result``. Raises a :class:`ToolFault` whose message is fit for the caller."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
-        body = jsonrpc.request_bytes(id, method, params)
-        answer = await self._post(body, headers, endpoint, timeout, method)
-        _check_status(answer)
+        answer = await self._post(id, method, params, headers, endpoint, timeout)
         try:
             result, fault = jsonrpc.response_of(answer.body, id)
         except ValueError as error:
@@ -130,10 +128,9 @@ class BackendClient:
         timeout: float | None = None,
     ) -> Any:
         """Send a notification; :data:`NOTHING`, whatever a willing service answers. Raises :class:`ToolFault`."""
-        answer = await self._post(jsonrpc.request_bytes(None, method, params), headers, endpoint, timeout, method)
+        answer = await self._post(None, method, params, headers, endpoint, timeout)
         if answer.status < 300 and not answer.body.strip():
             return NOTHING
-        _check_status(answer)
         try:
             _, fault = jsonrpc.response_of(answer.body, "")
         except ValueError as error:
@@ -146,15 +143,19 @@ class BackendClient:
 
     async def _post(
         self,
-        body: bytes,
+        id: str | None,
+        method: str,
+        params: dict[str, Any] | list[Any] | None,
         headers: Mapping[str, str],
         endpoint: str | None,
         timeout: float | None,
-        method: str,
     ) -> Answer:
+        """Whatever else a 401 holds, what was shown does not count there. Raises :class:`BackendUnauthorized`, and
+        what :data:`_FAULTS` names."""
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
+        body = jsonrpc.request_bytes(id, method, params)
         try:
-            return await self._transport.post(
+            answer = await self._transport.post(
                 url,
                 body,
                 headers,
@@ -165,6 +166,9 @@ class BackendClient:
             kind, message = _FAULTS[type(error)]
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug)
             raise kind(message, retry_after=_RETRY_UNSENT if kind is BackendBusy else None) from error
+        if answer.status == 401:
+            raise BackendUnauthorized("The backend refuses what it was shown")
+        return answer
 
     def _fault(self, fault: jsonrpc.Fault, method: str, answer: Answer, headers: Mapping[str, str]) -> ToolFault:
         shown = shown_in(headers)
@@ -199,12 +203,6 @@ class BackendClient:
         except ValueError:
             return BadBackendAnswer(NOT_JSON)
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}")
-
-
-def _check_status(answer: Answer) -> None:
-    """Whatever else a 401 holds, what was shown does not count there. Raises :class:`BackendUnauthorized`."""
-    if answer.status == 401:
-        raise BackendUnauthorized("The backend refuses what it was shown")
 
 
 def _retry_after(answer: Answer) -> int | None:

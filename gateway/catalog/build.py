@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Final
 
 from cachetools import LRUCache
@@ -57,7 +57,7 @@ class Builder:
         for method in methods:
             try:
                 tool = tool_of(method, names[method.name], overrides[method.name], policy, self._validators)
-                draft.add(self._tools.setdefault(tool.digest, tool))
+                draft.add(tool, self._tools)
             except Unsound as error:
                 draft.quarantined.append(_quarantined(method, error))
             except (ValueError, RecursionError):
@@ -98,7 +98,8 @@ class _Draft:
         self.quarantined += [pins.unreviewed(method.name) for method in methods if not pins.lets_in(method.name)]
         return [method for method in methods if pins.lets_in(method.name)]
 
-    def add(self, tool: Tool) -> None:
+    def add(self, tool: Tool, known: MutableMapping[str, Tool]) -> None:
+        """Take a tool in, unless it is held back: the equal one of ``known``, which go by their digests."""
         drift = None if self._pins is None else self._pins.drift(tool)
         if drift is not None and self._pins is not None and self._pins.holds:
             self.quarantined.append(drift)
@@ -106,7 +107,7 @@ class _Draft:
         if drift is not None and self._pins is not None:
             self.drifted.append(drift)
             tool = self._pins.with_scopes(tool)
-        self.tools.append(tool)
+        self.tools.append(known.setdefault(tool.digest, tool))
 
 
 def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from gateway.catalog.numbers import literals
 from gateway.json_pointer import resolve
-from gateway.json_schema import IN_PLACE, IN_PLACE_LISTS, OF_ITEMS, OF_MEMBERS
+from gateway.json_schema import OF_ITEMS, OF_MEMBERS, in_place
 from gateway.jsonrpc import MAX_DEPTH
 
 MAX_APPLICATORS: Final = 2000
@@ -124,7 +124,8 @@ class _Measure:
             if isinstance(child, Mapping):
                 self._schemas[id(child)] = child
                 node.children.setdefault(place, Counter())[id(child)] += 1
-        for child in self._applied(schema):
+        referred = resolve(self.root, schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
+        for child in (*in_place(schema), referred):
             if not isinstance(child, Mapping):
                 continue
             inner = self._in_place(child)
@@ -137,21 +138,6 @@ class _Measure:
         self._open.discard(key)
         self.nodes[key] = node
         return node
-
-    def _applied(self, schema: Mapping[str, Any]) -> Iterator[Any]:
-        for keyword in IN_PLACE_LISTS:
-            alternatives = schema.get(keyword)
-            if isinstance(alternatives, list):
-                yield from alternatives
-        for keyword in IN_PLACE:
-            if keyword in schema:
-                yield schema[keyword]
-        dependent = schema.get("dependentSchemas")
-        if isinstance(dependent, Mapping):
-            yield from dependent.values()
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            yield resolve(self.root, reference)
 
     def asked_again(self, start: int) -> int:
         """The most nodes on one way into the value that ask again; a way that leads back ends there."""

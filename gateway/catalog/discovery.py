@@ -85,8 +85,8 @@ class Discovery:
         of the backend. Raises :class:`NoListing` where the shared listing cannot be offered by these settings.
         """
         while True:
-            for entry in before._views:
-                self._views.put(entry.succeeded(listing=listings, catalog=catalogs))
+            for view, entry in before._views.items():
+                self._views[view] = entry.succeeded(listing=listings, catalog=catalogs)
             if not listings:
                 return
             self._listings = before._listings
@@ -109,7 +109,7 @@ class Discovery:
 
     async def close(self) -> None:
         """End the refreshes under way."""
-        under_way = [entry.refresh for entry in self._views if entry.refresh is not None]
+        under_way = [entry.refresh for entry in self._views.values() if entry.refresh is not None]
         for refresh in under_way:
             refresh.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
@@ -131,7 +131,8 @@ class Discovery:
         caller the listing."""
         entry = self._views[caller.view]
         now = self._clock()
-        entry.check(caller, now)
+        if entry.denial is not None:
+            entry.check(caller, now)
         if entry.catalog is not None and now < entry.fresh_until:
             return entry.catalog
         if entry.catalog is not None and now - entry.good_at <= self._settings.max_stale:
@@ -165,8 +166,7 @@ class Discovery:
         Raises :class:`~gateway.errors.CatalogUnavailable`.
         """
         catalog = await self.catalog(caller, patience)
-        tool = catalog.find(name)
-        if tool is not None:
+        if tool := catalog.find(name):
             return tool
         entry = self._views.get(caller.view)
         if entry is None or entry.departed is None or self._clock() >= entry.departed_until:
@@ -190,7 +190,7 @@ class Discovery:
 
     async def renew(self) -> str:
         """List anew at once, callers' own listings when they next come. Return why there is no new one, or ""."""
-        for entry in self._views:
+        for entry in self._views.values():
             if not entry.view.shared:
                 entry.expire()
         shared = self._views.get(SHARED)
@@ -325,7 +325,7 @@ class Discovery:
 
     async def _swap(self) -> None:
         """Take what is not believed any more out of all catalogs; a turn of the loop for each."""
-        for entry in self._views:
+        for entry in list(self._views.values()):
             if entry.stands_in:
                 with suppress(CatalogUnavailable):
                     await self._last_resort(entry)

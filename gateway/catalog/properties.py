@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from gateway.catalog.names import Rule, unique
-from gateway.json_schema import IN_PLACE, IN_PLACE_LISTS
+from gateway.json_schema import IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
 
 _RULE: Final = Rule(r"A-Za-z0-9_.\-", 64, "argument")
 _OPAQUE: Final = ("propertyNames", "patternProperties", "enum", "const", "$ref", "$dynamicRef")
@@ -35,13 +35,8 @@ def published(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 def _parts(schema: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     """The schema, and those in it that apply to the same object."""
     yield schema
-    inner = [schema.get(keyword) for keyword in IN_PLACE]
-    for keyword in IN_PLACE_LISTS:
-        inner += schema.get(keyword) or []
-    inner += (schema.get("dependentSchemas") or {}).values()
-    for part in inner:
-        if isinstance(part, Mapping):
-            yield from _parts(part)
+    for part in in_place(schema):
+        yield from _parts(part)
 
 
 def _names(schema: Mapping[str, Any]) -> Iterable[str]:
@@ -53,25 +48,20 @@ def _is_opaque(schema: Mapping[str, Any]) -> bool:
     return any(keyword in part for part in _parts(schema) for keyword in _OPAQUE)
 
 
-def _renamed(schema: dict[str, Any], rename: Rename) -> dict[str, Any]:
+def _renamed(schema: Any, rename: Rename) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
     new = dict(schema)
+    for keyword in (*IN_PLACE, *IN_PLACE_LISTS, "dependentSchemas"):
+        if keyword in schema:
+            new[keyword] = with_schemas(keyword, schema[keyword], lambda part: _renamed(part, rename))
     for keyword in ("properties", "dependentSchemas"):
-        if isinstance(schema.get(keyword), Mapping):
-            new[keyword] = {rename(name): child for name, child in schema[keyword].items()}
+        if isinstance(new.get(keyword), Mapping):
+            new[keyword] = {rename(name): child for name, child in new[keyword].items()}
     if isinstance(schema.get("required"), list):
         new["required"] = [rename(name) if isinstance(name, str) else name for name in schema["required"]]
     if isinstance(schema.get("dependentRequired"), Mapping):
         new["dependentRequired"] = {
             rename(name): [rename(other) for other in others] for name, others in schema["dependentRequired"].items()
         }
-    if isinstance(new.get("dependentSchemas"), Mapping):
-        new["dependentSchemas"] = {name: _part(part, rename) for name, part in new["dependentSchemas"].items()}
-    new |= {keyword: _part(schema[keyword], rename) for keyword in IN_PLACE if keyword in schema}
-    new |= {
-        keyword: [_part(part, rename) for part in schema[keyword]] for keyword in IN_PLACE_LISTS if keyword in schema
-    }
     return new
-
-
-def _part(part: Any, rename: Rename) -> Any:
-    return _renamed(part, rename) if isinstance(part, dict) else part

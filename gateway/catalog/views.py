@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -116,38 +115,19 @@ class Entry:
         return CatalogUnavailable(_UNAVAILABLE, retry_after=max(1, round(self.retry_at - now + 0.5)))
 
     def check(self, caller: Caller, now: float) -> None:
-        """Raises the refusal that holds for this caller."""
+        """Raises the refusal that holds for this caller, if there is one."""
         if self.denial is not None and self.denies(caller, now):
             raise self.denial.error.with_traceback(None) from self.failure
 
 
-class Views:
-    """What is known of each view, of the most recent :data:`MAX_VIEWS`."""
+class Views(LRUCache[View, Entry]):
+    """The entries of the most recent :data:`MAX_VIEWS` views; a view that is asked for gets one."""
 
     def __init__(self) -> None:
-        self._entries: LRUCache[View, Entry] = LRUCache(MAX_VIEWS)
+        super().__init__(MAX_VIEWS)
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        for view in list(self._entries):
-            entry = self._entries.get(view)
-            if entry is not None:  # others may take its place while this goes on
-                yield entry
-
-    def get(self, view: View) -> Entry | None:
-        """Return the entry of a view that was asked for before."""
-        return self._entries.get(view)
-
-    def put(self, entry: Entry) -> None:
-        self._entries[entry.view] = entry
-
-    def __getitem__(self, view: View) -> Entry:
-        """Return the entry of a view, a new one where there is none."""
-        entry = self._entries.get(view)
-        if entry is None:
-            entry = self._entries[view] = Entry(view)
+    def __missing__(self, view: View) -> Entry:
+        entry = self[view] = Entry(view)
         return entry
 
 

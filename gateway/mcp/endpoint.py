@@ -9,12 +9,13 @@ import structlog
 from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError
 from gateway.invocation import Invocation
-from gateway.jsonrpc import BadMessage, Id, Message
+from gateway.jsonrpc import BadMessage, Id
 from gateway.mcp import legacy, modern
 from gateway.mcp.exchange import Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations
 from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
+from gateway.uses import Uses
 
 log = structlog.get_logger()
 
@@ -23,10 +24,10 @@ class Endpoint:
     """``running`` is the mount's, which closes it: calls may go on when another endpoint has taken this one's place."""
 
     def __init__(
-        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls
+        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls, uses: Uses
     ) -> None:
         self.modern = modern.Modern(operations, invocation)
-        self.legacy = legacy.Legacy(operations, invocation, sessions, running)
+        self.legacy = legacy.Legacy(operations, invocation, sessions, running, uses)
 
     async def answer(self, inbound: Inbound) -> Reply | StreamReply:
         """The reply to one POST; never raises for what a client sent."""
@@ -51,7 +52,9 @@ class Endpoint:
             message = jsonrpc.message_of(value)
         except BadMessage as error:
             return _reply(error.status, jsonrpc.error_bytes(error.id, error), error)
-        era = self._era(inbound, message)
+        era: modern.Modern | legacy.Legacy = self.modern
+        if not self.modern.claims(message, inbound.headers, legacy.VERSIONS):
+            era = self.legacy
         id: Id | None = getattr(message, "id", None)
         method: str = getattr(message, "method", "")
         try:
@@ -62,11 +65,6 @@ class Endpoint:
             log.exception("internal error", method=method)
             failure = InternalError()
             return _reply(*era.refusal(failure, id), failure, method)
-
-    def _era(self, inbound: Inbound, message: Message) -> modern.Modern | legacy.Legacy:
-        if self.modern.claims(message, inbound.headers, legacy.VERSIONS):
-            return self.modern
-        return self.legacy
 
 
 def _reply(status: int, body: bytes, error: GatewayError, method: str = "") -> Reply:

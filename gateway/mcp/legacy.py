@@ -35,6 +35,7 @@ from gateway.mcp.projection import ToolProjector
 from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller
+from gateway.uses import Uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,16 @@ class _Context:
 
 
 class Legacy:
-    """``running`` is the mount's: it outlives this object."""
+    """``running`` is the mount's: it outlives this object. Calls that outlive their exchanges count in ``uses``."""
 
     def __init__(
-        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls
+        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls, uses: Uses
     ) -> None:
         self._operations = operations
         self._invocation = invocation
         self._sessions = sessions
         self._running = running
+        self._uses = uses
         self._handlers: dict[str, Callable[[_Context, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
             "initialize": self._initialize,
             "ping": self._ping,
@@ -213,7 +215,7 @@ class Legacy:
 
     async def _list(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
         caller = context.inbound.caller
-        projector = context.revision.projector.named(self._invocation.naming(caller))
+        projector = context.revision.projector.named(caller.naming or self._invocation.naming)
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
         result: dict[str, Any] = {"tools": page.tools}
         if page.cursor is not None:
@@ -230,13 +232,14 @@ class Legacy:
         if token is not None and context.inbound.takes_stream:
 
             def start() -> asyncio.Task[dict[str, Any]]:
-                return self._running.start(_result(call, revision.shape, begun=True), session, request.id)
+                return self._running.start(self._result(call, revision.shape, begun=True), session, request.id)
 
-            shown = call.tool.named(self._invocation.naming(call.caller)) if revision.explains_progress else ""
+            naming = call.caller.naming or self._invocation.naming
+            shown = call.tool.named(naming) if revision.explains_progress else ""
             beat = self._operations.heartbeat
             events = progress.with_progress(request, token, start, beat, cancels=False, tool=shown)
             return StreamReply(events, method=request.method, tool=call.tool.name)
-        work = self._running.start(_result(call, revision.shape), session, request.id)
+        work = self._running.start(self._result(call, revision.shape), session, request.id)
         try:
             body = jsonrpc.response_bytes(request.id, await asyncio.shield(work))
         except asyncio.CancelledError:
@@ -245,9 +248,9 @@ class Legacy:
             return Reply(202, method=request.method, tool=call.tool.name)
         return Reply(200, body, method=request.method, tool=call.tool.name)
 
-
-async def _result(call: Call, shape: ResultShape, *, begun: bool = False) -> dict[str, Any]:
-    return call_result(await call.execute(begun=begun), shape)
+    async def _result(self, call: Call, shape: ResultShape, *, begun: bool = False) -> dict[str, Any]:
+        with self._uses:
+            return call_result(await call.execute(begun=begun), shape)
 
 
 async def _notices(changes: Changes, streams: Streams, caller: Caller, session: str | None) -> Events:
@@ -255,7 +258,7 @@ async def _notices(changes: Changes, streams: Streams, caller: Caller, session: 
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.
     """
-    with streams.held(caller.counted_as):
+    with streams.held(caller):
         subscription = changes.subscribe(caller.view, session)
         try:
             yield None

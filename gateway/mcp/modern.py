@@ -50,7 +50,7 @@ from gateway.mcp.exchange import METHOD, NAME, PROTOCOL_VERSION, Events, Headers
 from gateway.mcp.operations import Operations, asked_call
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.server_info import TITLED, WHOLE, ServerInfo
-from gateway.model import Ask, Caller, JsonObject, ServiceInfo, Tool
+from gateway.model import Ask, Caller, Catalog, JsonObject, Naming, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,9 @@ VERSIONS: Final = tuple(REVISIONS)
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
 PROJECTOR: Final = PROJECTORS[0]
 """How the newest revision shows tools."""
+_PROJECTORS: Final = {
+    (revision.version, naming): revision.projector.named(naming) for revision in REVISIONS.values() for naming in Naming
+}
 
 _Handler: TypeAlias = Callable[[Inbound, ModernRevision, Request, JsonObject], Awaitable[Reply | StreamReply]]
 
@@ -87,7 +90,7 @@ class Modern:
     def __init__(self, operations: Operations, invocation: Invocation) -> None:
         self._operations = operations
         self._invocation = invocation
-        self._latest: tuple[ServiceInfo | None, dict[str, Raw]] = (None, {})
+        self._latest: tuple[Catalog | None, dict[str, Raw]] = (None, {})
         self._handlers: dict[str, _Handler] = {
             "server/discover": self._discover,
             "tools/list": self._list,
@@ -150,7 +153,7 @@ class Modern:
         return _reply(request, _result_of("complete", result, _meta(info, revision.introduces)))
 
     async def _list(self, inbound: Inbound, revision: ModernRevision, request: Request, params: JsonObject) -> Reply:
-        projector = revision.projector.named(self._invocation.naming(inbound.caller))
+        projector = _PROJECTORS[revision.version, inbound.caller.naming or self._invocation.naming]
         page = await self._operations.list_tools(inbound.caller, params.get("cursor"), projector)
         result: dict[str, Any] = {"tools": page.tools}
         if page.cursor is not None:
@@ -164,7 +167,8 @@ class Modern:
         name, arguments, token = asked_call(params)
 
         def agreed(named: Tool) -> dict[str, Any]:
-            check_parameters(inbound.headers, named, arguments)
+            if named.headers:
+                check_parameters(inbound.headers, named, arguments)
             return arguments
 
         call = await self._invocation.prepare(inbound.caller, name, agreed, extras_of(params))
@@ -175,7 +179,7 @@ class Modern:
             return asyncio.create_task(self._result(call, revision, begun=True))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
-        shown = call.tool.named(self._invocation.naming(call.caller))
+        shown = call.tool.named(call.caller.naming or self._invocation.naming)
         events = progress.with_progress(request, token, start, self._operations.heartbeat, cancels=True, tool=shown)
         return StreamReply(events, method=request.method, tool=call.tool.name)
 
@@ -201,10 +205,10 @@ class Modern:
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
         """Return the ``_meta`` of every result but that of ``server/discover``, which alone introduces the server to
         people."""
-        service = self._operations.service(caller)
-        if self._latest[0] is not service:  # mostly all callers have the same
+        catalog = self._operations.discovery.current(caller.view)
+        if catalog is None or self._latest[0] is not catalog:  # mostly all callers have the same
             info = self._operations.server_info(caller)
-            self._latest = service, {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
+            self._latest = catalog, {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
         return self._latest[1][revision.version]
 
 
@@ -215,7 +219,7 @@ async def _notices(changes: Changes, streams: Streams, caller: Caller, id: Id, *
     """
     meta = {META_SUBSCRIPTION: id}
     honoured = {"toolsListChanged": True} if tools else {}
-    with streams.held(caller.counted_as):
+    with streams.held(caller):
         subscription = changes.subscribe(caller.view)
         try:
             acknowledged = {"_meta": meta, "notifications": honoured}

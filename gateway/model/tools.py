@@ -67,9 +67,8 @@ class Binding:
     def complete(self, arguments: JsonObject) -> JsonObject:
         """A caller's arguments by the method's own names, with the operator's; what is hidden is not the caller's to
         choose."""
-        if self.renamed:
-            arguments = {self.renamed.get(name, name): value for name, value in arguments.items()}
-        return {**self.fills, **arguments, **self.fixed} if self.fills or self.fixed else arguments
+        own = {self.renamed.get(name, name): value for name, value in arguments.items()}
+        return {**self.fills, **own, **self.fixed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,8 @@ class Tool:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for tools that have equal fields, all of them. Raises :class:`ValueError` where JSON cannot say one."""
+        """Return a text that two tools share only if all their fields are equal. Raises :class:`ValueError` where JSON
+        cannot say a field."""
         return hashlib.sha256(jsonrpc.canonical(_members(self))).hexdigest()
 
     @cached_property
@@ -193,7 +193,7 @@ class Catalog:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for catalogs that offer the same tools."""
+        """Return a text that two catalogs share only if they offer the same tools."""
         return hashlib.sha256("".join(tool.digest for tool in self.tools).encode()).hexdigest()
 
     @cached_property

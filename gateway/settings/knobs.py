@@ -20,6 +20,12 @@ def knob(default: Any, help: str, **bounds: Any) -> Any:
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
 
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all knobs are the same. The order within a map counts: of patterns, later ones win."""
+        if not isinstance(other, Section) or not super().__eq__(other):
+            return False
+        return all(list(value) == list(getattr(other, name)) for name, value in self if isinstance(value, dict))
+
 
 def http_url(url: str) -> str:
     try:

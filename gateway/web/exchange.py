@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,6 +17,8 @@ from gateway.model import ANONYMOUS, Caller
 JSON: Final = "application/json"
 _JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest")
 """What clients of plain JSON-RPC call their messages ("JSON-RPC over HTTP", a draft that many follow)."""
+
+_MCP_PATH = re.compile("(/[a-z][a-z0-9_]*)?/mcp")
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +72,7 @@ RPC: Final = Form(_JSONRPC_TYPES, rpc_error)
 
 def form_of_unknown(path: str) -> Form:
     """Return the form of an error where nothing is served: whoever looks for MCP reads its own alone."""
-    return MCP if path.endswith("/mcp") else REST
+    return MCP if _MCP_PATH.fullmatch(path) else REST
 
 
 def json_response(body: bytes, status: int = 200) -> web.Response:

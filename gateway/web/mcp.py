@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -37,24 +38,24 @@ class EventStream(web.StreamResponse):
                 exchange.fields["left"] = True
 
 
+@dataclass(frozen=True, slots=True)
 class McpSurface:
     """``POST`` has the messages; ``GET`` the older eras' stream of notifications, ``DELETE`` the end of their
     sessions."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    endpoint: Endpoint
 
     async def post(self, exchange: Exchange) -> web.StreamResponse:
         accept = ",".join(exchange.request.headers.getall("Accept", ("*/*",)))  # who does not say gets JSON
         if not ("*/*" in accept or "application/json" in accept or "application/*" in accept):
             raise NotAcceptable("Accept must admit application/json")
-        return _answer(exchange, await self._endpoint.answer(_inbound(exchange)))
+        return _answer(exchange, await self.endpoint.answer(_inbound(exchange)))
 
     async def get(self, exchange: Exchange) -> web.StreamResponse:
-        return _answer(exchange, await self._endpoint.listen(_inbound(exchange)))
+        return _answer(exchange, await self.endpoint.listen(_inbound(exchange)))
 
     async def delete(self, exchange: Exchange) -> web.StreamResponse:
-        return _answer(exchange, await self._endpoint.end(_inbound(exchange)))
+        return _answer(exchange, await self.endpoint.end(_inbound(exchange)))
 
 
 def _inbound(exchange: Exchange) -> Inbound:

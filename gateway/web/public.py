@@ -86,7 +86,7 @@ class PublicHandler:
                 await response.send(exchange)
             return response
         finally:
-            if logs.enabled("info"):
+            if logs.threshold <= logs.INFO:
                 ms = round((time.perf_counter() - started) * 1000, 1)
                 fields = exchange.fields
                 log.info("request", http=request.method, path=request.path, status=status, ms=ms, **fields)
@@ -161,7 +161,8 @@ class PublicHandler:
             raise NotFound("Not found")
         request = exchange.request
         address = self.addresses.caller(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
-        return await site.answer(exchange, address)
+        with site.uses:
+            return await site.answer(exchange, address)
 
 
 def _form(exchange: Exchange, site: Site | None) -> Form:

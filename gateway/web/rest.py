@@ -66,29 +66,21 @@ def name_of(segment: str) -> str:
     return segment.removesuffix(_SUFFIX) if segment.removesuffix(_SUFFIX) in OWN_SEGMENTS else segment
 
 
+@dataclass(frozen=True, slots=True)
 class RestSurface:
     """``page_size`` is the number of tools on a page; ``mount`` is where the service is."""
 
-    def __init__(
-        self,
-        operations: Operations,
-        invocation: Invocation,
-        discovery: Discovery,
-        access: Access,
-        page_size: int,
-        mount: str,
-    ) -> None:
-        self._operations = operations
-        self._invocation = invocation
-        self._discovery = discovery
-        self._access = access
-        self._page_size = page_size
-        self._mount = mount
+    operations: Operations
+    invocation: Invocation
+    discovery: Discovery
+    access: Access
+    page_size: int
+    mount: str
 
     async def list_tools(self, exchange: Exchange) -> web.Response:
         """``GET /mcp/tools/list?cursor=&names=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
-        page = await self._operations.list_tools(caller, cursor, self._projector(caller), self._page_size, PATIENCE)
+        page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
         return json_response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
 
     async def describe(self, exchange: Exchange) -> web.Response:
@@ -96,9 +88,9 @@ class RestSurface:
         caller, name = exchange.caller, exchange.request.query.get("name")
         if not name:
             raise MissingParameter('The parameter "name" is missing')
-        await self._operations.admit_discovery(caller)
-        tool = await self._invocation.find(caller, name, PATIENCE)
-        self._access.check_sight(caller, tool)
+        await self.operations.admit_discovery(caller)
+        tool = await self.invocation.find(caller, name, PATIENCE)
+        self.access.check_sight(caller, tool)
         return json_response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
     async def invoke(self, exchange: Exchange) -> web.Response:
@@ -115,7 +107,7 @@ class RestSurface:
         if not isinstance(arguments, dict):
             raise InvalidArguments('"arguments" must be an object')
         exchange.fields["tool"] = name[:128]
-        call = await self._invocation.prepare(exchange.caller, name, arguments)
+        call = await self.invocation.prepare(exchange.caller, name, arguments)
         exchange.fields["tool"] = call.tool.name
         outcome = await call.execute()
         if outcome.fault is not None:
@@ -123,7 +115,7 @@ class RestSurface:
         return json_response(jsonrpc.encode({"result": json_value(outcome.value)}))
 
     def _projector(self, caller: Caller) -> RestProjector:
-        return RestProjector(self._access, self._discovery.current(), caller.naming or Naming.MCP, self._mount)
+        return RestProjector(self.access, self.discovery.current(), caller.naming or Naming.MCP, self.mount)
 
 
 def json_value(value: Any) -> Any:

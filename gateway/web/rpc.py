@@ -10,6 +10,7 @@ each error, null where the request's cannot be read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -23,12 +24,12 @@ from gateway.web.exchange import RPC, Exchange, json_response, refused, rpc_erro
 from gateway.web.tool_route import call_in, value_of
 
 
+@dataclass(frozen=True, slots=True)
 class RpcSurface:
     """``max_response`` is what the answers of one batch may have together, in bytes."""
 
-    def __init__(self, invocation: Invocation, max_response: int) -> None:
-        self._invocation = invocation
-        self._max_response = max_response
+    invocation: Invocation
+    max_response: int
 
     async def post(self, exchange: Exchange) -> web.Response:
         try:
@@ -38,7 +39,7 @@ class RpcSurface:
             batch.check_length(value)
         except BadMessage as error:
             return refused(exchange, error, RPC, error.id)
-        room = Room(self._max_response)
+        room = Room(self.max_response)
         answers = [Raw(answer) for item in value if (answer := await self._item(exchange, item, room)) is not None]
         if not answers:
             return web.Response(status=204)
@@ -68,7 +69,7 @@ class RpcSurface:
         return None if isinstance(message, Notification) or body is None else room.fit(message.id, body)
 
     async def _answer(self, exchange: Exchange, message: Request | Notification) -> bytes | None:
-        value = await value_of(self._invocation, exchange, message, message.method)
+        value = await value_of(self.invocation, exchange, message, message.method)
         return None if isinstance(message, Notification) else jsonrpc.response_bytes(message.id, value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, TypeAlias
 
 from aiohttp import web
@@ -37,49 +37,43 @@ from gateway.web.tool_route import ToolSurface
 
 _CHARSETS: Final = ("utf-8", "utf8")
 
-Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
+_Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    methods: Mapping[str, Handler]
+    methods: Mapping[str, _Handler]
     form: Form
 
 
+@dataclass(eq=False, repr=False)
 class Site:
     """What one service serves below ``mount``, which is empty at the root, or ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Each exchange is counted in ``uses``, but
-    a stream of notices only until it begins: it may outlive the service's object.
+    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Whoever asks
+    for an answer counts in ``uses``; a stream of notices, which may outlive the service's object, only until it begins.
     """
 
-    def __init__(
-        self,
-        mount: str,
-        *,
-        endpoint: Endpoint,
-        operations: Operations,
-        invocation: Invocation,
-        discovery: Discovery,
-        access: Access,
-        authenticator: Authenticator | None,
-        metadata: ResourceMetadata | None,
-        rest_page_size: int,
-        max_body: int,
-        body_timeout: float,
-        uses: Uses,
-    ) -> None:
-        self.mount = mount
-        self.name = mount.removeprefix("/")
-        self.authenticator = authenticator
-        self.metadata = metadata
-        self._access = access
-        self._max_body = max_body
-        self._body_timeout = body_timeout
-        self._uses = uses
-        mcp, tool = McpSurface(endpoint), ToolSurface(operations, invocation)
-        rest = RestSurface(operations, invocation, discovery, access, rest_page_size, mount)
+    mount: str
+    _: KW_ONLY
+    endpoint: Endpoint
+    operations: Operations
+    invocation: Invocation
+    discovery: Discovery
+    access: Access
+    authenticator: Authenticator | None
+    metadata: ResourceMetadata | None
+    rest_page_size: int
+    max_body: int
+    body_timeout: float
+    uses: Uses
+
+    def __post_init__(self) -> None:
+        self.name = self.mount.removeprefix("/")
+        operations, invocation, mount = self.operations, self.invocation, self.mount
+        mcp, tool = McpSurface(self.endpoint), ToolSurface(operations, invocation)
+        rest = RestSurface(operations, invocation, self.discovery, self.access, self.rest_page_size, mount)
         rpc = RpcSurface(invocation, operations.max_response)
         self._routes = {
             f"{mount}/mcp": _Route({"POST": mcp.post, "GET": mcp.get, "DELETE": mcp.delete}, MCP),
@@ -108,14 +102,13 @@ class Site:
         handler = route.methods.get(request.method)
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
-        with self._uses:
-            exchange.caller = await self._caller(exchange, address)
-            if request.method == "POST":
-                exchange.body = await self._json_body(request, route.form.content_types)
-            answer = await handler(exchange)
-            if isinstance(answer, EventStream) and not answer.notices:
-                await answer.send(exchange)
-            return answer
+        exchange.caller = await self._caller(exchange, address)
+        if request.method == "POST":
+            exchange.body = await self._json_body(request, route.form.content_types)
+        answer = await handler(exchange)
+        if isinstance(answer, EventStream) and not answer.notices:
+            await answer.send(exchange)
+        return answer
 
     def form(self, exchange: Exchange) -> Form:
         """The form of an error that comes of the exchange, before its route is known or after."""
@@ -159,12 +152,12 @@ class Site:
                 address,
             )
         )
-        if not self._access.may_enter(principal):
+        if not self.access.may_enter(principal):
             raise self.authenticator.missing()
         if principal is not None:
             exchange.fields["sub"] = principal.subject
         naming = _naming_in(request) if queried else None
-        return Caller(address, language, self._access.view_of(principal), principal, naming)
+        return Caller(address, language, self.access.view_of(principal), principal, naming)
 
     async def _json_body(self, request: web.BaseRequest, content_types: tuple[str, ...]) -> bytes:
         """The body, undecoded: only JSON, only so large, only so long. Raises
@@ -182,22 +175,22 @@ class Site:
                 raise UnsupportedMediaType("JSON is UTF-8")
         if headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip"):
             raise UnsupportedMediaType("Content-Encoding must be identity or gzip")
-        if (request.content_length or 0) > self._max_body:
+        if (request.content_length or 0) > self.max_body:
             raise self._too_large()
         try:
             body = request.content.read_nowait()
-            if request.content.at_eof() and len(body) <= self._max_body:
+            if request.content.at_eof() and len(body) <= self.max_body:
                 return body
-            async with asyncio.timeout(self._body_timeout):
+            async with asyncio.timeout(self.body_timeout):
                 return await self._whole(request, body)
         except TimeoutError:
-            raise RequestTimeout(f"The body did not arrive within {self._body_timeout:g} s") from None
+            raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
         except (web.RequestPayloadError, ConnectionError):
             raise InvalidRequest("The body is incomplete, or not encoded as its headers say") from None
 
     async def _whole(self, request: web.BaseRequest, begin: bytes) -> bytes:
         parts, size = [begin], len(begin)
-        while size <= self._max_body:  # unpacked it may be larger than its length says
+        while size <= self.max_body:  # unpacked it may be larger than its length says
             part = await request.content.readany()
             if not part:
                 return b"".join(parts)
@@ -206,10 +199,10 @@ class Site:
         raise self._too_large()
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"The body is larger than {self._max_body} bytes")
+        return TooLarge(f"The body is larger than {self.max_body} bytes")
 
 
-def _reading(handler: Handler) -> Mapping[str, Handler]:
+def _reading(handler: _Handler) -> Mapping[str, _Handler]:
     """RFC 9110 §9.3.2: HEAD is GET without the body, which is left out below."""
     return {"GET": handler, "HEAD": handler}
 

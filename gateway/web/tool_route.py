@@ -6,6 +6,7 @@ by path is what runs. Errors come with their own HTTP status; :mod:`gateway.web.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -32,10 +33,10 @@ from gateway.web.rest import json_value
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
 class ToolSurface:
-    def __init__(self, operations: Operations, invocation: Invocation) -> None:
-        self._operations = operations
-        self._invocation = invocation
+    operations: Operations
+    invocation: Invocation
 
     async def post(self, exchange: Exchange) -> web.Response:
         return await self._call(exchange, exchange.body)
@@ -45,8 +46,8 @@ class ToolSurface:
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
             raise Forbidden("A foreign page may not call")
         # Whether there is such a tool, and what kind, is what a listing would tell.
-        await self._operations.admit_discovery(exchange.caller)
-        tool = await self._invocation.find(exchange.caller, exchange.tool)
+        await self.operations.admit_discovery(exchange.caller)
+        tool = await self.invocation.find(exchange.caller, exchange.tool)
         if tool.annotations.get("readOnlyHint") is not True:
             raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
         query = exchange.request.query.get("query")
@@ -63,7 +64,7 @@ class ToolSurface:
             return refused(exchange, error, RPC, error.id if isinstance(error, BadMessage) else None)
         id = message.id if isinstance(message, Request) else None
         try:
-            value = await value_of(self._invocation, exchange, message, exchange.tool)
+            value = await value_of(self.invocation, exchange, message, exchange.tool)
         except GatewayError as error:
             if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage):
                 return refused(exchange, error, RPC, id)

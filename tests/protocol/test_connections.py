@@ -7,10 +7,10 @@ import json
 
 import pytest
 from aiohttp import web
-from gateway.app import Gateway
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
+from gateway.server import Server
 from gateway.web.connection import listen
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start
@@ -25,9 +25,7 @@ def headers_of(raw: bytes) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, _, value in (line.partition(": ") for line in lines)]
 
 
-async def test_a_client_that_waits_to_be_asked_for_the_body_is_asked(
-    gateway: Gateway, backend: ScriptedBackend
-) -> None:
+async def test_a_client_that_waits_to_be_asked_for_the_body_is_asked(gateway: Server, backend: ScriptedBackend) -> None:
     """RFC 9110 §10.1.1: curl does so with large bodies, and hesitates for a second without an answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     async with asyncio.timeout(10):
@@ -41,7 +39,7 @@ async def test_a_client_that_waits_to_be_asked_for_the_body_is_asked(
     assert backend.calls("add") == 1
 
 
-async def test_a_client_of_http_1_0_is_not_asked(gateway: Gateway) -> None:
+async def test_a_client_of_http_1_0_is_not_asked(gateway: Server) -> None:
     """RFC 9110 §10.1.1: the server MUST ignore that expectation."""
     raw = await exchange(gateway.port, HEAD % (b"1.0", len(ADD)) + b"Expect: 100-continue\r\n\r\n" + ADD)
     assert status_of(raw) == 200
@@ -54,7 +52,6 @@ async def test_a_body_larger_than_aiohttps_own_bound_is_taken(start: Start) -> N
     assert raw.endswith(b'{"result":{"sum":5}}')
 
 
-JSON_TYPE = b"Content-Type: application/json\r\n"
 SENT = {
     "an answer": (b"GET /mcp/tools/list HTTP/1.1", b""),
     "no body": (b"HEAD /mcp/tools/list HTTP/1.1", b""),
@@ -73,7 +70,7 @@ SENT = {
 
 @pytest.mark.parametrize("port", ["port", "admin_port"])
 @pytest.mark.parametrize("sent", SENT)
-async def test_every_answer_has_the_same_headers_once(gateway: Gateway, sent: str, port: str) -> None:
+async def test_every_answer_has_the_same_headers_once(gateway: Server, sent: str, port: str) -> None:
     """Whoever made it: a handler, a stream, or aiohttp, which would name its version and Python's."""
     line, headers = SENT[sent]
     reader, writer = await asyncio.open_connection("127.0.0.1", getattr(gateway, port))

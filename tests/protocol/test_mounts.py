@@ -65,16 +65,13 @@ async def test_no_service_has_the_tools_of_another(it: Several) -> None:
     "path",
     [
         "/",
-        "/mcp",
         "/mcp/tools/list",
         "/mcp/tools/add",
         "/jsonrpc",
-        "/nope/mcp",
         "/crm",
         "/crm/",
         "/CRM/mcp",
         "//crm/mcp",
-        "/crmx/mcp",
         "/crm/shop/mcp",
         "/crm/crm/mcp",
         "/crm%2fmcp",
@@ -87,6 +84,15 @@ async def test_a_path_below_no_mount_is_404(it: Several, path: str) -> None:
     """The root's endpoint is nobody's where there are several."""
     for verb in ("GET", "POST", "DELETE"):
         assert await refused(it.root, verb, path) == (404, "not_found", "Not found")
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/nope/mcp", "/crmx/mcp"])
+async def test_who_looks_for_mcp_below_no_mount_is_told_in_its_own_form(it: Several, path: str) -> None:
+    for verb in ("GET", "POST", "DELETE"):
+        answer = await it.root.send(verb, path)
+        assert (answer.status, answer.error["message"]) == (404, "Not found")
+        assert answer.json == {"jsonrpc": "2.0", "error": answer.error}
+        assert isinstance(answer.error["code"], int)
 
 
 async def test_a_slash_too_many_is_told_where_the_mounts_endpoint_is(it: Several) -> None:
@@ -129,7 +135,7 @@ async def test_broken_framing_is_refused_in_the_form_of_its_path_below_the_mount
         assert status_of(raw) == MalformedHttp.status
         answer = json.loads(raw.partition(b"\r\n\r\n")[2])
         assert answer == {"jsonrpc": "2.0", **id, "error": answer["error"]}
-    raw = await exchange(it.port.number, b"POST /mcp HTTP/2.0\r\nHost: 127.0.0.1\r\n\r\n")
+    raw = await exchange(it.port.number, b"POST /nope HTTP/2.0\r\nHost: 127.0.0.1\r\n\r\n")
     assert json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["code"] == "malformed_http"
 
 
@@ -198,7 +204,7 @@ async def test_a_call_under_way_ends_with_the_service_that_it_began_with(it: Sev
         await ended
 
 
-async def test_the_only_service_may_move_to_the_root_and_back(it: Several) -> None:
+async def test_a_service_that_was_taken_away_may_come_back(it: Several) -> None:
     below = it.handler.sites
     it.handler.sites = {}
     assert (await it.root.get("/mcp/tools/list")).status == 404

@@ -16,9 +16,7 @@ REQUEST: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "m"}
 
 async def echo(item: Any, room: Room) -> bytes | None:
     """Answer a request with its own method; notifications have no answer."""
-    return (
-        room.fit(item["id"], jsonrpc.result_bytes(item["id"], jsonrpc.encode(item["method"]))) if "id" in item else None
-    )
+    return room.fit(item["id"], jsonrpc.response_bytes(item["id"], item["method"])) if "id" in item else None
 
 
 async def test_the_answers_are_one_array_in_the_order_of_the_messages_without_notifications() -> None:

@@ -115,10 +115,10 @@ async def test_what_a_caller_spent_at_one_resource_is_not_spent_at_another(
     mounts: tuple[Mount, Mount, Mount],
 ) -> None:
     one, replica, other = mounts
-    await one.budget.spend("192.0.2.1")
+    await one.budget.spend(Caller("192.0.2.1"))
     with pytest.raises(RateLimited):
-        await replica.budget.spend("192.0.2.1")
-    await other.budget.spend("192.0.2.1")
+        await replica.budget.spend(Caller("192.0.2.1"))
+    await other.budget.spend(Caller("192.0.2.1"))
 
 
 def settings(*knobs: str, url: str = "http://crm.example.com/jsonrpc") -> Settings:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -139,6 +141,28 @@ async def test_searches_at_the_same_time_share_one_index_and_one_that_is_cancell
     answers = await asyncio.gather(*others)
     assert all(answer == answers[0] for answer in answers)
     assert answers[0]["matches"] == 2
+
+
+class Failing(tuple[Tool, ...]):
+    """Tools that cannot be read while ``failure`` is set."""
+
+    failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[Tool]:
+        if self.failure is not None:
+            raise self.failure
+        return super().__iter__()
+
+
+async def test_an_index_that_could_not_be_made_is_made_by_the_next_search(catalog: Catalog) -> None:
+    tools = Failing(catalog.tools)
+    flaky, search = replace(catalog, tools=tools), Search()
+    assert flaky.digest == catalog.digest
+    tools.failure = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        await search.answer(flaky, "user")
+    tools.failure = None
+    assert (await search.answer(flaky, "user"))["matches"] == 2
 
 
 async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_holding_up_the_loop() -> None:

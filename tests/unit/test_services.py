@@ -330,6 +330,13 @@ def test_settings_of_a_service_differ_where_its_sections_or_its_name_do() -> Non
     assert of(two(limits={"streams": 1}), "crm") != of(before, "crm")
 
 
+def test_settings_differ_where_patterns_of_tools_are_in_another_order() -> None:
+    patterns = {"node.*": {"title": "Node"}, "*.get": {"title": "Get"}}
+    before, after = (two(catalog={"tools": tools}) for tools in (patterns, dict(reversed(patterns.items()))))
+    assert of(before, "crm") != of(after, "crm")
+    assert of(before, "crm") == of(two(catalog={"tools": patterns}), "crm")
+
+
 def test_a_restart_is_for_what_belongs_to_the_process() -> None:
     before = two()
     after = two(
