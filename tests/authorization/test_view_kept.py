@@ -116,3 +116,15 @@ async def test_callers_with_equal_listings_share_what_is_kept_and_the_oldest_are
     assert [listing.digest in listings for listing in made] == [True, False, True]
     assert listings.add(Listing("static", (), digest="huge", size=251)) == ""
     assert listings.add(Listing("static", ())) == ""
+
+
+async def test_after_a_failure_a_reload_has_the_next_caller_ask_at_once(world: World) -> None:
+    """What the reload brought, such as another CA file, may be the remedy."""
+    world.listed["ann-1"] = down()
+    with pytest.raises(CatalogUnavailable):
+        await world.names(ANN)
+    world.listed["ann-1"] = ("a",)
+    with pytest.raises(CatalogUnavailable):
+        await world.names(ANN)
+    await world.reload(world.knobs)
+    assert await world.names(ANN) == ("a",)
