@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -123,13 +124,11 @@ class Service:
         if faults := faults_of(settings):  # also where they were not loaded
             raise config.ConfigError(faults)
         service = cls(settings, files, store, secrets, mount or Mount(), before, progress)
-        if before is not None:
-            try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(service.close)
+            if before is not None:
                 await service._take_over(before)
-            except NoListing as error:
-                await service.close()
-                steps = "; ".join(str(step) for step in error.steps)
-                raise config.ConfigError([f"{settings.knob('catalog')}: {steps}"]) from None
+            undo.pop_all()
         return service
 
     @property
@@ -163,14 +162,6 @@ class Service:
         principal = (await self.issuers.verifier(self.policies).verify(token)).principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 
-    async def retire(self, successor: Service | None = None) -> None:
-        """Let what is under way come to its end, then let go of everything that the successor did not take."""
-        await self.background.stop()
-        try:
-            await self.uses.ended()
-        finally:
-            await self.close(successor)
-
     async def close(self, successor: Service | None = None) -> None:
         """Let go of everything that the successor did not take."""
         await self.background.stop()
@@ -203,7 +194,11 @@ class Service:
     async def _take_over(self, before: Service) -> None:
         same = self.same_backend and before.settings.catalog == self.settings.catalog
         same = same and before.files.of("catalog") == self.files.of("catalog")
-        await self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=same)
+        try:
+            await self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=same)
+        except NoListing as error:
+            steps = "; ".join(str(step) for step in error.steps)
+            raise config.ConfigError([f"{self.settings.knob('catalog')}: {steps}"]) from None
 
     def _learn(self) -> None:
         """Take what was learned of the backend, or begin anew."""

@@ -1,0 +1,97 @@
+"""What a reload replaces is let go of, however reloads follow each other, fail or meet the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from itertools import count
+
+from aiohttp import ClientSession
+
+from gateway.outbound import Outbound
+from tests.fault.behaviours import Hang, result
+from tests.fault.methods import ADD, openrpc
+from tests.fault.scripted import ScriptedBackend
+from tests.protocol.conftest import Start, settings
+from tests.protocol.streams import PATIENCE
+from tests.protocol.talk import MODERN, Client
+from tests.protocol.test_streams_alone import retired
+from tests.protocol.test_swapping import OTHER, calling
+
+ANOTHER = "limits.discovery=501/minute"
+
+
+def open_pools() -> int:
+    """How many pools of connections are not closed yet."""
+    return sum(isinstance(one, Outbound) and not one._session.closed for one in gc.get_objects())
+
+
+async def test_stopping_ends_every_service_that_waits_for_the_calls_of_one_before_it(
+    start: Start, session: ClientSession, backend: ScriptedBackend
+) -> None:
+    before = open_pools()
+    short = "server.shutdown_timeout=50ms"
+    gateway = await start(short)
+    backend.on("add", Hang("nothing"))
+    async with asyncio.timeout(PATIENCE):
+        call = asyncio.create_task(calling(Client(session, gateway.port), MODERN))
+        await backend.called("add")
+        for knob in (OTHER, ANOTHER, OTHER):
+            await gateway.reload(settings(backend.url, short, knob))
+        await gateway.stop()
+        await asyncio.wait([call])
+    assert call.exception() is not None
+    assert open_pools() == before
+
+
+async def test_what_was_replaced_lists_no_more_while_an_earlier_service_finishes_its_calls(
+    start: Start, session: ClientSession, backend: ScriptedBackend
+) -> None:
+    gateway = await start()
+    backend.on("add", Hang("nothing"))
+    async with asyncio.timeout(PATIENCE):
+        call = asyncio.create_task(calling(Client(session, gateway.port), MODERN))
+        await backend.called("add")
+        await gateway.reload(settings(backend.url, OTHER))
+        second = gateway.services[""]
+        assert list(second.background.describe()) == ["listing: running"]
+        await gateway.reload(settings(backend.url, ANOTHER))
+        while list(second.background.describe()):  # noqa: ASYNC110, it is told to end
+            await asyncio.sleep(0)
+        assert not call.done()
+        backend.release.set()
+        await call
+        await retired(gateway)
+
+
+async def test_a_listing_that_is_asked_for_while_a_reload_swaps_its_service_is_had_by_the_new_one(
+    start: Start, backend: ScriptedBackend
+) -> None:
+    gateway = await start()
+    backend.on("rpc.discover", Hang("nothing", result(openrpc([ADD]))))
+    async with asyncio.timeout(PATIENCE):
+        asked = asyncio.create_task(gateway.list_anew())
+        await backend.called("rpc.discover")
+        await gateway.reload(settings(backend.url, OTHER))
+        backend.release.set()
+        assert await asked == ""
+    assert backend.calls("rpc.discover") == 2
+    catalog = gateway.services[""].discovery.current()
+    assert catalog is not None
+    assert [tool.name for tool in catalog.tools] == ["add"]
+
+
+async def test_a_reload_that_is_cancelled_at_any_turn_leaves_nothing_open(
+    start: Start, backend: ScriptedBackend
+) -> None:
+    gateway = await start()
+    before = open_pools()
+    for turns in count():
+        reload = asyncio.create_task(gateway.reload(settings(backend.url, "catalog.exclude=[echo]")))
+        for _ in range(turns):
+            await asyncio.sleep(0.0005)  # some of its turns are other threads'
+        if reload.done():
+            break
+        reload.cancel()
+        await asyncio.wait([reload])
+        assert open_pools() == before, f"after {turns} turns"
