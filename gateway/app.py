@@ -34,7 +34,7 @@ from gateway.invocation import Invocation
 from gateway.limits import AddressReader, Budget, Streams
 from gateway.listing.dialect import NoListing
 from gateway.listing.fallback import read_fallback
-from gateway.listing.reader import ListingReader
+from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
@@ -162,7 +162,7 @@ async def _fallback(settings: Settings) -> Listing | None:
     if settings.catalog.fallback is None:
         return None
     try:
-        return await read_fallback(settings.catalog.fallback)
+        return await read_fallback(settings.catalog.fallback, form_of(settings.backend))
     except NoListing as error:
         raise config.ConfigError([f"catalog.fallback: {error}"]) from None
 

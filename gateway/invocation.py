@@ -214,7 +214,14 @@ class Invocation:
             # The first try has all of the time, a number that the transport knows from the call before.
             left = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
             deadline = deadline or now + timeout
-            return await exchange(binding.method, params, headers=headers, endpoint=binding.endpoint, timeout=left)
+            return await exchange(
+                binding.method,
+                params,
+                headers=headers,
+                endpoint=binding.endpoint,
+                timeout=left,
+                version=binding.version,
+            )
 
         try:
             return await self._shapes.call(binding, call.arguments, send)

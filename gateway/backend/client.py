@@ -30,7 +30,7 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
-from gateway.model import NOTHING
+from gateway.model import NOTHING, Version
 from gateway.outbound import (
     Answer,
     AnswerTooLarge,
@@ -104,15 +104,17 @@ class BackendClient:
         headers: Mapping[str, str],
         endpoint: str | None = None,
         timeout: float | None = None,
+        version: Version = Version.TWO,
     ) -> Any:
         """The ``result``. Raises a :class:`ToolFault` whose message is fit for the caller."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
-        body = jsonrpc.request_bytes(id, method, params)
+        body = jsonrpc.request_bytes(id, method, params, version)
         answer = await self._post(body, headers, endpoint, timeout, method)
         _check_status(answer)
         try:
-            result, fault = jsonrpc.response_of(answer.body, id)
+            bare = version is Version.ONE and answer.status < 300
+            result, fault = jsonrpc.response_of(answer.body, id, bare=bare)
         except ValueError as error:
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
@@ -127,9 +129,11 @@ class BackendClient:
         headers: Mapping[str, str],
         endpoint: str | None = None,
         timeout: float | None = None,
+        version: Version = Version.TWO,
     ) -> Any:
         """Send a notification; :data:`NOTHING`, whatever a willing service answers. Raises :class:`ToolFault`."""
-        answer = await self._post(jsonrpc.request_bytes(None, method, params), headers, endpoint, timeout, method)
+        body = jsonrpc.request_bytes(None, method, params, version)
+        answer = await self._post(body, headers, endpoint, timeout, method)
         if answer.status < 300 and not answer.body.strip():
             return NOTHING
         _check_status(answer)
@@ -197,7 +201,8 @@ class BackendClient:
             jsonrpc.decode(answer.body)
         except ValueError:
             return BadBackendAnswer(NOT_JSON)
-        return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}")
+        knob = "; the operator can set backend.version where it is 1.0" if answer.status == 200 else ""
+        return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
 
 
 def _check_status(answer: Answer) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
@@ -22,7 +22,7 @@ from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_sch
 from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
 from gateway.catalog.validation import Validators
 from gateway.catalog.visible import visible
-from gateway.model import CLOSED, HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
+from gateway.model import CLOSED, HINTS, Binding, Form, JsonObject, Method, Naming, Schema, Structure, Tool, Version
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, excerpt
 
@@ -33,11 +33,12 @@ _SAYS_NONE: Final = {"type", "properties", "additionalProperties", "required", "
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the operator decided for all methods."""
+    """What the operator decided for all methods, and the form of messages that the backend understands."""
 
     params: Params
     trust_annotations: bool = False
     confirm_destructive: bool = False
+    form: Form = field(default_factory=Form)
 
 
 def tool_of(
@@ -45,7 +46,7 @@ def tool_of(
 ) -> Tool:
     """The tool for a method. Raises :class:`Unsound`."""
     method = _overridden(_with_requirements(method), override)
-    structure = _structure(method, override, policy.params)
+    structure = _structure(method, override, policy)
     whole = shown_schema(_input_schema(method, structure))
     defaults = defaults_of(override.arguments, whole, validators)
     seen = shown_schema(_input_schema(without(method, defaults.fixed), structure)) if defaults.fixed else whole
@@ -79,10 +80,11 @@ def tool_of(
         rounds=override.input_required,
         confirm=_confirms(annotations, override, policy),
         binding=replace(
-            _binding(method, structure, whole, override.timeout, defaults),
+            _binding(method, structure, whole, override.timeout, defaults, policy.form),
             renamed=renamed,
-            certain=_is_certain(method, override, policy.params),
+            certain=_is_certain(method, override, policy),
             repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
+            version=policy.form.version,
         ),
     )
     return replace(tool, digest=digest_of(tool))
@@ -110,7 +112,7 @@ def digest_of(tool: Tool) -> str:
         tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
         [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
         [binding.method, binding.notification, binding.endpoint, binding.timeout, binding.fills, binding.fixed],
-        [binding.renamed, binding.certain, binding.repeatable],
+        [binding.renamed, binding.certain, binding.repeatable, binding.version],
         tool.requires, tool.blocks, tool.rounds, tool.confirm, tool.closed,
     ]  # fmt: skip
     return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
@@ -140,15 +142,16 @@ def _overridden(method: Method, override: ToolOverride) -> Method:
     return replace(method, **changes) if changes else method
 
 
-def _structure(method: Method, override: ToolOverride, params: Params) -> Structure:
+def _structure(method: Method, override: ToolOverride, policy: Policy) -> Structure:
+    params = policy.params
     if override.structure is not None:
         return Structure(override.structure)
     if params.structure != "auto":
         return Structure(params.structure)
     if method.structure in (Structure.BY_NAME, Structure.BY_POSITION):
         return method.structure
-    if params.prefix:
-        return Structure.BY_POSITION  # where a prefix has a place
+    if params.prefix or policy.form.version is Version.ONE:
+        return Structure.BY_POSITION  # where a prefix has a place, and all that JSON-RPC 1.0 knows
     if method.structure is Structure.EITHER:
         return Structure.BY_NAME
     if method.parameters is None and method.input_schema is None:
@@ -158,11 +161,15 @@ def _structure(method: Method, override: ToolOverride, params: Params) -> Struct
     return Structure.BY_POSITION if positional else Structure.BY_NAME
 
 
-def _is_certain(method: Method, override: ToolOverride, params: Params) -> bool:
+def _is_certain(method: Method, override: ToolOverride, policy: Policy) -> bool:
     """Tell whether somebody says which shape it is; without parameters, or with one array of them, it does not
     matter."""
-    said = override.structure is not None or params.structure != "auto" or method.structure is not Structure.UNKNOWN
-    return said or (method.parameters in (None, ()) and method.input_schema is None)
+    said = override.structure is not None or policy.params.structure != "auto" or policy.form.version is Version.ONE
+    return (
+        said
+        or method.structure is not Structure.UNKNOWN
+        or (method.parameters in (None, ()) and method.input_schema is None)
+    )
 
 
 def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
@@ -255,7 +262,12 @@ def _description(method: Method, name: str) -> str:
 
 
 def _binding(
-    method: Method, structure: Structure, schema: Mapping[str, Any], timeout: float | None, defaults: Defaults
+    method: Method,
+    structure: Structure,
+    schema: Mapping[str, Any],
+    timeout: float | None,
+    defaults: Defaults,
+    form: Form,
 ) -> Binding:
     spread = SPREAD if method.parameters is None and method.input_schema is None else None
     if spread is not None and structure is Structure.BY_NAME:
@@ -274,7 +286,9 @@ def _binding(
         order=order,
         spread=spread,
         defaults=gaps,
-        declares_parameters=method.parameters is None or bool(schema.keys() - _SAYS_NONE or properties),
+        declares_parameters=form.always_params
+        or method.parameters is None
+        or bool(schema.keys() - _SAYS_NONE or properties),
         notification=method.notification,
         endpoint=method.endpoint,
         timeout=timeout,

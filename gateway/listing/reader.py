@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from gateway.backend.redaction import REDACTED
-from gateway.backend.source import BackendSource
+from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.backend.transport import Transport
-from gateway.listing.dialect import NoListing
+from gateway.listing.dialect import NoListing, Source
 from gateway.listing.probe import DIALECTS, PATIENCE, probe
-from gateway.model import Caller, Listing, Method, Quarantined
+from gateway.model import Caller, Form, Listing, Method, Quarantined
 from gateway.settings import Backend
 
 
@@ -24,8 +24,8 @@ class Credential(Protocol):
 
 
 class ListingReader:
-    """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it. ``secrets``
-    are taken out of them, as is whatever ``credential`` shows."""
+    """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it, and so is the
+    form of messages that it understands. ``secrets`` are taken out of them, as is whatever ``credential`` shows."""
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class ListingReader:
         self._progress = progress
         self._secrets = secrets
         self._dialect = settings.listing.dialect
+        self._form = form_of(settings)
 
     async def fetch(self, caller: Caller) -> Listing:
         """Raises :class:`NoListing`, and what the credential raises."""
@@ -55,7 +56,7 @@ class ListingReader:
         if self._dialect == "auto":
             return await self._probe(caller)
         try:
-            return await DIALECTS[self._dialect].fetch(await self._source(caller, None))
+            return await self._asked(DIALECTS[self._dialect].fetch, await self._source(caller, None))
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
             if configured or error.unreachable or error.denied:
@@ -63,9 +64,19 @@ class ListingReader:
             return await self._probe(caller)
 
     async def _probe(self, caller: Caller) -> Listing:
-        listing = await probe(await self._source(caller, PATIENCE), self._progress)
+        source = await self._source(caller, PATIENCE)
+        listing = await self._asked(lambda source: probe(source, self._progress), source)
         self._dialect = listing.dialect  # type: ignore[assignment]
         return listing
+
+    async def _asked(self, ask: Callable[[Source], Awaitable[Listing]], source: BackendSource) -> Listing:
+        try:
+            listing = await ask(source)
+        except NoListing:
+            self._form = form_of(self._settings)
+            raise
+        self._form = source.form
+        return replace(listing, form=source.form)
 
     async def _source(self, caller: Caller, patience: float | None) -> BackendSource:
         listing = self._settings.listing
@@ -85,7 +96,22 @@ class ListingReader:
             max_bytes=listing.max_size,
             patience=patience,
             secrets=self._secrets,
+            form=self._form,
+            others=_others(self._settings) if self._form == form_of(self._settings) else (),
         )
+
+
+def form_of(settings: Backend) -> Form:
+    """Return the form of messages that the operator wants, or the one to begin with."""
+    if settings.version == "1.0":
+        return ONE
+    return ALWAYS if settings.params.always else PLAIN
+
+
+def _others(settings: Backend) -> tuple[Form, ...]:
+    """Return the forms that may be tried in place of the first."""
+    others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,), "1.0": ()}[settings.version]
+    return tuple(form for form in others if form != form_of(settings))
 
 
 def _without_unusable(listing: Listing) -> Listing:

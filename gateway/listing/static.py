@@ -29,6 +29,7 @@ from gateway.listing.dialect import About, NoListing, Source, Step
 from gateway.model import Listing, Method, Parameter, Seen, ServiceInfo, Structure
 
 _FAULTS_SHOWN: Final = 10
+_ENVELOPE: Final = {"jsonrpc", "id", "result", "error"}
 _SCHEMA: Final = {"type": ["object", "boolean"]}
 
 FILE_SCHEMA: Final[dict[str, Any]] = {
@@ -140,7 +141,7 @@ _Loader.yaml_implicit_resolvers = {
 
 def parse(document: Any, file: str) -> Listing:
     """Raises :class:`ValueError` with every fault of the file, by path."""
-    if isinstance(document, dict) and "jsonrpc" in document and "result" in document:
+    if isinstance(document, dict) and "result" in document and document.keys() <= _ENVELOPE:
         document = document["result"]
     faults = sorted(_validator.iter_errors(document), key=lambda fault: [str(part) for part in fault.absolute_path])
     if faults:

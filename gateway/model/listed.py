@@ -20,6 +20,22 @@ class Structure(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Version(StrEnum):
+    """Versions of JSON-RPC."""
+
+    ONE = "1.0"
+    TWO = "2.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of messages that a backend understands: which JSON-RPC, and whether ``params`` have to be there always.
+    JSON-RPC 1.0 has them always, as a list."""
+
+    version: Version = Version.TWO
+    always_params: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of a method, in the order in which the listing has it."""
@@ -101,10 +117,12 @@ class ServiceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a dialect made of a backend's answer. ``notes`` are remarks for the operator."""
+    """What a dialect made of a backend's answer. ``notes`` are remarks for the operator. ``form`` is that of the
+    messages by which it was had, and by which its methods are called."""
 
     dialect: str
     methods: tuple[Method, ...]
     quarantined: tuple[Quarantined, ...] = ()
     service: ServiceInfo = field(default_factory=ServiceInfo)
     notes: tuple[str, ...] = ()
+    form: Form = Form()

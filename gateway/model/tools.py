@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, Structure
+from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, Structure, Version
 
 
 class Naming(StrEnum):
@@ -34,6 +34,7 @@ class Binding:
     All of these use the method's own names; ``renamed`` has them for arguments that are published under others.
     ``certain`` is False where nobody says that the method takes this ``structure``. ``repeatable`` is the operator's
     word that a second call does no harm. ``local`` is a tool of the gateway's own, for which no backend is called.
+    ``version`` is that of JSON-RPC to call it by.
     """
 
     method: str
@@ -51,6 +52,7 @@ class Binding:
     certain: bool = True
     repeatable: bool = False
     local: bool = False
+    version: Version = Version.TWO
 
     @property
     def open(self) -> tuple[str, ...]:
