@@ -24,6 +24,12 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
             f"{some(untyped)}: parameters unknown, taken as one array; name them under catalog.tools.*.arguments "
             "or in a listing file"
         )
+    guessed = [tool for tool in catalog.tools if not tool.binding.certain]
+    if guessed:
+        yield (
+            f"{some([tool.name for tool in guessed])}: called {guessed[0].binding.structure}, which is a guess; "
+            "try one that changes nothing (`tools --try`), then set backend.params.structure"
+        )
     silent = [tool.name for tool in catalog.tools if says_nothing(tool)]
     if silent:
         yield f"{some(silent)}: no description; a model has only the name to go by (catalog.tools.*.description)"

@@ -33,12 +33,14 @@ _SAYS_NONE: Final = {"type", "properties", "additionalProperties", "required", "
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the operator decided for all methods, and the form of messages that the backend understands."""
+    """What the operator decided for all methods, and what the listing says of all of them (see
+    :class:`~gateway.model.Listing`)."""
 
     params: Params
     trust_annotations: bool = False
     confirm_destructive: bool = False
     form: Form = field(default_factory=Form)
+    by_position: bool = False
 
 
 def tool_of(
@@ -156,9 +158,7 @@ def _structure(method: Method, override: ToolOverride, policy: Policy) -> Struct
         return Structure.BY_NAME
     if method.parameters is None and method.input_schema is None:
         return Structure.BY_POSITION  # as one array, since there are no names
-    # Names that no programming language can have are headings over positions (Ethereum's "Transaction hash").
-    positional = any(not parameter.name.isidentifier() for parameter in method.parameters or ())
-    return Structure.BY_POSITION if positional else Structure.BY_NAME
+    return Structure.BY_POSITION if policy.by_position else Structure.BY_NAME
 
 
 def _is_certain(method: Method, override: ToolOverride, policy: Policy) -> bool:

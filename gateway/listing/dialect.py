@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
@@ -12,6 +13,7 @@ from gateway.settings import CustomListing
 
 MAX_NAME: Final = 512
 """Longest method name, in characters, that any dialect takes; real ones have some tens."""
+_NO_KEY: Final = re.compile(r"[\s()\[\]{}<>]")
 _MEND: Final = "mend the entry in the backend's listing"
 
 
@@ -168,6 +170,15 @@ def entry_of(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise Unusable("the entry is no object", _MEND)
+
+
+def is_heading(name: Any) -> bool:
+    """Tell whether a name can be no key of ``params``: a heading over a place (Ethereum's "Transaction hash"), or none.
+
+    A document with one is of a service that takes its params by position: what it does not say of other methods holds
+    for them too, however their parameters are called.
+    """
+    return not isinstance(name, str) or not name or _NO_KEY.search(name) is not None
 
 
 def schema_of(value: Any) -> Schema:

@@ -18,6 +18,7 @@ from gateway.listing.dialect import (
     call,
     first_answer,
     get,
+    is_heading,
     list_of,
     name_fault,
     object_of,
@@ -39,7 +40,7 @@ class OpenRpc:
         "`/.well-known/`, and of the endpoint itself",
         recognized="`openrpc`, a string, and `methods[]`",
         carries=("title", "description", "parameters", "types", "required", "result", "scopes"),
-        passed="as `paramStructure` says; else by name, or by position where names are no identifiers",
+        passed="as `paramStructure` says; else by name, or by position where a name of the document can be no key",
         lost="Examples, errors, links, and `servers` but for a method's own relative one, which is its endpoint with "
         "fastapi-jsonrpc.",
     )
@@ -78,8 +79,11 @@ def parse(document: dict[str, Any]) -> Listing:
     notifies = _version(document["openrpc"]) >= (1, 3)
     methods: list[Method] = []
     quarantined: list[Quarantined] = []
+    headings = False
     for index, entry in enumerate(document["methods"]):
         entry = _resolved(entry, document)
+        names = [entry.get("name", "-"), *(item.get("name") for item in _descriptors(entry, document))]
+        headings = headings or any(map(is_heading, names))
         fault = name_fault(entry.get("name"), index)
         if fault is None:
             methods.append(_method(entry, document, notifies))
@@ -95,12 +99,13 @@ def parse(document: dict[str, Any]) -> Listing:
             text_of(info.get("description")),
             text_of(object_of(info.get("contact")).get("url")),
         ),
+        by_position=headings,
     )
 
 
 def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> Method:
     summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
-    descriptors = [_resolved(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict)]
+    descriptors = _descriptors(entry, document)
     structure = _structure(entry.get("paramStructure"), descriptors)
     result = _resolved(entry["result"], document) if "result" in entry else None
     tags = [_resolved(tag, document).get("name") for tag in list_of(entry.get("tags")) if isinstance(tag, dict)]
@@ -119,6 +124,10 @@ def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> 
         meta={"tags": [tag for tag in tags if isinstance(tag, str)]} if tags else {},
         deprecated=entry.get("deprecated") is True,
     )
+
+
+def _descriptors(entry: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [_resolved(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict)]
 
 
 def _parameters(descriptors: list[dict[str, Any]], structure: Structure) -> tuple[Parameter, ...]:

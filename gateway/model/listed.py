@@ -118,7 +118,8 @@ class ServiceInfo:
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What a dialect made of a backend's answer. ``notes`` are remarks for the operator. ``form`` is that of the
-    messages by which it was had, and by which its methods are called."""
+    messages by which it was had, and by which its methods are called. ``by_position`` is to be assumed of
+    methods whose structure is unknown, rather than by name."""
 
     dialect: str
     methods: tuple[Method, ...]
@@ -126,3 +127,4 @@ class Listing:
     service: ServiceInfo = field(default_factory=ServiceInfo)
     notes: tuple[str, ...] = ()
     form: Form = Form()
+    by_position: bool = False

@@ -33,7 +33,7 @@ class Params(Section):
     structure: Literal["auto", "by-name", "by-position"] = knob(
         "auto",
         "Shape of params. auto: as the listing says of each method. Where it does not say, by name, or by position "
-        "where names are no identifiers; a tool marked read-only or idempotent under catalog.tools is then tried in "
+        "where a name in it can be no key; a tool marked read-only or idempotent under catalog.tools is then tried in "
         "the other shape too.",
     )
     gaps: Literal["declared", "null"] = knob(

@@ -90,7 +90,6 @@ STRUCTURES = [
     (Structure.BY_POSITION, "a", {}, None, Structure.BY_POSITION),
     (Structure.EITHER, "a", {}, None, Structure.BY_NAME),
     (Structure.UNKNOWN, "a", {}, None, Structure.BY_NAME),
-    (Structure.UNKNOWN, "Transaction hash", {}, None, Structure.BY_POSITION),
     (Structure.BY_NAME, "Transaction hash", {}, None, Structure.BY_NAME),
     (Structure.BY_NAME, "a", {"structure": "by-position"}, None, Structure.BY_POSITION),
     (Structure.BY_POSITION, "a", {"structure": "by-position"}, "by-name", Structure.BY_NAME),

@@ -26,7 +26,7 @@ STEPS = (
     ("mcp",),
     ("web",),
     ("guard", "remarks"),
-    ("app", "report", "trust_report", "config_reference"),
+    ("app", "report", "trust_report", "trying", "config_reference"),
     ("reloading",),
     ("serving", "demo"),
     ("cli",),
