@@ -155,11 +155,6 @@ class Backend(Section):
         description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.",
         json_schema_extra={"reload": "restart"},
     )
-    version: Literal["auto", "2.0", "1.0"] = knob(
-        "auto",
-        "JSON-RPC that the service speaks. 1.0: without the jsonrpc member, always with id and params, by position; an "
-        "answer may be the bare result. auto: as asking for the listing finds out; 2.0 where there is nothing to ask.",
-    )
     timeout: Duration = knob(
         30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600
     )
@@ -168,6 +163,11 @@ class Backend(Section):
         "Largest answer, after decompression; also what the answers of one JSON-RPC batch may come to together.",
         ge=1024,
         le=256 * 1024**2,
+    )
+    version: Literal["auto", "2.0", "1.0"] = knob(
+        "auto",
+        "JSON-RPC that the service speaks. 1.0: without the jsonrpc member, always with id and params, by position; an "
+        "answer may be the bare result. auto: as asking for the listing finds out; 2.0 where there is nothing to ask.",
     )
     errors: Literal["cleaned", "passed"] = knob(
         "cleaned",
