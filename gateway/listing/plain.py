@@ -20,6 +20,7 @@ from gateway.listing.dialect import (
     placed,
     text_of,
 )
+from gateway.listing.docstrings import documented
 from gateway.listing.drupal import PATH
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
@@ -81,15 +82,17 @@ def _method(name: str, entry: dict[str, Any]) -> Method:
     result = schema_of_word(next((entry[key] for key in _RESULTS if key in entry), None))
     whole = declared if isinstance(declared, dict) and isinstance(declared.get("properties"), dict) else None
     parameters, structure = placed([] if whole else _parameters(declared), Structure.BY_NAME)
-    return Method(
-        name,
-        Plain.name,
-        title=text_of(entry.get("title")),
-        description=text_of(entry.get("description")) or text_of(entry.get("summary")),
-        parameters=parameters if isinstance(declared, list | dict) else None,
-        input_schema=whole,
-        structure=structure,
-        result=None if result is True else result,
+    return documented(
+        Method(
+            name,
+            Plain.name,
+            title=text_of(entry.get("title")),
+            description=text_of(entry.get("description")) or text_of(entry.get("summary")),
+            parameters=parameters if isinstance(declared, list | dict) else None,
+            input_schema=whole,
+            structure=structure,
+            result=None if result is True else result,
+        )
     )
 
 

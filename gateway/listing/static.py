@@ -24,7 +24,7 @@ import referencing
 import yaml
 
 from gateway import jsonrpc
-from gateway.listing import describe, drupal, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
+from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
 from gateway.listing.dialect import About, NoListing, Source, Step
 from gateway.model import Listing, Method, Parameter, Seen, ServiceInfo, Structure
 
@@ -88,6 +88,7 @@ _SAVED: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Listing]], ...]
     (describe.recognizes, describe.parse),
     (truenas.recognizes, truenas.parse),
     (mopidy.recognizes, mopidy.parse),
+    (introspection.is_saved, lambda names: introspection.parse(names, {}, {})),
     (plain.all_named, plain.parse),
 )
 

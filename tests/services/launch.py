@@ -232,6 +232,11 @@ def openrpc_app() -> Service:
     return _python("openrpc_app", "/jsonrpc", {"openrpc": "openrpc", "aiohttp": "aiohttp"})
 
 
+def pelix_app() -> Service:
+    """PyPI jsonrpclib-pelix."""
+    return _python("pelix_app", "/", {"jsonrpclib": "jsonrpclib-pelix"})
+
+
 def fastapi_app() -> Service:
     """PyPI fastapi-jsonrpc."""
     return _python("fastapi_app", "/api/v1/jsonrpc", {"fastapi_jsonrpc": "fastapi-jsonrpc", "uvicorn": "uvicorn"})

@@ -140,6 +140,28 @@ def test_where_the_listing_tells_no_parameters_the_overrides_are_all_of_them_in_
     assert tool.input_schema["required"] == ["uris"]
 
 
+def test_overrides_name_what_a_listing_only_counts() -> None:
+    counted = method(parameters=(Parameter("arg0", STRING, True), Parameter("arg1", NUMBER)))
+    tool = made(counted, {"arguments": {"title": {"description": "A title."}, "price": {"required": True}}})
+    assert tool.input_schema == {
+        "type": "object",
+        "properties": {"title": {**STRING, "description": "A title."}, "price": NUMBER},
+        "required": ["title", "price"],
+    }
+    assert tool.binding.order == ("title", "price")
+
+
+def test_an_override_of_a_counted_argument_keeps_its_place_and_the_others_take_the_rest() -> None:
+    counted = method(parameters=tuple(Parameter(f"arg{place}") for place in range(3)))
+    tool = made(counted, {"arguments": {"last": {}, "arg0": {}, "more": {}, "beside": {}}})
+    assert tool.binding.order == ("arg0", "last", "more", "beside")
+
+
+def test_an_override_renames_nothing_that_the_listing_has_a_name_for() -> None:
+    tool = made(method(parameters=(Parameter("arg0"), Parameter("own"))), {"arguments": {"a": {}}})
+    assert tool.binding.order == ("arg0", "own", "a")
+
+
 def test_an_override_of_a_whole_input_schema_keeps_its_other_arguments() -> None:
     whole = {
         "type": "object",
