@@ -31,7 +31,9 @@ def to_params(
     declares none gets no such member, since others refuse an empty one. Raises :class:`InvalidArguments`.
     """
     arguments = binding.complete(arguments)
-    if (structure or binding.structure) is Structure.BY_POSITION:
+    if binding.spread is not None and isinstance(arguments.get(binding.spread), dict):
+        arguments = arguments[binding.spread]
+    elif (structure or binding.structure) is Structure.BY_POSITION:
         values = list(conventions.prefix) + _positions(binding, arguments, conventions)
         return values if values or binding.declares_parameters or conventions.always else None
     if conventions.prefix:

@@ -21,8 +21,8 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     untyped = [tool.name for tool in catalog.tools if tool.binding.spread is not None]
     if untyped:
         yield (
-            f"{some(untyped)}: parameters unknown, taken as one array; name them under catalog.tools.*.arguments "
-            "or in a listing file"
+            f"{some(untyped)}: parameters unknown, taken as one argument, params; name them under "
+            "catalog.tools.*.arguments or in a listing file"
         )
     guessed = [tool for tool in catalog.tools if not tool.binding.certain]
     if guessed:

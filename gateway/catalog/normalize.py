@@ -157,7 +157,7 @@ def _structure(method: Method, override: ToolOverride, policy: Policy) -> Struct
     if method.structure is Structure.EITHER:
         return Structure.BY_NAME
     if method.parameters is None and method.input_schema is None:
-        return Structure.BY_POSITION  # as one array, since there are no names
+        return Structure.UNKNOWN  # as one value, a list or an object: the caller's choice
     return Structure.BY_POSITION if policy.by_position else Structure.BY_NAME
 
 
@@ -180,7 +180,12 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     if method.parameters is None:
         if structure is Structure.BY_NAME:
             return {"type": "object"}
-        spread = {"type": "array", "description": "The positional parameters, in order."}
+        spread: dict[str, Any] = {"type": "array", "description": "The positional parameters, in order."}
+        if structure is Structure.UNKNOWN:
+            spread = {
+                "type": ["array", "object"],
+                "description": "The parameters: by position a list, by name an object.",
+            }
         return {"type": "object", "properties": {SPREAD: spread}}
     bundler = Bundler(method.root)
     properties: dict[str, Any] = {}
@@ -203,7 +208,7 @@ def _is_closed(method: Method, structure: Structure) -> bool:
     """Tell whether the listing names all arguments, rather than giving a schema that decides on others, or nothing."""
     if method.input_schema is not None:
         return False
-    return method.parameters is not None or structure is Structure.BY_POSITION
+    return method.parameters is not None or structure is not Structure.BY_NAME
 
 
 def _output_schema(
@@ -282,7 +287,7 @@ def _binding(
             gaps[name] = None
     return Binding(
         method=method.sent_as or method.name,
-        structure=Structure.BY_POSITION if structure is Structure.BY_POSITION else Structure.BY_NAME,
+        structure=Structure.BY_POSITION if spread or structure is Structure.BY_POSITION else Structure.BY_NAME,
         order=order,
         spread=spread,
         defaults=gaps,

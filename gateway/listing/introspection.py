@@ -43,8 +43,8 @@ class Introspection:
     async def fetch(self, source: Source) -> Listing:
         listed = await first_answer([call(source, LIST)], recognizes, "no list of method names")
         names = [name for name in listed if isinstance(name, str)]
-        signatures = await _ask_each(source, SIGNATURE, names)
-        helps = await _ask_each(source, HELP, names)
+        signatures = await ask_each(source, SIGNATURE, names) if SIGNATURE in names else {}
+        helps = await ask_each(source, HELP, names) if HELP in names else {}
         return parse(listed, signatures, helps)
 
 
@@ -57,9 +57,8 @@ def recognizes(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(name, str) for name in value)
 
 
-async def _ask_each(source: Source, question: str, names: list[str]) -> dict[str, Any]:
-    if question not in names:
-        return {}
+async def ask_each(source: Source, question: str, names: list[str]) -> dict[str, Any]:
+    """Return what a question that takes a method's name brought for each."""
     turn = asyncio.Semaphore(_CONCURRENCY)
 
     async def ask(name: str) -> tuple[str, Any]:

@@ -108,7 +108,7 @@ class ListingSettings(Section):
 
     dialect: Literal[
         "auto", "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
-        "truenas", "ubus", "static", "custom",
+        "help", "truenas", "ubus", "static", "custom",
     ] = knob("auto", "Form of the listing; auto finds it by asking for each in turn, cheapest first.")  # fmt: skip
     url: str | None = knob(None, "Where the listing is, if not where its dialect has it.")
     file: str | None = knob(

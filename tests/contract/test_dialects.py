@@ -142,7 +142,7 @@ async def test_probing_finds_the_same_listing_and_sends_no_params_until_it_has(c
     source = Answers(answers_of(case))
     assert await probe(source) == await fetched(case.parent.name, answers_of(case))
     questions = [question for question in source.asked if not question.startswith("GET ")]
-    afterwards = ("system.method", "JSONRPC.Introspect get")
+    afterwards = ("system.method", "JSONRPC.Introspect get", "help ")
     assert all(" " not in question or question.startswith(afterwards) for question in questions)
 
 

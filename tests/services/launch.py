@@ -205,6 +205,15 @@ def deluge() -> Service:
     return Service("deluge", lambda port: [*command, "--port", str(port)], "/json")
 
 
+def electrum() -> Service:
+    """Debian's electrum as a daemon without a network, user ``u``, password ``p``: names alone."""
+    program = require_program("electrum", "electrum")
+    knobs = {"rpcuser": "u", "rpcpassword": "p", "rpchost": "127.0.0.1", "rpcport": "$0"}
+    base = f"{program} --regtest --offline -D ."
+    script = "".join(f"{base} setconfig {knob} {value} >/dev/null && " for knob, value in knobs.items())
+    return Service("electrum", lambda port: ["sh", "-c", f"{script}exec {base} daemon", str(port)], "/")
+
+
 def mopidy() -> Service:
     """Debian's mopidy, which plays into nothing."""
     program = require_program("mopidy", "mopidy")

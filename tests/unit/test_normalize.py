@@ -79,6 +79,12 @@ def test_unknown_parameters_are_taken_as_one_array() -> None:
     assert (tool.binding.spread, tool.binding.order, tool.binding.declares_parameters) == ("params", (), True)
 
 
+def test_unknown_parameters_in_an_unknown_structure_are_a_list_or_an_object() -> None:
+    tool = made(method(parameters=None, structure=Structure.UNKNOWN))
+    assert tool.input_schema["properties"]["params"]["type"] == ["array", "object"]
+    assert (tool.binding.spread, tool.binding.certain) == ("params", True)
+
+
 def test_unknown_parameters_by_name_are_any_object() -> None:
     tool = made(method(parameters=None, structure=Structure.BY_NAME))
     assert tool.input_schema == {"type": "object"}

@@ -34,6 +34,8 @@ CALLS = {
     "nothing declared, but always": (NOTHING_DECLARED, {}, Conventions(always=True), {}),
     "nothing declared by position, but always": (NONE_BY_POSITION, {}, Conventions(always=True), []),
     "parameters unknown: as one array": (SPREAD, {"params": [1, [2]]}, PLAIN, [1, [2]]),
+    "parameters unknown: as one object": (SPREAD, {"params": {"a": 1}}, PLAIN, {"a": 1}),
+    "a prefix before an unknown object": (SPREAD, {"params": {"a": 1}}, SECRET, ["token:s3cret", {"a": 1}]),
     "parameters unknown, none given": (SPREAD, {}, PLAIN, []),
     "a prefix comes before the positions": (BY_POSITION, {"a": 1}, SECRET, ["token:s3cret", 1]),
     "a prefix alone": (NONE_BY_POSITION, {}, SECRET, ["token:s3cret"]),
