@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -44,7 +45,8 @@ class BackendSource:
     """Questions about one listing, asked with one caller's headers, within one deadline.
 
     ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
-    ``place`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has.
+    ``place`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has,
+    ``documents`` the files of those that it leads to.
     ``patience`` bounds each question in seconds. ``secrets`` are taken out of what comes back, as the headers' are.
     ``form`` is that of the questions. It becomes one of ``others`` where the service complains of the first, and
     understands that one.
@@ -59,6 +61,7 @@ class BackendSource:
         place: str | None = None,
         file: str | None = None,
         custom: CustomListing | None = None,
+        documents: Mapping[str, str] = MappingProxyType({}),
         timeout: float,
         max_bytes: int,
         patience: float | None = None,
@@ -73,6 +76,7 @@ class BackendSource:
         self.place = place
         self.file = file
         self.custom = custom or CustomListing()
+        self.documents = documents
         self.patience = patience
         self.form = form
         self._others = tuple(others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit, urlunsplit
@@ -22,6 +22,7 @@ class Source(Protocol):
 
     ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root; ``place`` is where the operator
     says the listing is, ``file`` the file it is in, ``custom`` the form it has for ``dialect: custom``.
+    ``documents`` are the files of the documents that it leads to, by their addresses.
     """
 
     url: str
@@ -30,6 +31,7 @@ class Source(Protocol):
     place: str | None
     file: str | None
     custom: CustomListing
+    documents: Mapping[str, str]
 
     async def call(self, method: str, params: Any = None) -> Seen: ...
 

@@ -21,22 +21,22 @@ _LONGEST: Final = 32 * 1024
 _LONGEST_CALL: Final = 1000
 _ARGUMENT: Final = ("param", "parameter", "arg", "argument", "key", "keyword")
 # A role within a text, such as :class:`Track`, has no blank after its colon.
-_SPHINX: Final = re.compile(r"[:@](?P<kind>[a-z]+)(?:[ \t]+(?P<head>[^:]{1,200}))?:(?:[ \t]+(?P<rest>.*)|$)")
-_TAG: Final = re.compile(r"@(?P<kind>param|arg|argument|returns?)[ \t]+(?P<rest>.+)")
-_JSDOC: Final = re.compile(r"(?:\{(?P<type>[^}]*)\}[ \t]*)?(?P<name>\[[^\]]*\]|\$?[\w.]+)[ \t]*[:-]?[ \t]*(?P<rest>.*)")
-_PHPDOC: Final = re.compile(r"(?P<type>\S+)[ \t]+\$(?P<name>\w+)[ \t]*(?P<rest>.*)")
-_GOOGLE: Final = re.compile(
-    r"(?P<name>\*{0,2}\w+)[ \t]*(?:\((?P<type>[^()]*(?:\([^()]*\)[^()]*)*)\))?[ \t]*:(?:[ \t]+(?P<rest>.*)|$)"
+_SPHINX: Final = re.compile(r"[:@](?P<kind>[a-z]++)(?:[ \t]++(?P<head>[^:]{1,200}))?:(?:[ \t]++(?P<rest>.*)|$)")
+_TAG: Final = re.compile(r"@(?P<kind>param|arg|argument|returns?)[ \t]++(?P<rest>.+)")
+_JSDOC: Final = re.compile(
+    r"(?:\{(?P<type>[^}]*+)\}[ \t]*+)?(?P<name>\[[^\]]*+\]|\$?[\w.]++)[ \t]*+[:-]?[ \t]*+(?P<rest>.*)"
 )
-_NUMPY: Final = re.compile(r"(?P<name>\*{0,2}\w+(?:, ?\*{0,2}\w+)*)(?:[ \t]*:[ \t]*(?P<type>.*))?")
+_PHPDOC: Final = re.compile(r"(?P<type>\S++)[ \t]++\$(?P<name>\w++)[ \t]*+(?P<rest>.*)")
+_GOOGLE: Final = re.compile(
+    r"(?P<name>\*{0,2}\w++)[ \t]*+(?:\((?P<type>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\))?[ \t]*+:(?:[ \t]++(?P<rest>.*)|$)"
+)
+_NUMPY: Final = re.compile(r"(?P<name>\*{0,2}\w++(?:, ?\*{0,2}\w++)*+)(?:[ \t]*+:[ \t]*+(?P<type>.*))?")
 _ARGUMENTS: Final = re.compile(r"(?:(?:keyword|other) )?(?:args|arguments|params|parameters):?", re.IGNORECASE)
 _RETURNS: Final = re.compile(r"returns?:?", re.IGNORECASE)
-_RULE: Final = re.compile(r"-{3,}[ \t]*")
-_CALL: Final = re.compile(
-    r"(?:[\w.]+[ \t]+)?(?:\w+\.)*(?P<name>\w+)\((?P<arguments>.*)\)(?:[ \t]*->[ \t]*(?P<result>.+))?"
-)
+_RULE: Final = re.compile(r"-{3,}+[ \t]*+")
+_CALL: Final = re.compile(r"(?:[\w.]++[ \t]++)?(?P<name>[\w.]++)\((?P<arguments>[^\n]{0,1000})\)(?P<after>[^)]*)")
 _OPTIONAL: Final = re.compile(r"\boptional\b|\bdefaults?\b", re.IGNORECASE)
-_PLACEHOLDER: Final = re.compile(r"arg\d+")
+_PLACEHOLDER: Final = re.compile(r"arg\d++")
 
 
 @dataclass(slots=True)
@@ -120,15 +120,8 @@ def read(text: str, name: str = "") -> Docs:
     if not text or len(text) > _LONGEST:
         return docs
     lines = _undecorated(cleandoc(text).splitlines())
-    if (
-        name
-        and lines
-        and len(lines[0]) <= _LONGEST_CALL
-        and (call := _CALL.fullmatch(lines[0].strip()))
-        and call["name"] == name
-    ):
-        _read_call(call["arguments"], docs)
-        docs.result = call["result"] or ""
+    if name and lines and len(lines[0]) <= _LONGEST_CALL:
+        _read_call(lines[0].strip(), name, docs)
     kept = []
     at = 0
     while at < len(lines):
@@ -137,7 +130,7 @@ def read(text: str, name: str = "") -> Docs:
             kept.append(lines[at])
         at += taken or 1
     if len(kept) < len(lines) or lines[0] != text.strip().partition("\n")[0]:
-        docs.text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+        docs.text = re.sub(r"\n{3,}+", "\n\n", "\n".join(kept)).strip()
     return docs
 
 
@@ -145,7 +138,7 @@ def _undecorated(lines: list[str]) -> list[str]:
     """Return the lines of a comment in C's form without its stars."""
     if not lines or not lines[0].startswith("/**"):
         return lines
-    return [re.sub(r"^[ \t]*(?:/\*\*|\*/|\*)[ \t]?|\*/$", "", line) for line in lines]
+    return [re.sub(r"^[ \t]*+(?:/\*\*|\*/|\*)[ \t]?|\*/$", "", line) for line in lines]
 
 
 def _indent(line: str) -> int:
@@ -192,7 +185,7 @@ def _read_field(lines: list[str], at: int, docs: Docs) -> int:
 def _read_tag(kind: str, rest: str, docs: Docs) -> bool:
     """Read a tag of JSDoc's or PHPDoc's. Return whether it goes out of the text."""
     if kind.startswith("return"):
-        braced = re.match(r"\{([^}]*)\}", rest)
+        braced = re.match(r"\{([^}]*+)\}", rest)
         docs.result = docs.result or (braced[1] if braced else rest.split()[0])
         return False
     php = _PHPDOC.fullmatch(rest)
@@ -269,12 +262,18 @@ def _describe(argument: Argument, text: str) -> None:
     argument.description = argument.description or text
 
 
-def _read_call(text: str, docs: Docs) -> None:
-    """Read the arguments of a call: ``a, b: int = 1, *, c`` or ``int a [, int b]``."""
-    docs.complete = True
+def _read_call(line: str, name: str, docs: Docs) -> None:
+    """Read a line that may be the call of a method: ``f(a, b: int = 1, *, c) -> int`` or ``int f(int a [, int b])``."""
+    call = _CALL.fullmatch(line)
+    if call is None or call["name"].rpartition(".")[2] != name:
+        return
+    prose, _, result = call["after"].partition("->")
+    if prose.strip():
+        return
+    docs.complete, docs.result = True, result.strip()
     optional = 0
     keywords = False
-    for part in _split(text):
+    for part in _split(call["arguments"]):
         words = part.strip()
         bracketed = optional > 0 or words.startswith("[")
         if part.count("[") != part.count("]") or bracketed:

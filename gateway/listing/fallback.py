@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class _File:
         self.place: str | None = None
         self.file: str | None = file
         self.custom = CustomListing()
+        self.documents: Mapping[str, str] = {}
 
     async def call(self, method: str, params: Any = None) -> Seen:
         return Seen(f"{method} not asked")

@@ -21,15 +21,15 @@ from gateway.listing.typewords import any_of, schema_of_phrase, told
 from gateway.model import Listing, Method, Parameter, Schema, Seen, Structure
 
 HELP: Final = "help"
-_SECTION: Final = re.compile(r"== .+ ==")
-_COMMAND: Final = re.compile(r"[A-Za-z][\w.:-]*(?!\S)")
+_SECTION: Final = re.compile(r"== [^=]++==")
+_COMMAND: Final = re.compile(r"[A-Za-z][\w.:-]*+(?!\S)")
 _WORD: Final = re.compile(r'"?([A-Za-z_][\w.-]*)"?')
 _HEADER: Final = re.compile(r"(Arguments?|Results?|Examples?|Notes?)\b[^\n]{0,80}")
 _ENTRY: Final = re.compile(
-    r'(?P<place>\d+)\.\s+"?(?P<name>[A-Za-z_][\w.-]*)"?[^(]{0,80}\((?P<type>(?:[^()]|\([^()]*\))*)\)\s*(?P<text>.*)'
+    r'(?P<place>\d{1,4})\.\s++"?(?P<name>[A-Za-z_][\w.-]*+)"?[^(]{0,80}\((?P<type>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)\s*+(?P<text>.*)'
 )
-_RESULT: Final = re.compile(r"[^(]{0,80}\((?P<type>[^()]*)\)")
-_DEFAULT: Final = re.compile(r"\bdefault\s*=\s*(.+)")
+_RESULT: Final = re.compile(r"[^(]{0,80}\((?P<type>[^()]*+)\)")
+_DEFAULT: Final = re.compile(r"\bdefault\s*+=\s*+(.+)")
 _LONGEST_PAGE: Final = 64 * 1024
 _LONGEST_LINE: Final = 2000
 
@@ -61,7 +61,7 @@ def recognizes(document: Any) -> bool:
 
 
 def _is_page(page: Any, name: str) -> TypeGuard[str]:
-    return isinstance(page, str) and re.match(rf"{re.escape(name)}(?!\S)", page.lstrip()) is not None
+    return isinstance(page, str) and page.split(maxsplit=1)[:1] == [name]
 
 
 def commands(text: str) -> Iterator[tuple[str | None, str]]:
@@ -143,7 +143,7 @@ def _parameter(name: str, said: str, text: str) -> Parameter:
 
 def _schema(kind: str) -> Schema:
     """``json array``, ``numeric or string``, ``array of strings``; an amount is a number or a text of one."""
-    words = re.sub(r"\b(?:json|hex|a|an)\s+", "", kind.strip())
+    words = re.sub(r"\b(?:json|hex|a|an)\s++", "", kind.strip())
     return told(schema_of_phrase(words))
 
 

@@ -34,7 +34,7 @@ LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands")
 """Methods that answer with such a list, where there are any."""
 _WITHIN: Final = ("methods", "commands", "functions", "procedures", "help")
 _NAMED: Final = ("name", "method", "command")
-_NAMES: Final = re.compile(r"[A-Za-z][\w.:/-]*(?:\s+[A-Za-z][\w.:/-]*)*")
+_NAMES: Final = re.compile(r"[A-Za-z][\w.:/-]*+(?:\s++[A-Za-z][\w.:/-]*+)*+")
 _PARAMETERS: Final = ("params", "parameters", "arguments", "args")
 _RESULTS: Final = ("result", "returns", "return")
 _BESIDE_TYPE: Final[tuple[str, ...]] = (

@@ -85,6 +85,7 @@ class _Remembering:
         self._seen: dict[str, Seen] = {}
         self.url, self.base, self.origin = source.url, source.base, source.origin
         self.place, self.file, self.custom = source.place, source.file, source.custom
+        self.documents = source.documents
 
     async def call(self, method: str, params: Any = None) -> Seen:
         if params is not None:

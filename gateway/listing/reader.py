@@ -92,6 +92,7 @@ class ListingReader:
             place=listing.url,
             file=listing.file,
             custom=listing.custom,
+            documents=listing.documents,
             timeout=listing.timeout,
             max_bytes=listing.max_size,
             patience=patience,

@@ -16,16 +16,16 @@ it was asked in another dialect, with its JSON-RPC envelope or without.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import jsonschema
 import referencing
-import yaml
 
-from gateway import jsonrpc
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
 from gateway.listing.dialect import About, NoListing, Source, Step
+from gateway.listing.documents import joined, others_of, read_file
 from gateway.model import Listing, Method, Parameter, Seen, ServiceInfo, Structure
 
 _FAULTS_SHOWN: Final = 10
@@ -107,40 +107,16 @@ class Static:
 
     async def fetch(self, source: Source) -> Listing:
         file = source.file or ""
+        document, others = await read_file(source, file), await others_of(source)
         try:
-            raw = await source.read(file)
-            # In a thread: a saved answer may have megabytes.
-            return await asyncio.to_thread(lambda: parse(_loaded(raw), file))
-        except OSError as error:
-            raise NoListing([Step(file, Seen(error.strerror or str(error)))]) from None
-        except UnicodeDecodeError:
-            raise NoListing([Step(file, Seen("not UTF-8"))]) from None
-        except yaml.YAMLError as error:
-            raise NoListing([Step(file, Seen(" ".join(str(error).split())))]) from None
+            return await asyncio.to_thread(parse, document, file, others)
         except ValueError as error:
             raise NoListing([Step(file, Seen(str(error)))]) from None
         except RecursionError:
             raise NoListing([Step(file, Seen("nested too deeply"))]) from None
 
 
-def _loaded(raw: bytes) -> Any:
-    try:
-        return jsonrpc.decode(raw)  # a part of YAML, read a hundred times faster
-    except ValueError:
-        return yaml.load(raw, Loader=_Loader)  # noqa: S506, derived from CSafeLoader
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML, of which JSON is a part; dates stay text, since JSON knows none."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def parse(document: Any, file: str) -> Listing:
+def parse(document: Any, file: str, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
     """Raises :class:`ValueError` with every fault of the file, by path."""
     if isinstance(document, dict) and "result" in document and document.keys() <= _ENVELOPE:
         document = document["result"]
@@ -148,7 +124,7 @@ def parse(document: Any, file: str) -> Listing:
     if faults:
         for recognizes, read in _SAVED:
             if recognizes(document):
-                return read(document)
+                return read(joined(document, others))
         shown = [f"{'.'.join(map(str, fault.absolute_path)) or 'the file'}: {fault.message}" for fault in faults]
         raise ValueError("; ".join(shown[:_FAULTS_SHOWN]) + (" …" if len(shown) > _FAULTS_SHOWN else ""))
     methods = tuple(_method(name, entry or {}) for name, entry in document["methods"].items())

@@ -43,16 +43,16 @@ def schema_of_word(word: Any) -> Schema:
     return word if isinstance(word, dict | bool) else True
 
 
-_ROLE: Final = re.compile(r":\w+(?::\w+)*:`[~!]?([^`]*)`")
+_ROLE: Final = re.compile(r":\w{1,20}(?::\w{1,20})?:`[~!]?([^`]*+)`")
 _CLAUSE: Final = re.compile(
-    r"\s+(?:if|when|that|which|with|containing|representing|for|where|as|in|was|were)\b|;|\.\s|\s-\s|--|\n"
+    r"\s(?:if|when|that|which|with|containing|representing|for|where|as|in|was|were)\b|;|\.\s|\s-\s|--|\n"
 )
-_ASIDE: Final = re.compile(r"(?:\s*,\s*|\s+)?\(?\b(?:optional|required|defaults?\b.*)\)?$", re.IGNORECASE)
-_OF: Final = re.compile(r"(?:an? |the )?(\w+)\s+of\s+(.+)", re.IGNORECASE)
-_GENERIC: Final = re.compile(r"([\w.]+)\s*[\[<](.*)[\]>]")
-_LITERAL: Final = re.compile(r"""'[^']*'|"[^"]*"|-?\d+""")
-_OR: Final = re.compile(r"\s+or\s+|\s*\|\s*|\s*,\s*or\s+")
-_COMMA: Final = re.compile(r"\s*,\s*")
+_ASIDE: Final = re.compile(r"[\s,]*+\(?\b(?:optional|required|defaults?\b.*)\)?$", re.IGNORECASE)
+_OF: Final = re.compile(r"(?:an? |the )?(\w++)\s++of\s++(.+)", re.IGNORECASE)
+_GENERIC: Final = re.compile(r"([\w.]++)\s*+[\[<](.*)[\]>]")
+_LITERAL: Final = re.compile(r"""'[^']*+'|"[^"]*+"|-?\d++""")
+_OR: Final = re.compile(r"\s++or\s++|\s*+\|\s*+|\s*+,\s*+or\s++")
+_COMMA: Final = re.compile(r"\s*+,\s*+")
 _LONGEST: Final = 200
 
 
@@ -94,7 +94,7 @@ def _schema_of_part(part: str) -> Schema:
             return any_of((*inner, NULL) if word == "optional" else inner)
         kind = schema_of_word(word)
         return _list_of(match[2]) if kind == {"type": "array"} and "," not in match[2] else kind
-    word = re.sub(r"^(?:an?|the)\s+", "", part, flags=re.IGNORECASE).rpartition(".")[2]
+    word = re.sub(r"^(?:an?|the)\s++", "", part, flags=re.IGNORECASE).rpartition(".")[2]
     if word.casefold() in ("true", "false"):
         return {"type": "boolean"}
     return schema_of_word(_singular(word))

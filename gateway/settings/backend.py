@@ -114,6 +114,11 @@ class ListingSettings(Section):
     file: str | None = knob(
         None, "File with the listing for dialect: static: our short YAML, or an answer that was saved in any dialect."
     )
+    documents: dict[str, str] = knob(
+        dict,
+        "Files with the documents that a $ref of the listing leads to, by the address in the $ref, e.g. "
+        "{common.json: /etc/gateway/common.json}. Nothing is fetched.",
+    )
     language: str | None = knob(
         None, "Accept-Language for the shared listing, for services that translate descriptions."
     )

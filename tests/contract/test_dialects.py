@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -39,6 +41,7 @@ class Answers:
     origin = "http://backend.example"
     place = None
     file = "methods.yaml"
+    documents: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self._answers = answers

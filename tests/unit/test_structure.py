@@ -40,7 +40,7 @@ HOMES = {
     "aiohttp": ("outbound", "web.connection"),
     "jwt": ("auth",),
     "cryptography": ("auth",),
-    "yaml": ("strict_yaml", "config_reference", "cli", "listing.static"),
+    "yaml": ("strict_yaml", "config_reference", "cli", "listing.documents"),
     "msgspec": ("jsonrpc",),
     "jsonschema_rs": ("catalog.validation",),
     "jsonschema": ("listing.static",),
