@@ -152,8 +152,8 @@ def check(settings: Settings, token: str | None, **_: Any) -> None:
               help="What changed since FILE: saved --json output, a pin file, or another configuration. "
                    "Ends with 1 where anything did.")  # fmt: skip
 @click.option("--pin", is_flag=True, help="Write the tools as they are now to catalog.pin, as reviewed.")
-@click.option("--try", "tried", metavar="TOOL", help="Call a tool that is marked read-only by name and by position, to "
-              "find out which it takes.")  # fmt: skip
+@click.option("--try", "tried", metavar="TOOL", help="Call a tool that is marked read-only in each structure of "
+              "params, to find out which it takes.")  # fmt: skip
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="With --try, one argument.")
 def tools(
     settings: Settings, token: str | None, as_json: bool, since: Path | None, pin: bool,
@@ -244,7 +244,7 @@ def _try(settings: Settings, token: str | None, name: str, pairs: tuple[str, ...
     taken = [structure for structure, fault in brought.items() if fault is None]
     if not taken:
         fail(FAILED, "Neither works with these arguments.")
-    click.echo("It takes either." if len(taken) == len(brought) else f"Set backend.params.structure: {taken[0]}")
+    click.echo(f"Set backend.params.structure: {' or '.join(taken)}")
 
 
 def _pin(settings: Settings, token: str | None) -> None:

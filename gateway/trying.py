@@ -1,4 +1,4 @@
-"""Call one tool by name and by position, to find out which structure of params its method takes."""
+"""Call one tool in each structure of params, to find out which its method takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from gateway.invocation import Arguments, Invocation
 from gateway.model import Caller, Structure
 
-_TRIED: Final = (Structure.BY_NAME, Structure.BY_POSITION)
+_TRIED: Final = (Structure.BY_NAME, Structure.BY_POSITION, Structure.BY_NAME_IN_LIST)
 
 
 class CannotTry(Exception):
@@ -28,7 +28,7 @@ async def try_structures(invocation: Invocation, caller: Caller, name: str, argu
             f'catalog.tools."{call.tool.method}".annotations.readOnlyHint: true'
         )
     if not call.arguments:
-        raise CannotTry(f"{name} without arguments is the same in either structure: give some by --arg.")
+        raise CannotTry(f"{name} without arguments is the same in every structure: give some by --arg.")
     brought = {}
     for structure in _TRIED:
         tool = replace(call.tool, binding=replace(binding, structure=structure, certain=True))

@@ -28,6 +28,7 @@ from gateway.text import cap, excerpt
 
 SPREAD: Final = "params"
 MAX_META: Final = 4096
+_NAMED: Final = (Structure.BY_NAME, Structure.BY_NAME_IN_LIST)
 _SAYS_NONE: Final = {"type", "properties", "additionalProperties", "required", "title", "description", "$schema"}
 
 
@@ -82,7 +83,7 @@ def tool_of(
         rounds=override.input_required,
         confirm=_confirms(annotations, override, policy),
         binding=replace(
-            _binding(method, structure, whole, override.timeout, defaults, policy.form),
+            _binding(method, structure, whole, override.timeout, defaults, policy),
             renamed=renamed,
             certain=_is_certain(method, override, policy),
             repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
@@ -114,7 +115,7 @@ def digest_of(tool: Tool) -> str:
         tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
         [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
         [binding.method, binding.notification, binding.endpoint, binding.timeout, binding.fills, binding.fixed],
-        [binding.renamed, binding.certain, binding.repeatable, binding.version],
+        [binding.renamed, binding.certain, binding.repeatable, binding.version, binding.sent],
         tool.requires, tool.blocks, tool.rounds, tool.confirm, tool.closed,
     ]  # fmt: skip
     return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
@@ -150,7 +151,7 @@ def _structure(method: Method, override: ToolOverride, policy: Policy) -> Struct
         return Structure(override.structure)
     if params.structure != "auto":
         return Structure(params.structure)
-    if method.structure in (Structure.BY_NAME, Structure.BY_POSITION):
+    if method.structure not in (Structure.EITHER, Structure.UNKNOWN):
         return method.structure
     if params.prefix or policy.form.version is Version.ONE:
         return Structure.BY_POSITION  # where a prefix has a place, and all that JSON-RPC 1.0 knows
@@ -178,7 +179,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     if method.input_schema is not None:
         return object_schema(method.input_schema)
     if method.parameters is None:
-        if structure is Structure.BY_NAME:
+        if structure in _NAMED:
             return {"type": "object"}
         spread: dict[str, Any] = {"type": "array", "description": "The positional parameters, in order."}
         if structure is Structure.UNKNOWN:
@@ -208,7 +209,7 @@ def _is_closed(method: Method, structure: Structure) -> bool:
     """Tell whether the listing names all arguments, rather than giving a schema that decides on others, or nothing."""
     if method.input_schema is not None:
         return False
-    return method.parameters is not None or structure is not Structure.BY_NAME
+    return method.parameters is not None or structure not in _NAMED
 
 
 def _output_schema(
@@ -272,26 +273,26 @@ def _binding(
     schema: Mapping[str, Any],
     timeout: float | None,
     defaults: Defaults,
-    form: Form,
+    policy: Policy,
 ) -> Binding:
     spread = SPREAD if method.parameters is None and method.input_schema is None else None
-    if spread is not None and structure is Structure.BY_NAME:
+    if spread is not None and structure in _NAMED:
         spread = None
     properties = schema.get("properties", {})
     order = () if spread else tuple(properties)
-    gaps: dict[str, Any] = {}
+    sent = {name: properties[name]["default"] for name in order if "default" in properties[name]}
+    gaps: dict[str, Any] = dict(sent)
     for name in order:
-        if "default" in properties[name]:
-            gaps[name] = properties[name]["default"]
-        elif _takes_null(properties[name]):
+        if name not in gaps and _takes_null(properties[name]):
             gaps[name] = None
     return Binding(
         method=method.sent_as or method.name,
-        structure=Structure.BY_POSITION if spread or structure is Structure.BY_POSITION else Structure.BY_NAME,
+        structure=Structure.BY_POSITION if spread else structure,
         order=order,
         spread=spread,
         defaults=gaps,
-        declares_parameters=form.always_params
+        sent=sent if policy.params.send_defaults else {},
+        declares_parameters=policy.form.always_params
         or method.parameters is None
         or bool(schema.keys() - _SAYS_NONE or properties),
         notification=method.notification,

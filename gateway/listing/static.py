@@ -6,7 +6,7 @@ it was asked in another dialect, with its JSON-RPC envelope or without.
     methods:
       aria2.addUri:
         description: Add a download.
-        structure: by-position            # by-name (default), by-position
+        structure: by-position            # by-name (default), by-position, by-name-in-list
         params:                           # in order
           uris: {schema: {type: array, items: {type: string}}, required: true, description: Where to fetch from.}
           options: {schema: {type: object}}
@@ -51,7 +51,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
                 "properties": {
                     "title": {"type": "string"},
                     "description": {"type": "string"},
-                    "structure": {"enum": ["by-name", "by-position"]},
+                    "structure": {"enum": ["by-name", "by-position", "by-name-in-list"]},
                     "params": {
                         "type": "object",
                         "propertyNames": {"type": "string"},

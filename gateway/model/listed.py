@@ -12,10 +12,12 @@ Schema: TypeAlias = Mapping[str, Any] | bool
 
 
 class Structure(StrEnum):
-    """How a method takes its ``params``, in OpenRPC's words; ``unknown`` is a listing that does not say."""
+    """How a method takes its ``params``, in OpenRPC's words; ``unknown`` is a listing that does not say. By name in a
+    list is one object as the only element, which OpenRPC does not know."""
 
     BY_NAME = "by-name"
     BY_POSITION = "by-position"
+    BY_NAME_IN_LIST = "by-name-in-list"
     EITHER = "either"
     UNKNOWN = "unknown"
 

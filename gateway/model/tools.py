@@ -27,9 +27,10 @@ class Binding:
     """How arguments become a backend call.
 
     ``order`` names the parameters by position; ``spread`` is the one argument that holds all positional params of
-    a method whose parameters are unknown. ``defaults`` fill gaps between positions. ``declares_parameters`` is
-    whether ``params`` is sent at all when there are no arguments. The operator's: ``fills`` stand in for arguments that
-    a caller leaves out, ``fixed`` are hidden from callers and sent with every call.
+    a method whose parameters are unknown. ``defaults`` fill gaps between positions, ``sent`` are those that are sent
+    wherever a caller gives nothing. ``declares_parameters`` is whether ``params`` is sent at all when there are no
+    arguments. The operator's: ``fills`` stand in for arguments that a caller leaves out, ``fixed`` are hidden from
+    callers and sent with every call.
 
     All of these use the method's own names; ``renamed`` has them for arguments that are published under others.
     ``certain`` is False where nobody says that the method takes this ``structure``. ``repeatable`` is the operator's
@@ -42,6 +43,7 @@ class Binding:
     order: tuple[str, ...] = ()
     spread: str | None = None
     defaults: JsonObject = field(default_factory=dict)
+    sent: JsonObject = field(default_factory=dict)
     declares_parameters: bool = True
     notification: bool = False
     endpoint: str | None = None

@@ -30,11 +30,11 @@ class Tls(Section):
 class Params(Section):
     """How the backend takes its ``params``."""
 
-    structure: Literal["auto", "by-name", "by-position"] = knob(
+    structure: Literal["auto", "by-name", "by-position", "by-name-in-list"] = knob(
         "auto",
         "Shape of params. auto: as the listing says of each method. Where it does not say, by name, or by position "
         "where a name in it can be no key; a tool marked read-only or idempotent under catalog.tools is then tried in "
-        "the other shape too.",
+        "the other shape too. by-name-in-list: one object as the only element of a list.",
     )
     gaps: Literal["declared", "null"] = knob(
         "declared",
@@ -43,6 +43,11 @@ class Params(Section):
     )
     prefix: tuple[Secret[JsonValue], ...] = knob(
         (), 'Values put before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
+    )
+    send_defaults: bool = knob(
+        False,
+        "Send the defaults that the listing declares for arguments that are left out, by position up to the first "
+        "without one. For services that declare defaults and do not apply them.",
     )
     always: bool = knob(False, "Send params even to a method that has no parameters; some services insist.")
 

@@ -79,7 +79,7 @@ class ToolOverride(Section):
     annotations: Annotations = knob(Annotations, "Hints to clients.", live=True)
     scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, in place of the listing's.", live=True)
     timeout: Duration | None = knob(None, "Deadline of a call, in place of backend.timeout.", live=True, gt=0, le=3600)
-    structure: Literal["by-name", "by-position"] | None = knob(
+    structure: Literal["by-name", "by-position", "by-name-in-list"] | None = knob(
         None, "Shape of params, in place of the listing's.", live=True
     )
     arguments: dict[str, Argument] = knob(

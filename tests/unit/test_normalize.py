@@ -98,6 +98,9 @@ STRUCTURES = [
     (Structure.UNKNOWN, "a", {}, None, Structure.BY_NAME),
     (Structure.BY_NAME, "Transaction hash", {}, None, Structure.BY_NAME),
     (Structure.BY_NAME, "a", {"structure": "by-position"}, None, Structure.BY_POSITION),
+    (Structure.UNKNOWN, "a", {"structure": "by-name-in-list"}, None, Structure.BY_NAME_IN_LIST),
+    (Structure.BY_NAME_IN_LIST, "a", {}, None, Structure.BY_NAME_IN_LIST),
+    (Structure.BY_POSITION, "a", {}, "by-name-in-list", Structure.BY_NAME_IN_LIST),
     (Structure.BY_POSITION, "a", {"structure": "by-position"}, "by-name", Structure.BY_NAME),
 ]
 
@@ -122,6 +125,12 @@ def test_gaps_are_filled_with_defaults_or_with_null_where_the_schema_takes_it() 
     }
     tool = made(method(parameters=tuple(Parameter(name, schema) for name, schema in schemas.items())))
     assert tool.binding.defaults == {"default": 3, "null": None, "nullable": None, "either": None, "anything": None}
+
+
+def test_defaults_are_sent_where_the_operator_says_so_and_where_the_listing_declares_them() -> None:
+    parameters = (Parameter("a", {"type": "integer", "default": 3}), Parameter("b", {"type": ["string", "null"]}))
+    assert made(method(parameters=parameters)).binding.sent == {}
+    assert made(method(parameters=parameters), params={"send_defaults": True}).binding.sent == {"a": 3}
 
 
 # --- overrides ------------------------------------------------------------------------------------------------
