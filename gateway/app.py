@@ -50,6 +50,7 @@ from gateway.signing import Keys, read_secrets
 from gateway.store import ResourceStore, Store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
+from gateway.text import secrets_in
 from gateway.web.connection import Port, listen
 from gateway.web.context import Context
 from gateway.web.ops import admin_application
@@ -129,7 +130,8 @@ async def pipeline(current: Current, progress: Callable[[str], None] = lambda _:
         *(part for part in prefix if isinstance(part, str)),
         *current.settings.catalog.secrets(),
     )
-    cleaner = Cleaner((*secrets, urlsplit(backend.url).hostname or "", urlsplit(backend.url).netloc))
+    hosts = (urlsplit(backend.url).hostname or "", urlsplit(backend.url).netloc)
+    cleaner = Cleaner((*secrets, *secrets_in(backend.url), *hosts))
     limits, passes_errors = Limits(backend.timeout, backend.max_response), backend.errors == "passed"
     client = BackendClient(outbound, backend.url, limits, cleaner, passes_errors=passes_errors)
     validators = Validators()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gateway.catalog.curation import Curation, some
 from gateway.catalog.names import RULES
+from gateway.catalog.risks import moves_value
 from gateway.model import Catalog, Naming, Tool
 from gateway.settings import CatalogSettings
 
@@ -41,6 +42,14 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
         yield (
             f"{some(hiding)}: the schema has values or names with characters that people cannot see; they are not "
             "shown, and accepted as before"
+        )
+    risky = [
+        tool.name for tool in catalog.tools if moves_value(tool.method) and tool.annotations.get("destructiveHint")
+    ]
+    if risky:
+        yield (
+            f"{some(risky)}: by their names they move money or sign, and are marked destructive; leave out by "
+            "catalog.exclude what is not wanted, or have a person agree to each call by catalog.confirm_destructive"
         )
     for method in catalog.drifted:
         yield f"{method.name}: {method.reason}; {method.remedy}"

@@ -18,6 +18,7 @@ from gateway.catalog.arguments import Defaults, defaults_of, with_arguments, wit
 from gateway.catalog.drafts import says_required
 from gateway.catalog.headers import header_parameters
 from gateway.catalog.properties import published
+from gateway.catalog.risks import moves_value
 from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
 from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
 from gateway.catalog.validation import Validators
@@ -232,11 +233,14 @@ def _output_schema(
 
 
 def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple[JsonObject, dict[str, Any]]:
-    """What is published as hints, and what of the backend's annotations is left for ``_meta``."""
+    """What is published as hints, and what of the backend's annotations is left for ``_meta``. What moves money or
+    signs is marked, unless the backend is trusted and says that it changes nothing."""
     leftover = {key: value for key, value in method.annotations.items() if isinstance(key, str)}
     published: dict[str, Any] = {}
     if trusted:
         published = {key: leftover.pop(key) for key in HINTS if isinstance(leftover.get(key), bool)}
+    if moves_value(method.name) and published.get("readOnlyHint") is not True:
+        published["destructiveHint"] = True
     published |= override.annotations.model_dump(exclude_none=True)
     return published, leftover
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from gateway.model import Listing, Method, Parameter, Quarantined, Schema, Seen, Structure
 from gateway.settings import CustomListing
+from gateway.text import masked_url
 
 MAX_NAME: Final = 512
 """Longest method name, in characters, that any dialect takes; real ones have some tens."""
@@ -113,7 +114,7 @@ class Question:
 
 
 def get(source: Source, url: str) -> Question:
-    return Question(f"GET {path_of(url)}", lambda: source.get(url))
+    return Question(f"GET {masked_url(path_of(url))}", lambda: source.get(url))
 
 
 def call(source: Source, method: str, params: Any = None) -> Question:

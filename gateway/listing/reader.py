@@ -13,6 +13,7 @@ from gateway.listing.dialect import NoListing, Source
 from gateway.listing.probe import DIALECTS, PATIENCE, probe
 from gateway.model import Caller, Form, Listing, Method, Quarantined
 from gateway.settings import Backend
+from gateway.text import secrets_in
 
 
 class Credential(Protocol):
@@ -96,7 +97,7 @@ class ListingReader:
             timeout=listing.timeout,
             max_bytes=listing.max_size,
             patience=patience,
-            secrets=self._secrets,
+            secrets=(*self._secrets, *secrets_in(self._settings.url), *secrets_in(listing.url or "")),
             form=self._form,
             others=_others(self._settings) if self._form == form_of(self._settings) else (),
         )
