@@ -1,8 +1,10 @@
-"""Work that goes on for as long as the gateway runs, and is started again where it ends."""
+"""Work that goes on for as long as the gateway runs: it is started again where it ends, and what it fetches is kept
+fresh."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -10,12 +12,32 @@ from typing import Final
 
 import structlog
 
-_BACKOFF: Final = (0.1, 1.0, 5.0, 15.0, 30.0)
-"""Seconds before a start, the first of these after the first end in a row."""
+_RETRY_DELAYS: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+_LEAST_WAIT: Final = 0.05
 _STEADY: Final = 60.0
 """Seconds of running after which an earlier end counts no more."""
 
 log = structlog.get_logger()
+
+
+def retry_delay(failures: int) -> float:
+    """Return the seconds to wait before the next attempt, after so many failures in a row, one or more."""
+    return _RETRY_DELAYS[min(failures, len(_RETRY_DELAYS)) - 1]
+
+
+async def keep_fresh(
+    refresh: Callable[[], Awaitable[None]],
+    remaining: Callable[[], float],
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Refresh now, unless what was fetched is fresh, and for ever again shortly before it gets old, in ``remaining``
+    seconds."""
+    if remaining() <= 0:
+        await refresh()
+    while True:
+        # Replicas that were started together spread out, so that they do not all ask at once.
+        await pause(max(_LEAST_WAIT, remaining() * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
+        await refresh()
 
 
 @dataclass(slots=True)
@@ -74,10 +96,8 @@ class Background:
             job.at, job.running = self._clock(), False
             job.ended = "it returned" if failure is None else type(failure).__name__
             job.ends += 1
-            if job.at - started >= _STEADY:
-                in_a_row = 0
-            wait = _BACKOFF[min(in_a_row, len(_BACKOFF) - 1)]
-            in_a_row += 1
+            in_a_row = 1 if job.at - started >= _STEADY else in_a_row + 1
+            wait = retry_delay(in_a_row)
             log.error("background work ended unexpectedly", work=job.name, starts_in=wait, exc_info=failure)
             await self._pause(wait)
 

@@ -6,7 +6,7 @@ one, so that they share the bound of one: a small request must not make the gate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -47,3 +47,17 @@ class Room:
             "Send calls with large answers one by one, without a batch"
         )
         return jsonrpc.error_bytes(id, error)
+
+
+async def answers_to(
+    items: Sequence[Any], answer: Callable[[Any, Room], Awaitable[bytes | None]], max_response: int
+) -> bytes | None:
+    """Answer the messages of a batch one after the other, and return the JSON array of their answers; None where no
+    message has one. ``answer`` gives the response to a message, with a result that fits into the room, or nothing.
+
+    Raises :class:`BadMessage` for too many messages or none, before anything is answered.
+    """
+    check_length(items)
+    room = Room(max_response)
+    answers = [response for item in items if (response := await answer(item, room))]
+    return b"[" + b",".join(answers) + b"]" if answers else None

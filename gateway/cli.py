@@ -1,5 +1,8 @@
 """The command line: serve, check, tools, call, schema, demo.
 
+With several services, ``check`` goes through all of them, and its exit code is the highest; ``tools`` and ``call`` are
+told which by --service.
+
 Exit codes: 0 well; 1 the tool reported a failure, ``check`` found no tool, or ``tools --diff`` a difference; 2 the
 command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
 """
@@ -7,39 +10,36 @@ command line or the configuration is wrong, or a port is taken; 3 the backend ga
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import click
 import yaml
 
 from gateway import __version__, config_reference, demo, jsonrpc, report, serving
-from gateway.app import SERVER_NAME, Current, Pipeline, pipeline
 from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.diff import diff, looks_of, saved
 from gateway.catalog.lint import lint
 from gateway.catalog.pins import PinError, write
 from gateway.config import ConfigError, Source, load
 from gateway.errors import CatalogUnavailable, GatewayError
-from gateway.guard import caller_of_token
-from gateway.layers import mistaken_names
 from gateway.listing.dialect import NoListing
 from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
+from gateway.options import FAILED, NO_LISTING, UNUSABLE, configured, fail, with_one_service, with_service, with_token
 from gateway.remarks import remarks_on
-from gateway.settings import Settings
-from gateway.signing import SecretError
+from gateway.service import Service
+from gateway.service_files import ServiceFiles
+from gateway.settings import ServiceSettings, Settings
+from gateway.signing import SecretError, read_secrets
+from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.trust_report import Findings, principal_lines
 from gateway.trying import CannotTry, try_structures
 
 COMMAND: Final = "jsonrpc-mcp-gateway"
 """The name of the program, which is that of the distribution (pyproject.toml)."""
-FAILED: Final = 1
-UNUSABLE: Final = 2
-NO_LISTING: Final = 3
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -50,32 +50,6 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(work)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
-
-
-def fail(code: int, *lines: str) -> NoReturn:
-    for line in lines:
-        click.echo(line, err=True)
-    raise SystemExit(code)
-
-
-def configured(command: Callable[..., None]) -> Callable[..., None]:
-    """The options --config and --set, as ``settings`` and the ``source`` that they are from."""
-
-    @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="YAML file with the knobs.")
-    @click.option("--set", "overrides", multiple=True, metavar="SECTION.KNOB=VALUE",
-                  help="One knob. Text is taken as it is, everything else is YAML.")  # fmt: skip
-    @wraps(command)
-    def with_settings(file: Path | None, overrides: tuple[str, ...], **arguments: Any) -> None:
-        source = Source(file, overrides)
-        for line in mistaken_names(os.environ):
-            click.echo(f"Warning: {line}", err=True)
-        try:
-            settings = source.load()
-        except ConfigError as error:
-            fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults))
-        command(settings=settings, source=source, **arguments)
-
-    return with_settings
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -100,43 +74,41 @@ def serve(settings: Settings, source: Source) -> None:
              "Set server.port and server.admin_port to free ones.")  # fmt: skip
 
 
-def with_token(command: Callable[..., None]) -> Callable[..., None]:
-    """The option --token-file, as ``token``."""
-
-    @click.option(
-        "--token-file", type=click.Path(dir_okay=False, path_type=Path), help="File with an access token to ask with."
-    )
-    @wraps(command)
-    def with_read_token(token_file: Path | None, **arguments: Any) -> None:
-        try:
-            token = None if token_file is None else token_file.read_text(encoding="ascii").strip()
-        except OSError as error:
-            fail(UNUSABLE, f"--token-file {token_file}: {error.strerror}")
-        except UnicodeDecodeError:
-            fail(UNUSABLE, f"--token-file {token_file}: holds no access token")
-        command(token=token, **arguments)
-
-    return with_read_token
-
-
 @main.command()
 @configured
+@with_service
 @with_token
-def check(settings: Settings, token: str | None, **_: Any) -> None:
+def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str | None, **_: Any) -> None:
     """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
+    codes, remarks = [0], [*remarks_on(settings)]
+    if settings.services and remarks:
+        click.echo("\n".join(report.remarks(remarks)))
+    for service in services:
+        if service.name:
+            click.echo(report.heading(service))
+        try:
+            _check(service, token, [] if service.name else remarks)
+        except SystemExit as end:
+            codes.append(int(end.code or 0))
+            if service.name:
+                click.echo(f"That was the service {service.name}.", err=True)
+    raise SystemExit(max(codes))
+
+
+def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> None:
     findings = Findings()
 
-    async def trust(parts: Pipeline) -> None:
-        async for line in findings.lines(settings, parts.trust, parts.access, SERVER_NAME):
+    async def trust(parts: Service) -> None:
+        async for line in findings.lines(parts):
             click.echo(line)
 
-    async def work(_: Pipeline, caller: Caller, catalog: Catalog) -> Catalog:
+    async def work(_: Service, caller: Caller, catalog: Catalog) -> Catalog:
         for line in principal_lines(caller.principal) if caller.principal else ():
             click.echo(line)
         return catalog
 
-    catalog = _with_catalog(settings, work, token, trust)
-    for line in report.check(settings, catalog, [*remarks_on(settings), *lint(catalog, settings.catalog)]):
+    catalog = _with_catalog(service, work, token, trust)
+    for line in report.check(service, catalog, [*remarks, *lint(catalog, service.catalog)]):
         click.echo(line)
     if findings.faults:
         fail(FAILED, "Nobody can call as it stands:", *(f"  {fault}" for fault in findings.faults))
@@ -146,6 +118,7 @@ def check(settings: Settings, token: str | None, **_: Any) -> None:
 
 @main.command()
 @configured
+@with_one_service
 @with_token
 @click.option("--json", "as_json", is_flag=True, help="The tools as MCP 2026-07-28 lists them.")
 @click.option("--diff", "since", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
@@ -156,38 +129,41 @@ def check(settings: Settings, token: str | None, **_: Any) -> None:
               "params, to find out which it takes.")  # fmt: skip
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="With --try, one argument.")
 def tools(
-    settings: Settings, token: str | None, as_json: bool, since: Path | None, pin: bool,
+    service: ServiceSettings, token: str | None, as_json: bool, since: Path | None, pin: bool,
     tried: str | None, pairs: tuple[str, ...], **_: Any,
 ) -> None:  # fmt: skip
     """List the tools, tell what changed, pin them, or try one."""
     if tried is not None:
-        return _try(settings, token, tried, pairs)
+        return _try(service, token, tried, pairs)
     if since is not None and pin:
         fail(UNUSABLE, "--diff and --pin do not go together: look first, then pin.")
     if since is not None:
-        return _tell_changes(settings, since, token)
+        return _tell_changes(service, since, token)
     if pin:
-        return _pin(settings, token)
-    catalog = _with_catalog(settings, _return_catalog, token)
-    naming = Naming(settings.catalog.names)
+        return _pin(service, token)
+    catalog = _with_catalog(service, _return_catalog, token)
+    naming = Naming(service.catalog.names)
     click.echo(report.tools_json(catalog, naming) if as_json else "\n".join(report.tools_table(catalog, naming)))
     return None
 
 
 @main.command()
 @configured
+@with_one_service
 @with_token
 @click.argument("tool")
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; read as its schema says.")
 @click.option("--args", "whole", metavar="JSON", help="All arguments as one JSON object.")
-def call(settings: Settings, token: str | None, tool: str, pairs: tuple[str, ...], whole: str | None, **_: Any) -> None:
+def call(
+    service: ServiceSettings, token: str | None, tool: str, pairs: tuple[str, ...], whole: str | None, **_: Any
+) -> None:
     """Call one tool and print its result."""
 
-    async def work(parts: Pipeline, caller: Caller, _: Catalog) -> Any:
+    async def work(parts: Service, caller: Caller, _: Catalog) -> Any:
         prepared = await parts.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
         return await prepared.execute()
 
-    outcome = _with_catalog(settings, work, token)
+    outcome = _with_catalog(service, work, token)
     if outcome.fault is not None:
         fail(FAILED, outcome.fault.message)
     if outcome.value is not NOTHING:
@@ -212,27 +188,27 @@ def demo_command(port: int) -> None:
     run(demo.run(port, click.echo))
 
 
-def _tell_changes(settings: Settings, since: Path, token: str | None) -> None:
+def _tell_changes(service: ServiceSettings, since: Path, token: str | None) -> None:
     """What changed since a file was written. Pins hold nothing back here: what they would is what is looked for."""
     try:
         before = saved(since.read_bytes(), str(since))
         if before is None:
-            other = load(since)
+            other = _counterpart(service, load(since), since)
             before = looks_of(_unpinned(other, token).tools, Naming(other.catalog.names))
     except ConfigError as error:
         fail(UNUSABLE, f"{since} is no saved listing, no pin file and no usable configuration:",
              *(f"  {fault}" for fault in error.faults))  # fmt: skip
     except (PinError, OSError) as error:
         fail(UNUSABLE, str(error))
-    found = diff(before, looks_of(_unpinned(settings, token).tools, Naming(settings.catalog.names)))
+    found = diff(before, looks_of(_unpinned(service, token).tools, Naming(service.catalog.names)))
     for line in report.differences(found):
         click.echo(line)
     if found:
         raise SystemExit(FAILED)
 
 
-def _try(settings: Settings, token: str | None, name: str, pairs: tuple[str, ...]) -> None:
-    async def work(parts: Pipeline, caller: Caller, _: Catalog) -> dict[str, Any]:
+def _try(settings: ServiceSettings, token: str | None, name: str, pairs: tuple[str, ...]) -> None:
+    async def work(parts: Service, caller: Caller, _: Catalog) -> dict[str, Any]:
         return await try_structures(parts.invocation, caller, name, lambda found: _arguments(found, pairs, None))
 
     try:
@@ -243,48 +219,59 @@ def _try(settings: Settings, token: str | None, name: str, pairs: tuple[str, ...
         click.echo(f"{structure}: {fault or 'a result'}")
     taken = [structure for structure, fault in brought.items() if fault is None]
     if not taken:
-        fail(FAILED, "Neither works with these arguments.")
-    click.echo(f"Set backend.params.structure: {' or '.join(taken)}")
+        fail(FAILED, "None works with these arguments.")
+    click.echo(f"Set {settings.knob('backend.params.structure')}: {' or '.join(taken)}")
 
 
-def _pin(settings: Settings, token: str | None) -> None:
-    if settings.catalog.pin is None:
-        fail(UNUSABLE, "catalog.pin names no file to write the pins to.")
-    catalog = _unpinned(settings, token)
+def _counterpart(service: ServiceSettings, settings: Settings, file: Path) -> ServiceSettings:
+    """The service of the same name in another configuration, or its only one."""
+    others = settings.by_mount
+    found = others.get(service.mount) or (next(iter(others.values())) if len(others) == 1 else None)
+    if found is None:
+        names = ", ".join(other.name for other in others.values())
+        fail(UNUSABLE, f"--diff {file}: has several services, {names}, and none is named like this one.")
+    return found
+
+
+def _pin(service: ServiceSettings, token: str | None) -> None:
+    file, knob = service.catalog.pin, service.knob("catalog.pin")
+    if file is None:
+        fail(UNUSABLE, f"{knob} names no file to write the pins to.")
+    catalog = _unpinned(service, token)
     if not catalog.tools:
         fail(FAILED, "There is no tool to pin.")
     try:
-        write(Path(settings.catalog.pin), catalog.tools)
+        write(Path(file), catalog.tools)
     except OSError as error:
-        fail(UNUSABLE, f"catalog.pin: {settings.catalog.pin}: {error.strerror}")
-    click.echo(f"pinned {len(catalog.tools)} tools in {settings.catalog.pin}")
+        fail(UNUSABLE, f"{knob}: {file}: {error.strerror}")
+    click.echo(f"pinned {len(catalog.tools)} tools in {file}")
 
 
-def _unpinned(settings: Settings, token: str | None) -> Catalog:
+def _unpinned(service: ServiceSettings, token: str | None) -> Catalog:
     """The catalog as it is without pins."""
-    knobs = settings.catalog.model_copy(update={"pin": None})
-    catalog: Catalog = _with_catalog(settings.model_copy(update={"catalog": knobs}), _return_catalog, token)
+    knobs = service.catalog.model_copy(update={"pin": None})
+    catalog: Catalog = _with_catalog(replace(service, catalog=knobs), _return_catalog, token)
     return catalog
 
 
-async def _return_catalog(_: Pipeline, __: Caller, catalog: Catalog) -> Catalog:
+async def _return_catalog(_: Service, __: Caller, catalog: Catalog) -> Catalog:
     return catalog
 
 
-Work: TypeAlias = Callable[[Pipeline, Caller, Catalog], Coroutine[Any, Any, Any]]
+Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
 
 
 def _with_catalog(
-    settings: Settings,
+    service: ServiceSettings,
     work: Work,
     token: str | None = None,
-    first: Callable[[Pipeline], Coroutine[Any, Any, None]] | None = None,
+    first: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
 ) -> Any:
     """What ``work`` returns, given the catalog that the bearer of ``token`` sees; ``first`` is done before that.
     Failures end the program with a message and a code."""
     logs.configure("error", "text")
     try:
-        return run(_contact(settings, work, token, first))
+        return run(_contact(service, work, token, first))
     except ConfigError as error:
         fail(UNUSABLE, *error.faults)
     except SecretError as error:
@@ -297,22 +284,24 @@ def _with_catalog(
         cause = error.__cause__
         if isinstance(error, CatalogUnavailable) or isinstance(cause, NoListing):
             steps = cause.steps if isinstance(cause, NoListing) else ()
-            fail(NO_LISTING, *report.no_listing(settings, steps, has_token=token is not None))
+            fail(NO_LISTING, *report.no_listing(service, steps, has_token=token is not None))
         fail(FAILED, error.message)
 
 
 async def _contact(
-    settings: Settings,
+    service: ServiceSettings,
     work: Work,
     token: str | None,
-    first: Callable[[Pipeline], Coroutine[Any, Any, None]] | None,
+    first: Callable[[Service], Coroutine[Any, Any, None]] | None,
 ) -> Any:
-    with report.Progress(settings.backend.url) as progress:
-        parts = await pipeline(Current(settings), progress.note)
+    with report.Progress(service.backend.url) as progress:
+        secrets = read_secrets(service.server.secret_file)
+        files = await ServiceFiles.read(service)
+        parts = await Service.build(service, files, MemoryStore(), secrets, progress=progress.note)
         try:
             if first is not None:
                 await first(parts)
-            caller = await caller_of_token(parts.trust, parts.access, token)
+            caller = await parts.caller(token)
             catalog = await parts.discovery.catalog(caller)
             return await work(parts, caller, parts.access.visible(caller, catalog) if token else catalog)
         finally:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from gateway import credentials
-from gateway.layers import FILES, Layers
-from gateway.settings import Settings
+from gateway.auth.audiences import shared_audience_faults
+from gateway.layers import SERVER_FILES, SERVICE_FILES, Layers
+from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, find, keys_of
+from gateway.settings.services import INHERITED
 
 _SAID: Final = {
     "missing": "is required",
@@ -23,6 +24,10 @@ _SAID: Final = {
     "model_type": "must be a mapping, such as {name: value}",
 }
 """What pydantic would say in the words of Python's types."""
+RESTART: Final = ("server.", "telemetry.")
+"""What knobs begin with that belong to the process: a reload does not apply them, but for those of ``LIVE``. All others
+belong to a service, which a reload replaces whole."""
+LIVE: Final = ("server.allowed_hosts", "server.allowed_origins", "telemetry.log.level")
 
 
 class ConfigError(Exception):
@@ -70,29 +75,63 @@ def load(
     try:
         settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
         if not layers.unread:  # which may be what is missing
-            faults += credentials.faults_of(settings)
+            services = settings.by_mount.values()
+            told = [fault for service in services for fault in credentials.faults_of(service)]
+            faults += _by_origin([*told, *shared_audience_faults(services)], layers.tree)
     except ValidationError as error:
-        faults += _faults_of(error, layers.unread)
+        faults += _faults_of(error, layers)
     if faults:
-        raise ConfigError(faults)
+        raise ConfigError(list(dict.fromkeys(faults)))
     return settings
 
 
-def _faults_of(error: ValidationError, unread: Iterable[tuple[Key, ...]]) -> list[str]:
+def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
     """What is wrong with the values that could be read; a section above an unread one may be right but for that."""
-    faults = []
-    for detail in error.errors(include_url=False, include_input=False):
-        if any(all(one == other for one, other in zip(path, detail["loc"], strict=False)) for path in unread):
-            continue
+    details = error.errors(include_url=False, include_input=False)
+    at_top = {(detail["loc"], detail["msg"]) for detail in details}
+    for detail in details:
         where = detail["loc"] if detail["type"] != "missing" else _lacking(detail["loc"])
+        where = where[:-1] if where[-1:] == ("[key]",) else where  # of a mapping, a name and not its value is wrong
+        if _is_default(layers.tree, where, (detail["loc"][2:], detail["msg"]) in at_top):
+            where = where[2:]
+        if any(all(one == other for one, other in zip(path, where, strict=False)) for path in layers.unread):
+            continue
         path = ".".join(str(part) for part in where)
         text = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "extra_forbidden":
-            text = f"unknown key{_suggestion(detail['loc'])}"
+            text = f"unknown key{_suggestion(where)}"
         else:
             text = _SAID.get(detail["type"], text)
-        faults.append(f"{path}: {text}" if path else text)
-    return faults
+        if path:
+            yield f"{path}: {text}"
+        else:
+            yield from _by_origin(text.splitlines(), layers.tree)
+
+
+def _by_origin(faults: Iterable[str], tree: Mapping[str, Any]) -> Iterator[str]:
+    """Faults of services, each by its knob; what several have of the top level is told as that."""
+    for fault in faults:
+        path = fault.partition(": ")[0].split(".")
+        if _is_default(tree, path):
+            for section in INHERITED:
+                fault = fault.replace(f"services.{path[1]}.{section}", section)
+        yield fault
+
+
+def _is_default(tree: Mapping[str, Any], path: Sequence[Key], alike: bool = False) -> bool:
+    """Tell whether what stands at a path of a service is inherited from the top level of ``tree``. Where it is a map,
+    merged of both, ``alike`` decides: whether the top level has the same fault."""
+    if len(path) < 3 or path[0] != "services" or path[2] not in INHERITED:
+        return False
+    own: Any = tree["services"][path[1]]
+    default: Any = tree
+    for key in path[2:]:
+        if not isinstance(own, dict) or not isinstance(default, dict) or key not in default:
+            return False
+        if key not in own:
+            return True
+        own, default = own[key], default[key]
+    return alike and isinstance(own, dict)
 
 
 def _lacking(location: tuple[Key, ...]) -> tuple[Key, ...]:
@@ -108,45 +147,52 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
     return f"; known here: {known}" if known else ""
 
 
-@dataclass(frozen=True)
-class Change:
-    """What a reload comes to: the settings to go on with, and the knobs that keep their old value."""
-
-    settings: Settings
-    changed: tuple[str, ...]
-    needs_restart: tuple[str, ...]
-
-
-def merge(old: Settings, new: Settings) -> Change:
-    """``new`` where its knobs are live, ``old`` where they need a restart."""
-    changed: list[str] = []
-    needs_restart: list[str] = []
-    merged = _merge(old, new, "", changed, needs_restart)
-    return Change(merged, tuple(changed), tuple(needs_restart))
+def differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each knob in which two settings differ, or of a service that only one has."""
+    if isinstance(old, BaseModel) and isinstance(new, BaseModel):
+        old, new = _members(old), _members(new)
+    if old == new:
+        return
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        yield path
+        return
+    for name in dict.fromkeys((*old, *new)):
+        yield from differing(old.get(name), new.get(name), f"{path}.{name}".lstrip("."))
 
 
-def _merge(old: Any, new: Any, path: str, changed: list[str], needs_restart: list[str]) -> Any:
-    kept: dict[str, Any] = {}
-    for name, field in type(old).model_fields.items():
-        before, after = getattr(old, name), getattr(new, name)
-        where = f"{path}.{field.alias or name}".lstrip(".")
-        if before == after:
-            continue
-        extra = field.json_schema_extra
-        live = isinstance(extra, dict) and extra.get("reload") == "live"
-        if isinstance(before, BaseModel) and isinstance(after, BaseModel) and not live:
-            kept[name] = _merge(before, after, where, changed, needs_restart)
-        elif live:
-            kept[name] = after
-            changed.append(where)
-        else:
-            needs_restart.append(where)
-    return old.model_copy(update=kept)
+def _members(section: BaseModel) -> dict[str, Any]:
+    return {field.alias or name: getattr(section, name) for name, field in type(section).model_fields.items()}
+
+
+def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
+    """Return the knobs that differ and that a reload does not apply."""
+    return tuple(path for path in differing(old, new) if path.startswith(RESTART) and path not in LIVE)
+
+
+def keep_for_process(old: Settings, new: Settings) -> Settings:
+    """Return ``new`` as a reload applies it: what needs a restart keeps its old value."""
+    server = {name: getattr(new.server, name) for name in ("allowed_hosts", "allowed_origins")}
+    log = old.telemetry.log.model_copy(update={"level": new.telemetry.log.level})
+    return new.model_copy(
+        update={
+            "server": old.server.model_copy(update=server),
+            "telemetry": old.telemetry.model_copy(update={"log": log}),
+        }
+    )
 
 
 def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
     """The files that the settings name, each with its knob."""
-    for path in FILES:
+    for path in SERVER_FILES:
+        yield from _named(settings, path.split("."), "")
+    for service in settings.by_mount.values():
+        for knob, file in files_of_service(service):
+            yield service.knob(knob), file
+
+
+def files_of_service(settings: ServiceSettings) -> Iterator[tuple[str, Path]]:
+    """Yield the files that the sections of one service name, each with its knob within them."""
+    for path in SERVICE_FILES:
         yield from _named(settings, path.split("."), "")
 
 

@@ -10,15 +10,22 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gateway import credentials
+from gateway import config, credentials
 from gateway.layers import environment_name
 from gateway.listing import page
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Credentials, Settings
 from gateway.settings.paths import knobs, model_of
+from gateway.settings.services import ServiceSections
 
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _MODE: Final = Credentials.model_fields["mode"]
+_SERVICES: Final = "services"
+_RELOAD: Final = (
+    f"all but {' and '.join(f'`{prefix}*`' for prefix in config.RESTART)}, of which it applies",
+    f"{', '.join(f'`{knob}`' for knob in config.LIVE)} alone;",
+    "the others keep their value until a restart, and the log names them.",
+)
 # What the commented YAML says of knobs that everybody has to set.
 _EXAMPLES: Final[dict[str, Any]] = {
     "backend.url": "http://127.0.0.1:8000/jsonrpc",
@@ -57,11 +64,21 @@ def _yaml() -> str:
         "# ${NAME} is an environment variable, ${file:/path} the content of a file, $${ a literal ${.",
         "# Any knob can also be set in the environment (GATEWAY__BACKEND__URL) or with --set backend.url=...",
         "# Text is taken as it is there, without quotes; everything else is YAML, as here.",
-        "# [live]: a reload applies it (SIGHUP, or a change of this file). The others need a restart.",
+        "# A reload (SIGHUP, or a change of this file) applies",
+        *(f"# {line}" for line in _RELOAD),
     ]
     for name, field in Settings.model_fields.items():
-        lines += ["", *_section(name, field, "", name)]
+        lines += ["", *_section(name, field, "", name)] if name != _SERVICES else ["", *_several(field)]
     return "\n".join(lines) + "\n"
+
+
+def _several(field: FieldInfo) -> Iterator[str]:
+    """Comments alone: beside them, the backend below would be a fault."""
+    yield f"# {field.description}"
+    yield f"# {_SERVICES}:"
+    for name in ("crm", "shop"):
+        yield f"#   {name}:"
+        yield f"#     backend: {{url: https://{name}.example.com/jsonrpc}}"
 
 
 def _section(name: str, field: FieldInfo, indent: str, path: str) -> Iterator[str]:
@@ -73,11 +90,10 @@ def _section(name: str, field: FieldInfo, indent: str, path: str) -> Iterator[st
         key = knob.alias or attribute
         where = f"{path}.{key}"
         inner = indent + "  "
-        if model_of(knob) is not None and not _is_live(knob):
+        if model_of(knob) is not None:
             yield from _section(key, knob, inner, where)
             continue
-        live = " [live]" if _is_live(knob) else ""
-        yield f"{inner}# {_meaning(knob)}{live}"
+        yield f"{inner}# {_meaning(knob)}"
         yield f"{inner}{key}: {_as_yaml(_EXAMPLES[where] if where in _EXAMPLES else _default(knob))}"
 
 
@@ -101,17 +117,22 @@ def _markdown() -> str:
         "A text may also be in a file of its own, whose content is taken as it is, without its last newline:",
         "`GATEWAY__BACKEND__CREDENTIALS__VALUE_FILE=/run/secrets/backend` sets `backend.credentials.value`.",
         "",
-        "A live knob changes on SIGHUP or when the file changes; the others keep their value until a restart,",
-        "and the log names them.",
+        "A reload (SIGHUP, or a change of the file) applies",
+        *_RELOAD,
         "",
-        "| knob | default | live | meaning |",
-        "|---|---|---|---|",
+        "With several services each takes the sections "
+        f"{', '.join(f'`{name}`' for name in ServiceSections.model_fields)}, whose knobs are those below:",
+        "`backend.url` of the service `crm` is `services.crm.backend.url`, or "
+        f"`{environment_name(('services', 'crm', 'backend', 'url'))}`.",
+        "See [services.md](services.md).",
+        "",
+        "| knob | default | meaning |",
+        "|---|---|---|",
     ]
     for path, field in knobs():
-        live = "yes" if _is_live(field) else ""
         default = "required" if field.is_required() else f"`{_as_yaml(_default(field))}`"
         meaning = _meaning(field).replace("|", "\\|")
-        lines.append(f"| `{path}` | {default} | {live} | {meaning} |")
+        lines.append(f"| `{path}` | {default} | {meaning} |")
     lines.append("")
     return "\n".join(lines)
 
@@ -119,11 +140,6 @@ def _markdown() -> str:
 def _meaning(field: FieldInfo) -> str:
     """What a knob is for. The modes of credentials say themselves what they show."""
     return credentials.HELP if field is _MODE else field.description or ""
-
-
-def _is_live(field: FieldInfo) -> bool:
-    extra = field.json_schema_extra
-    return isinstance(extra, dict) and extra.get("reload") == "live"
 
 
 def _default(field: FieldInfo) -> Any:

@@ -15,9 +15,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway import jsonrpc
-from gateway.app import Gateway
 from gateway.config import load
 from gateway.jsonrpc import BadMessage, Notification, Request
+from gateway.server import Server
 from gateway.signals import stop_on_signal
 
 SERVICE_PORT: Final = 8000
@@ -174,7 +174,7 @@ async def run(port: int, say: Callable[[str], None]) -> None:
         ],
         environ={},
     )
-    gateway = Gateway(settings)
+    gateway = Server(settings)
     await gateway.start()
     stop = asyncio.Event()
     stop_on_signal(stop)

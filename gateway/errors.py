@@ -214,7 +214,7 @@ class ExpectationFailed(Refused):
 
 
 class MisdirectedRequest(Refused):
-    """The Host header names none of this gateway's names: DNS rebinding, or ``mcp.hosts`` is incomplete."""
+    """The Host header names none of this gateway's names: DNS rebinding, or ``server.allowed_hosts`` is incomplete."""
 
     code, status, slug = 421, 421, "misdirected_request"
 

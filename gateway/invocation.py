@@ -17,8 +17,7 @@ import structlog
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
-from gateway.backend.params import Params
-from gateway.backend.shapes import Shapes
+from gateway.backend.params import Params, Shapes
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.search import CALL_TOOL, DEFAULT_LIMIT, OWN, SEARCH_TOOLS, Search
 from gateway.catalog.validation import TOO_LARGE, Validators
@@ -76,7 +75,13 @@ class Call:
         credential to be had; :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round;
         :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
         """
-        return await self._send(self, begun)
+        try:
+            return await self._send(self, begun)
+        except GatewayError:
+            raise
+        except Exception:  # logged here, since a call may outlive whoever would hear of it
+            log.exception("internal error", tool=self.tool.name)
+            raise InternalError from None
 
 
 class Invocation:
@@ -90,8 +95,8 @@ class Invocation:
         rounds: Rounds,
         access: Access,
         search: Search,
-        settings: Callable[[], CatalogSettings],
-        timeout: Callable[[], float],
+        settings: CatalogSettings,
+        timeout: float,
     ) -> None:
         self._discovery = discovery
         self._client = client
@@ -102,17 +107,15 @@ class Invocation:
         self._access = access
         self._search = search
         self._settings = settings
+        self.naming = Naming(settings.names)
+        """Which names of tools a model is shown where the caller chose none."""
         self._timeout = timeout
-
-    def naming(self, caller: Caller) -> Naming:
-        """Which names of tools a model is shown: those that the caller chose, else the operator's choice."""
-        return caller.naming or Naming(self._settings().names)
 
     async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
         listing where there is none at hand. Raises :class:`UnknownTool`,
         :class:`~gateway.errors.CatalogUnavailable`."""
-        tool = OWN.get(name) if self._settings().search else None
+        tool = OWN.get(name) if self._settings.search else None
         tool = tool or await self._discovery.find(caller, name, patience)
         if tool is None:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
@@ -172,11 +175,6 @@ class Invocation:
             return Outcome(tool, fault=fault)
         except ToolFault as fault:
             return Outcome(tool, fault=fault)
-        except GatewayError:
-            raise
-        except Exception:  # told here, since a call may outlive whoever would hear of it
-            log.exception("internal error", tool=tool.name)
-            raise InternalError from None
         return Outcome(tool, value)
 
     def _state_of(self, call: Call) -> State | None:
@@ -194,7 +192,7 @@ class Invocation:
             raise InvalidArguments(f"There is no tool {name}; search_tools finds those there are")
         catalog = self._access.visible(caller, await self._discovery.catalog(caller))
         limit = int(arguments.get("limit", DEFAULT_LIMIT))
-        return await self._search.answer(catalog, arguments["query"], limit, self.naming(caller))
+        return await self._search.answer(catalog, arguments["query"], limit, caller.naming or self.naming)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
@@ -208,7 +206,7 @@ class Invocation:
         if extras is not None and extras.trace:
             headers = {**extras.trace, **headers}
         exchange = self._client.notify if binding.notification else self._client.call
-        timeout = binding.timeout or self._timeout()
+        timeout = binding.timeout or self._timeout
         deadline: float | None = None
 
         async def send(params: Params) -> Any:

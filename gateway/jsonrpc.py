@@ -24,9 +24,12 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
-from gateway.json_bounds import check_depth, has_slow_numbers, read_float
+from gateway.json_bounds import MAYBE_SLOW, deeper_than, has_slow_numbers, read_float
 
-Id: TypeAlias = str | int | msgspec.Raw
+Raw: TypeAlias = msgspec.Raw
+"""JSON that is serialized already, as a part of what :func:`encode` gets. Plain bytes would become a base64 text."""
+
+Id: TypeAlias = str | int | Raw
 """Raw is null or a fractional number, in the text it came in: a decoded float would lose digits."""
 
 MAX_DEPTH: Final = 64
@@ -38,7 +41,7 @@ MAX_SHOWN_DEPTH: Final = 256
 _MAX_READ_DEPTH: Final = 512
 """Deeper than anything sensible, and less deep than any supported interpreter reads."""
 
-NULL: Final = msgspec.Raw(b"null")
+NULL: Final = Raw(b"null")
 """The id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)."""
 
 _PART: Final = 64 * 1024
@@ -47,13 +50,14 @@ _PART_LEVELS: Final = 6
 _OF_RESPONSES: Final = {"jsonrpc", "result", "error"}
 
 _decode = msgspec.json.Decoder().decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_elements = msgspec.json.Decoder(list[Raw]).decode
 _decode_slow_numbers = msgspec.json.Decoder(float_hook=read_float).decode
 _encode = msgspec.json.Encoder().encode
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _SPACED_COLON = re.compile(rb'"\s+:')
+_ESCAPED = re.compile(rb"\\u00(?:22|3[Aa])")  # a quote, or a colon
 # A text that is not closed goes to the end: else each of its quotes would be tried as the beginning of another.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
@@ -114,7 +118,7 @@ def canonical(value: Any) -> bytes:
     Raises :class:`ValueError` for what JSON cannot say, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
     """
     raw = encode(value, "deterministic")
-    check_depth(raw, value, MAX_SHOWN_DEPTH)
+    _check_depth(raw, value, MAX_SHOWN_DEPTH)
     return raw
 
 
@@ -126,12 +130,12 @@ def pretty(value: Any) -> str:
 def decode(raw: bytes | memoryview) -> Any:
     """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
     value = _read(raw)
-    check_depth(bytes(raw), value, _MAX_READ_DEPTH)
+    _check_depth(bytes(raw), value, _MAX_READ_DEPTH)
     return value
 
 
 def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] = _decode) -> Any:
-    if decode is _decode and has_slow_numbers(raw):
+    if decode is _decode and len(raw) > MAYBE_SLOW and has_slow_numbers(raw):
         decode = _decode_slow_numbers
     try:
         return decode(raw)
@@ -141,7 +145,13 @@ def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] =
         raise ValueError("nested too deeply") from None
 
 
-def decoding(raw: bytes | msgspec.Raw, level: int = 0) -> Generator[None, None, Any]:
+def _check_depth(raw: bytes, value: Any, limit: int) -> None:
+    """Raise :class:`ValueError` where a value nests deeper than ``limit`` levels; ``raw`` is its text."""
+    if raw.count(b"{") + raw.count(b"[") > limit and deeper_than(value, limit):
+        raise ValueError("nested too deeply")
+
+
+def decoding(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
     """:func:`decode` in parts, so that a large document need not hold the loop: pauses after each some 64 KiB at most,
     unless the document is one huge text or list of tiny values."""
     view = memoryview(raw)
@@ -189,19 +199,21 @@ def decode_strictly(raw: bytes) -> Any:
         value = _read(raw)
     except ValueError as error:
         raise ParseError(f"Parse error: {error}") from None
-    members = _count_members(value)
+    kept = _encode(value)  # of members of one name, the engine keeps the last
+    # A member has a quote before a colon, one or more. What is kept has as many as it came with, unless they were
+    # spelt otherwise: with blanks between them, or as escapes.
+    if raw.count(b'":') == kept.count(b'":') and _SPACED_COLON.search(raw) is None and _ESCAPED.search(raw) is None:
+        return value
     if skeleton is None:
-        if raw.count(b'":') == members and _SPACED_COLON.search(raw) is None:
-            return value  # every name was counted, and each of them is there: none was dropped for a later one
         skeleton = _STRINGS.sub(b"", raw)
-    if skeleton.count(b":") != members:
+    if skeleton.count(b":") != _STRINGS.sub(b"", kept).count(b":"):
         raise BadMessage("Duplicate member names")
     return value
 
 
 def decode_any_ids(raw: bytes) -> Any:
     """Read JSON from a client of plain JSON-RPC: a null or fractional ``id`` of a message (JSON-RPC 2.0 §4) becomes
-    :class:`msgspec.Raw`, which :func:`message_of` takes. Raises as :func:`decode_strictly`."""
+    :data:`Raw`, which :func:`message_of` takes. Raises as :func:`decode_strictly`."""
     value = decode_strictly(raw)
     messages = value if type(value) is list else [value]
     # An absent id is a notification's, and no null.
@@ -223,23 +235,6 @@ def _check_brackets(brackets: bytes) -> None:
         raise BadMessage(f"More than {MAX_CONTAINERS} objects and arrays")
     if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > MAX_DEPTH:
         raise BadMessage(f"Nested deeper than {MAX_DEPTH} levels")
-
-
-def _count_members(value: Any) -> int:
-    count = 0
-    stack = [value]
-    while stack:
-        top = stack.pop()
-        children = top
-        if type(top) is dict:
-            count += len(top)
-            children = top.values()
-        elif type(top) is not list:
-            continue
-        for child in children:
-            if type(child) is dict or type(child) is list:
-                stack.append(child)  # noqa: PERF401, most children are plain values
-    return count
 
 
 def message_of(value: Any) -> Message:
@@ -266,33 +261,35 @@ def message_of(value: Any) -> Message:
 
 
 def _check_id(id: Any) -> None:
-    if type(id) not in (int, str, msgspec.Raw):
+    if type(id) not in (int, str, Raw):
         kind = "an integer" if type(id) in (float, NoneType) else "a number"  # the former are ids, though not MCP's
         raise BadMessage(f'Invalid request: "id" must be a string or {kind}')
-    if len(bytes(id) if type(id) is msgspec.Raw else str(id).encode()) > MAX_ID_BYTES:
+    if len(bytes(id) if type(id) is Raw else str(id).encode()) > MAX_ID_BYTES:
         raise BadMessage(f'Invalid request: "id" is longer than {MAX_ID_BYTES} bytes')
 
 
-def result_bytes(id: Id, result: bytes) -> bytes:
-    """A response around an already serialized ``result``."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
+def response_bytes(id: Id, result: Any) -> bytes:
+    """Serialize a response. What of ``result`` is serialized already is :data:`Raw`. Raises :class:`ValueError` as
+    :func:`encode` does."""
+    return encode({"jsonrpc": "2.0", "id": id, "result": result})
 
 
 def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
-    """An error response; ``id`` is omitted where it is unknown, since MCP's schema has no null id."""
-    body: dict[str, Any] = {"code": error.code, "message": error.message}
+    """Serialize an error response; ``id`` is omitted where it is unknown, since MCP's schema has no null id."""
+    body: dict[str, Any] = {"jsonrpc": "2.0"}
+    if id is not None:
+        body["id"] = id
+    body["error"] = {"code": error.code, "message": error.message}
     if error.data is not None:
-        body["data"] = error.data
-    if id is None:
-        return b'{"jsonrpc":"2.0","error":%b}' % _encode(body)
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode(id), _encode(body))
+        body["error"]["data"] = error.data
+    return encode(body)
 
 
 def request_bytes(
     id: str | None, method: str, params: dict[str, Any] | list[Any] | None, version: str = "2.0"
 ) -> bytes:
-    """Return a call for a backend; without ``id`` a notification, without ``params`` no such member. JSON-RPC 1.0 (§1.1
-    and §1.3 of its specification) has all three always, with null for the ``id`` of a notification."""
+    """Serialize a call; without ``id`` it is a notification, without ``params`` it has no such member. JSON-RPC 1.0
+    (§1.1 and §1.3 of its specification) has all three always, with null for the ``id`` of a notification."""
     if version == "1.0":
         return encode({"id": id, "method": method, "params": [] if params is None else params})
     body: dict[str, Any] = {"jsonrpc": "2.0"}
@@ -313,7 +310,7 @@ def response_of(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Fault 
     Raises :class:`ValueError` with the violation for anything else.
     """
     result, fault = answer_in(_read(raw), id, bare=bare)
-    check_depth(raw, result, MAX_SHOWN_DEPTH)
+    _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 

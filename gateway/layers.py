@@ -23,8 +23,7 @@ from gateway.strict_yaml import NotYaml, read_yaml
 
 ENVIRONMENT_PREFIX: Final = "GATEWAY__"
 _FILE_SUFFIX: Final = "_FILE"
-FILES: Final = (
-    "server.secret_file",
+SERVICE_FILES: Final = (
     "backend.tls.ca_file",
     "backend.tls.cert_file",
     "backend.tls.key_file",
@@ -33,6 +32,9 @@ FILES: Final = (
     "catalog.pin",
     "catalog.fallback",
 )
+"""Knobs of a service that name a file."""
+SERVER_FILES: Final = ("server.secret_file",)
+_FILES: Final = (*SERVER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
 
 
 def mistaken_names(environ: Mapping[str, str]) -> list[str]:
@@ -80,7 +82,7 @@ class Layers:
             self._failed((), f"{file}: must be a mapping with sections such as backend:")
             return
         self.tree = self._resolved(tree, (), "", References(self._environ, file.parent, self.files))
-        for path in FILES:
+        for path in _FILES:
             _anchor(self.tree, path.split("."), file.parent)
 
     def add_environment(self) -> None:
@@ -198,7 +200,7 @@ def _anchor(tree: Any, path: Sequence[str], folder: Path) -> None:
     """Let a relative file name of a configuration file start from that file's folder."""
     key, *rest = path
     if key == "*":
-        for element in tree if isinstance(tree, list) else ():
+        for element in tree if isinstance(tree, list) else tree.values() if isinstance(tree, dict) else ():
             _anchor(element, rest, folder)
     elif isinstance(tree, dict) and rest:
         _anchor(tree.get(key), rest, folder)

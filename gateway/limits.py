@@ -9,58 +9,66 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from typing import Final, TypeAlias
+
+from cachetools import LRUCache
 
 from gateway.errors import RateLimited
-from gateway.store import Store
+from gateway.model import Caller
+from gateway.store import Permit, Store
 from gateway.units import PERIODS
+
+MAX_HANDLES: Final = 4096
+_Who: TypeAlias = str | tuple[str, str]
+"""A caller's identity, or the address of one without a token."""
 
 
 class Budget:
     """A rate for each caller: ``times`` what ``rate`` says. Of ``60/minute`` all 60 may come at once, and from then on
-    one a second."""
+    one a second. What was spent stays spent under another rate: the store keeps it."""
 
     def __init__(self, store: Store, name: str, rate: str, times: int = 1) -> None:
         self._store = store
         self._name = name
-        self._times = times
-        self.set_rate(rate)
-
-    def set_rate(self, rate: str) -> None:
-        """Change the rate. It holds at once; what was spent stays spent."""
         count, _, self._period = rate.partition("/")
-        self._burst = int(count) * self._times
+        self._burst = int(count) * times
+        self._permits: LRUCache[_Who, Permit] = LRUCache(MAX_HANDLES)
 
-    async def spend(self, who: str) -> None:
-        """Count one against a caller, see :attr:`gateway.model.Caller.counted_as`. Raises :class:`RateLimited` with the
-        seconds to wait."""
-        rate = self._burst / PERIODS[self._period]
-        # Addresses are easily had: more than there is room for must push out nobody who has a token.
-        purpose = f"{self._name} by token" if "\n" in who else self._name
-        if wait := await self._store.permit(f"{purpose}:{network_of(who)}", rate, self._burst).take():
+    async def spend(self, caller: Caller) -> None:
+        """Count one against a caller. Raises :class:`RateLimited` with the seconds to wait."""
+        who = caller.address if caller.principal is None else caller.identity
+        permit = self._permits.get(who)
+        if permit is None:
+            permit = self._permits[who] = self._permit(caller)
+        if wait := await permit.take():
             raise RateLimited(
                 f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=math.ceil(wait)
             )
 
+    def _permit(self, caller: Caller) -> Permit:
+        # Addresses are easily had: more than there is room for must push out nobody who has a token.
+        purpose = self._name if caller.principal is None else f"{self._name} by token"
+        return self._store.permit(f"{purpose}:{counted_as(caller)}", self._burst / PERIODS[self._period], self._burst)
+
 
 class Streams:
-    """How many streams each caller holds open. ``most`` gives the current bound."""
+    """How many streams each caller holds open at one path, at most ``most`` each."""
 
-    def __init__(self, most: Callable[[], int]) -> None:
-        self._most = most
+    def __init__(self) -> None:
+        self.most = 0
         self._open: Counter[str] = Counter()
 
-    def check(self, address: str) -> None:
+    def check(self, caller: Caller) -> None:
         """Raises :class:`RateLimited` where the caller holds as many as allowed."""
-        if self._open[network_of(address)] >= self._most():
-            raise RateLimited(f"Too many open streams, at most {self._most()}", retry_after=10)
+        if self._open[counted_as(caller)] >= self.most:
+            raise RateLimited(f"Too many open streams, at most {self.most}", retry_after=10)
 
     @contextmanager
-    def held(self, address: str) -> Iterator[None]:
+    def held(self, caller: Caller) -> Iterator[None]:
         """Count one while it is open."""
-        key = network_of(address)
+        key = counted_as(caller)
         self._open[key] += 1
         try:
             yield
@@ -70,7 +78,11 @@ class Streams:
                 del self._open[key]
 
 
-@lru_cache(4096)
+def counted_as(caller: Caller) -> str:
+    """Whom limits count: who the caller is, else what it calls from."""
+    return network_of(caller.address) if caller.principal is None else "\n".join(caller.identity)
+
+
 def network_of(address: str) -> str:
     """What one caller can speak from: an IPv4 address, or an IPv6 /64, within which addresses are free."""
     try:
@@ -82,34 +94,3 @@ def network_of(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)
-
-
-class AddressReader:
-    """Finds the caller behind reverse proxies."""
-
-    def __init__(self, trusted_proxies: Sequence[str]) -> None:
-        self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
-
-    def caller(self, peer: str, forwarded_for: Sequence[str]) -> str:
-        """The rightmost address of ``X-Forwarded-For`` that is no trusted proxy, if ``peer`` is one; else ``peer``."""
-        if not self._trusted or not self._trusts(peer):
-            return peer
-        hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
-        for hop in reversed(hops):
-            try:
-                ipaddress.ip_address(hop)
-            except ValueError:
-                return peer  # who writes what is no address is not to be believed about the rest
-            if not self._trusts(hop):
-                return hop
-            peer = hop
-        return peer
-
-    def _trusts(self, address: str) -> bool:
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
-            parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in self._trusted if network.version == parsed.version)

@@ -18,14 +18,15 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from gateway.app import Gateway
-from gateway.config import ConfigError, Source, files_of
+from gateway.config import ConfigError, Source, differing, files_of, needs_restart
+from gateway.server import Server
+from gateway.service_files import LISTED
 from gateway.settings import Settings
 
 _INTERVAL: Final = 0.25
 _CONFIGURATION: Final = "the configuration"
-_RELOADED: Final = frozenset({_CONFIGURATION, "catalog.pin", "catalog.fallback"})
-_LISTED: Final = frozenset({"backend.listing.file"})
+_AT_START: Final = frozenset({"server.secret_file"})
+"""Files that are read when the process starts, and not again."""
 
 _Status: TypeAlias = tuple[int, ...] | None
 
@@ -33,22 +34,24 @@ log = structlog.get_logger()
 
 
 class Reloads:
-    """Keeps a gateway to its configuration, which ``source`` reads, and to the files that it names. Make it before the
-    gateway starts: what changes from then on is noticed."""
+    """Keeps a server to its configuration, which ``source`` reads, and to the files that it names. Make it before the
+    server starts: what changes from then on is noticed."""
 
-    def __init__(self, gateway: Gateway, source: Source) -> None:
-        self._gateway = gateway
+    def __init__(self, server: Server, source: Source) -> None:
+        self._server = server
         self._source = source
         self._reload = asyncio.Event()
         self._list_anew = asyncio.Event()
         self._refused: Settings | None = None
+        self._touched: set[str] = set()
+        """Knobs whose files changed since the last reload."""
         self._looks = Looks()
         self._looks.learn(self._files())
 
     def start(self) -> None:
-        """Begin, in the background of the gateway, which must be started."""
-        self._gateway.background.start("reload", self._keep_up)
-        self._gateway.background.start("listing on demand", self._list_whenever)
+        """Begin, in the background of the server, which must be started."""
+        self._server.background.start("reload", self._keep_up)
+        self._server.background.start("listing on demand", self._list_whenever)
 
     def ask(self) -> None:
         """Read the configuration anew and list anew, whether anything changed or not."""
@@ -71,20 +74,23 @@ class Reloads:
         while True:
             await self._list_anew.wait()
             self._list_anew.clear()
-            await self._gateway.list_anew()
+            await self._server.list_anew()
 
     async def _read_anew(self) -> None:
         self._refused = None
         try:
             self._refused = settings = await asyncio.to_thread(self._load)
-            change = await self._gateway.apply(settings)
+            before = self._server.settings
+            await self._server.reload(settings)
         except ConfigError as error:
             log.error("configuration refused, the old one stays", faults=list(error.faults))
             return
         self._refused = None
-        for knob in change.needs_restart:
+        for knob in needs_restart(before, settings):
             log.warning("knob keeps its old value until a restart", knob=knob)
-        log.info("configuration reloaded", changed=list(change.changed))
+        touched, self._touched = sorted(self._touched), set()
+        changed = dict.fromkeys((*differing(before, self._server.settings), *touched))
+        log.info("configuration reloaded", changed=list(changed))
 
     def _load(self) -> Settings:
         """The settings. Whatever names a file for the first time, it is looked at before it is read for good: else a
@@ -105,20 +111,23 @@ class Reloads:
     def _files(self) -> dict[Path, set[str]]:
         """The files to watch, and what names each. What is wrong with refused settings may be such a file."""
         files: dict[Path, set[str]] = {file: {_CONFIGURATION} for file in self._source.files}
-        for knob, file in files_of(self._gateway.settings):
+        for knob, file in files_of(self._server.settings):
             files.setdefault(file, set()).add(knob)
         for knob, file in files_of(self._refused) if self._refused else ():
-            if knob in _RELOADED:
+            if knob not in _AT_START:
                 files.setdefault(file, set()).add(knob)
         return files
 
     def _act(self, file: Path, knobs: set[str]) -> None:
-        if knobs & _RELOADED:
-            self._reload.set()
-        if knobs & _LISTED:
-            self._list_anew.set()
-        for knob in sorted(knobs - _RELOADED - _LISTED):
-            log.warning("a file changed that is read at the start only: restart to use it", knob=knob, file=str(file))
+        for knob in sorted(knobs):
+            if knob in _AT_START:
+                log.warning("a file changed that is read at the start: restart to use it", knob=knob, file=str(file))
+            elif knob.endswith(LISTED):
+                self._list_anew.set()
+            else:
+                if knob != _CONFIGURATION:
+                    self._touched.add(knob)
+                self._reload.set()
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from gateway.credentials import ways_of
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, Naming
-from gateway.settings import Settings
+from gateway.settings import ServiceSettings
 from gateway.text import masked_url, printable
 
 _SLOW: Final = 1.0
@@ -51,7 +51,17 @@ class Progress:
         print(f"{self._url}: {self._stage} …", file=sys.stderr)  # noqa: T201, the command line's output
 
 
-def check(settings: Settings, catalog: Catalog, remarks: list[str]) -> Iterator[str]:
+def remarks(sentences: Iterable[str]) -> Iterator[str]:
+    yield "remarks"
+    yield from (f"  {sentence}" for sentence in sentences)
+
+
+def heading(settings: ServiceSettings) -> str:
+    """Return what stands above the report on one of several services."""
+    return f"\nservice      {settings.name}, at {settings.mount}/mcp; its knobs are under services.{settings.name}"
+
+
+def check(settings: ServiceSettings, catalog: Catalog, remarked: list[str]) -> Iterator[str]:
     yield f"backend      {masked_url(settings.backend.url)}"
     yield f"dialect      {catalog.dialect}"
     yield f"tools        {len(catalog.tools)}"
@@ -62,10 +72,10 @@ def check(settings: Settings, catalog: Catalog, remarks: list[str]) -> Iterator[
         yield printable(f"  {method.name}: {method.reason}{place}")
         yield printable(f"    remedy: {method.remedy}")
     if catalog.hidden:
-        yield printable(f"hidden       {len(catalog.hidden)} by catalog.include and exclude: {some(catalog.hidden)}")
-    if remarks:
-        yield "remarks"
-        yield from (f"  {remark}" for remark in remarks)
+        knob = settings.knob("catalog.include")
+        yield printable(f"hidden       {len(catalog.hidden)} by {knob} and exclude: {some(catalog.hidden)}")
+    if remarked:
+        yield from remarks(remarked)
 
 
 def tools_table(catalog: Catalog, naming: Naming) -> Iterator[str]:
@@ -91,7 +101,7 @@ def tools_json(catalog: Catalog, naming: Naming) -> str:
 
 def differences(found: Diff) -> Iterator[str]:
     """As ``diff`` shows them: + is new, - is gone, ~ has changed, with a line for each difference."""
-    yield from (f"+ {look.name}({', '.join(sorted(look.arguments))})" for look in found.added)
+    yield from (f"+ {look.name}({', '.join(sorted(look.pin.arguments))})" for look in found.added)
     yield from (f"- {look.name}" for look in found.removed)
     for change in found.changed:
         yield f"~ {change.name}"
@@ -100,9 +110,9 @@ def differences(found: Diff) -> Iterator[str]:
     yield ", ".join(counts) if found else "no difference"
 
 
-def no_listing(settings: Settings, steps: Iterable[Step], *, has_token: bool = False) -> Iterator[str]:
+def no_listing(settings: ServiceSettings, steps: Iterable[Step], *, has_token: bool = False) -> Iterator[str]:
     """Why there is no listing: each question and what it brought, and what to do about it."""
-    steps = tuple(steps)
+    steps, knob = tuple(steps), settings.knob
     yield f"{masked_url(settings.backend.url)} gave no listing of its methods."
     for step in steps:
         yield f"  {step}"
@@ -114,11 +124,13 @@ def no_listing(settings: Settings, steps: Iterable[Step], *, has_token: bool = F
         else:
             yield "It lists its methods to callers with a token alone: give one with --token-file."
     elif any(step.saw.denied for step in steps):
-        yield "It wants credentials: backend.credentials, or backend.listing.credentials for the listing alone."
+        yield f"It wants credentials: {knob('backend.credentials')}, or"
+        yield f"{knob('backend.listing.credentials')} for the listing alone."
     else:
-        yield "Is backend.url the JSON-RPC endpoint itself? If the service lists its methods in a form of its own,"
-        yield "say how to read it: backend.listing.dialect: custom. If it lists nothing, describe its methods"
-        yield "in a file: backend.listing.dialect: static and backend.listing.file. See docs/listings.md."
+        dialect = knob("backend.listing.dialect")
+        yield f"Is {knob('backend.url')} the JSON-RPC endpoint itself? If the service lists its methods in a form of"
+        yield f"its own, say how to read it: {dialect}: custom. If it lists nothing, describe its methods in a file:"
+        yield f"{dialect}: static and {knob('backend.listing.file')}. See docs/listings.md."
 
 
 def pretty(value: Any) -> str:

@@ -8,9 +8,9 @@ from typing import Final
 
 import structlog
 
-from gateway.app import Gateway
 from gateway.config import Source
 from gateway.reloading import Reloads
+from gateway.server import Server
 from gateway.settings import Settings
 from gateway.signals import call_on_hangup, stop_on_signal
 
@@ -22,28 +22,28 @@ log = structlog.get_logger()
 async def serve(settings: Settings, source: Source) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reads the configuration, from
     ``source``, and the listing anew; so does a change of a file, as far as the file goes. Raises what
-    :meth:`Gateway.start` raises."""
-    gateway = Gateway(settings)
+    :meth:`Server.start` raises."""
+    server = Server(settings)
     stop = asyncio.Event()
-    reloads = Reloads(gateway, source)
+    reloads = Reloads(server, source)
     stop_on_signal(stop)
     call_on_hangup(reloads.ask)
-    await gateway.start()
+    await server.start()
     reloads.start()
-    settling = asyncio.create_task(_settle(gateway))
+    settling = asyncio.create_task(_settle(server))
     try:
         await stop.wait()
         log.info("stopping", reason="signal")
     finally:
         settling.cancel()
-        await gateway.stop()
+        await server.stop()
     log.info("stopped")
 
 
-async def _settle(gateway: Gateway) -> None:
+async def _settle(server: Server) -> None:
     """Spare the collector what stays for good: it would go through all of it every few seconds, and hold up calls for
     tens of milliseconds each time."""
-    await gateway.listed()
+    await server.listed()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

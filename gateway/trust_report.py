@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from gateway.auth.access import Access
 from gateway.auth.challenge import challenge_of
 from gateway.auth.claims import Policy
 from gateway.auth.introspection import IntrospectionVerifier
-from gateway.auth.jwks import FetchFailed, IssuerKeys
-from gateway.auth.metadata import resource_metadata_of
+from gateway.auth.issuers import Issuers
+from gateway.auth.jwks import FetchFailed
 from gateway.credentials import ways_of
 from gateway.errors import Unauthorized
-from gateway.guard import Trust
 from gateway.model import Principal
-from gateway.settings import Settings
+from gateway.service import Service
+from gateway.settings import ServiceSettings
 from gateway.text import printable
 
 
@@ -24,28 +23,29 @@ class Findings:
     def __init__(self) -> None:
         self.faults: list[str] = []
 
-    async def lines(self, settings: Settings, trust: Trust, access: Access, name: str) -> AsyncIterator[str]:
-        if settings.auth.mode == "off":
+    async def lines(self, service: Service) -> AsyncIterator[str]:
+        settings, access, metadata = service.settings, service.access, service.site.metadata
+        if metadata is None:
             yield "auth         off: anybody who reaches the port may list and call"
             return
         yield f"resource     {settings.resource}"
-        for policy, keys in trust.issuers:
-            async for line in self._issuer(settings, trust, policy, keys):
+        for policy in service.policies:
+            async for line in self._issuer(settings, service.issuers, policy):
                 yield line
         for line in _ways(settings):
             yield line
-        metadata = resource_metadata_of(settings, access.baseline, name)
         yield "a client without a token sees"
         scheme = "DPoP" if settings.auth.dpop == "require" else "Bearer"
         yield "  401 WWW-Authenticate: " + challenge_of(Unauthorized("", scopes=access.baseline), metadata.url, scheme)
         yield f"  {metadata.url}"
         yield f"  {metadata.body.decode()}"
 
-    async def _issuer(self, settings: Settings, trust: Trust, policy: Policy, keys: IssuerKeys) -> AsyncIterator[str]:
-        issuer, preset = policy.issuer, policy.preset
+    async def _issuer(self, settings: ServiceSettings, issuers: Issuers, policy: Policy) -> AsyncIterator[str]:
+        issuer, preset, wanted = policy.issuer, policy.preset, settings.knob("auth.issuers.algorithms")
+        keys = issuers.keys[issuer.issuer]
         yield f"issuer       {issuer.issuer} (preset {preset.name})"
         if issuer.introspects:
-            verifier = IntrospectionVerifier(policy, keys, trust.outbounds[issuer.issuer])
+            verifier = IntrospectionVerifier(policy, keys, issuers.outbounds[issuer.issuer])
             try:
                 yield f"  asked about each token at {await verifier.endpoint()}"
             except FetchFailed as error:
@@ -60,7 +60,7 @@ class Findings:
                 for ignored in keys.keys.ignored:
                     yield printable(f"  not used   {ignored}")
                 if not {key.alg for key in keys.keys.keys} & set(issuer.algorithms):
-                    yield self._fault(f"{issuer.issuer}: none of its keys is for one of auth.issuers.algorithms")
+                    yield self._fault(f"{issuer.issuer}: none of its keys is for one of {wanted}")
         if issuer.clients:
             yield f"  clients    {', '.join(issuer.clients)}"
         yield f"  audience   {' or '.join(sorted(policy.audiences))}"
@@ -74,7 +74,7 @@ class Findings:
         return f"  FAULT      {text}"
 
 
-def _ways(settings: Settings) -> Iterator[str]:
+def _ways(settings: ServiceSettings) -> Iterator[str]:
     ways = ways_of(settings)
     yield f"calls show   {ways.calls.shows}"
     whose = "each caller's own" if ways.lists_per_caller else "one for everybody"

@@ -15,8 +15,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import aiohttp
 
-from gateway.app import Gateway
 from gateway.config import load
+from gateway.server import Server
+from gateway.service import Service
+from gateway.service_files import ServiceFiles
+from gateway.settings import ServiceSettings
+from gateway.store.memory import MemoryStore
 
 Surface: TypeAlias = Literal["modern", "legacy", "rest"]
 SURFACES: Final[tuple[Surface, ...]] = ("modern", "legacy", "rest")
@@ -100,7 +104,7 @@ def _json_or_text(text: str) -> Any:
 class Front:
     """The public port of a running gateway; ``gateway`` is the thing itself where it runs in this process."""
 
-    def __init__(self, port: int, session: aiohttp.ClientSession, gateway: Gateway | None = None) -> None:
+    def __init__(self, port: int, session: aiohttp.ClientSession, gateway: Server | None = None) -> None:
         self.gateway = gateway
         self.base = f"http://127.0.0.1:{port}"
         self.mcp = f"{self.base}/mcp"
@@ -161,11 +165,16 @@ def ground(url: str, *settings: str) -> list[str]:
     return [f"backend.url={url}", "server.port=0", "server.admin_port=0", *auth, *settings]
 
 
+async def built(settings: ServiceSettings) -> Service:
+    """A service with a store of its own, not started. Close it."""
+    return await Service.build(settings, await ServiceFiles.read(settings), MemoryStore(), (b"s" * 32,))
+
+
 @asynccontextmanager
 async def front(url: str, *settings: str, file: Path | None = None) -> AsyncIterator[Front]:
     """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value, beside those in ``file``.
     Without one of auth it is open to all."""
-    gateway = Gateway(load(file, ground(url, *settings), environ={}))
+    gateway = Server(load(file, ground(url, *settings), environ={}))
     async with aiohttp.ClientSession() as session:
         await gateway.start()
         try:

@@ -61,11 +61,14 @@ async def run(*arguments: str, **environ: str) -> Ran:
 
 class Program:
     """A program that runs until it is told to stop. ``lines`` are what it has said, on both streams. ``module`` is what
-    Python runs."""
+    Python runs; ``environ`` is added to the environment."""
 
-    def __init__(self, *arguments: str, module: str = "gateway") -> None:
+    def __init__(
+        self, *arguments: str, module: str = "gateway", environ: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.lines: list[str] = []
         self._module = module
+        self._environ = environ
         self._arguments = arguments
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
@@ -82,9 +85,13 @@ class Program:
         assert text in self.output, f"ended without saying {text!r}:\n{self.output}"
         return next(line for line in self.lines if text in line)
 
-    async def logged(self, event: str) -> dict[str, Any]:
-        """The first log entry with this event, awaited."""
-        entry: dict[str, Any] = json.loads(await self.said(f'"event":"{event}"'))
+    async def logged(self, event: str, number: int = 1) -> dict[str, Any]:
+        """The first log entry with this event, awaited, or the one of this number."""
+        text = f'"event":"{event}"'
+        await self.said(text)
+        async with asyncio.timeout(PATIENCE), self._news:
+            await self._news.wait_for(lambda: sum(text in line for line in self.lines) >= number)
+        entry: dict[str, Any] = json.loads([line for line in self.lines if text in line][number - 1])
         return entry
 
     def signal(self, number: signal.Signals) -> None:
@@ -113,7 +120,7 @@ class Program:
         return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field))
 
     async def __aenter__(self) -> Self:
-        self._process = await started(*self._arguments, module=self._module)
+        self._process = await started(*self._arguments, module=self._module, environ=self._environ)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._readers = [

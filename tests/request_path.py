@@ -77,9 +77,8 @@ def counting() -> Iterator[Count]:
 
 async def counted() -> dict[str, Count]:
     """A count for each request of :data:`TARGETS`, the second of its kind."""
-    logs.configure("warning", "json")
     counts: dict[str, Count] = {}
-    async with ScriptedBackend() as backend, front(backend.url) as it:
+    async with ScriptedBackend() as backend, front(backend.url, "telemetry.log.level=warning") as it:
         for method in TARGETS:
             await _ask(it, method)
             with counting() as counts[method]:
@@ -103,6 +102,7 @@ def table(method: str, count: Count, target: Target) -> Iterator[str]:
 
 
 def main() -> int:
+    logs.configure("warning", "json")
     counts = asyncio.run(counted())
     for method, count in counts.items():
         print("\n".join(table(method, count, TARGETS[method])))

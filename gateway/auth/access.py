@@ -6,7 +6,6 @@ request takes, so that a client steps up once (2026-07-28, authorization "Scope 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -81,7 +80,7 @@ class Access:
             return True
         if not self._per_caller:
             return False
-        found = shared.find(tool.name) if shared is not None else None
+        found = shared.by_name.get(tool.name) if shared is not None else None
         return found is None or not found.demand[0]
 
     def check_sight(self, caller: Caller, tool: Tool) -> None:
@@ -101,8 +100,7 @@ class Access:
         narrowed = self._narrowed.get(key)
         if narrowed is None:
             tools = tuple(tool for tool in catalog.tools if tool.demand in shown)
-            digest = hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest()
-            narrowed = self._narrowed[key] = replace(catalog, tools=tools, digest=digest)
+            narrowed = self._narrowed[key] = replace(catalog, tools=tools)
         return narrowed
 
     def _shows(self, caller: Caller, demand: Demand) -> bool:

@@ -8,16 +8,14 @@ of them some.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import structlog
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from gateway.auth.compact import MAX_BYTES
 from gateway.auth.dpop import Proofs
@@ -25,6 +23,7 @@ from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
 from gateway.auth.verifier import Verified, Verifier
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
+from gateway.single_flight import SingleFlight
 from gateway.telemetry.sampling import Sampler
 
 MAX_TOKENS: Final = 20_000
@@ -56,18 +55,6 @@ class Presented(NamedTuple):
     address: str
 
 
-@dataclass(slots=True)
-class _Known:
-    verified: Verified
-    until: float
-
-
-@dataclass(slots=True)
-class _Failed:
-    error: InvalidToken
-    until: float
-
-
 class Authenticator:
     """``scopes`` are what challenges name; ``clock`` is monotonic seconds."""
 
@@ -85,9 +72,9 @@ class Authenticator:
         self._dpop = dpop
         self._proofs = proofs
         self._clock = clock
-        self._known: LRUCache[bytes, _Known] = LRUCache(MAX_TOKENS)
-        self._failed: LRUCache[bytes, _Failed] = LRUCache(MAX_FAILURES)
-        self._under_way: dict[bytes, asyncio.Task[Verified]] = {}
+        self._known: LRUCache[bytes, tuple[Verified, float]] = LRUCache(MAX_TOKENS)
+        self._failed: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
+        self._verifications = SingleFlight[bytes, Verified]()
         self._refusals = Sampler(*_LINES, clock)
         self._doubts = Sampler(*_LINES, clock)
 
@@ -115,10 +102,10 @@ class Authenticator:
     def _recall(self, raw: str) -> Verified | None:
         """What is known of a token and still holds."""
         try:
-            known = self._known[_digest(raw)]
+            verified, until = self._known[_digest(raw)]
         except KeyError:
             return None
-        return known.verified if known.until > self._clock() and known.verified.holds() else None
+        return verified if until > self._clock() and verified.holds() else None
 
     def missing(self) -> Unauthorized:
         """The answer to a request that needs a token and shows none."""
@@ -144,14 +131,10 @@ class Authenticator:
 
     async def _verified(self, digest: bytes, raw: str, address: str) -> Verified:
         failed = self._failed.get(digest)
-        if failed is not None and failed.until > self._clock():
-            raise self._unauthorized(failed.error)
-        task = self._under_way.get(digest)
-        if task is None:
-            task = self._under_way[digest] = asyncio.create_task(self._verify(digest, raw))
-            task.add_done_callback(_heard)
+        if failed is not None:
+            raise self._unauthorized(failed)
         try:
-            return await asyncio.shield(task)
+            return await self._verifications.join(digest, lambda: self._verify(digest, raw))
         except InvalidToken as error:
             self._log_refusal("token refused", error.reason, address)
             raise self._unauthorized(error) from None
@@ -170,11 +153,9 @@ class Authenticator:
         try:
             verified = await self._verifier.verify(raw)
         except InvalidToken as error:
-            self._failed[digest] = _Failed(error.with_traceback(None), self._clock() + FAILURE_TTL)
+            self._failed[digest] = error.with_traceback(None)
             raise
-        finally:
-            del self._under_way[digest]
-        self._known[digest] = _Known(verified, self._clock() + verified.keep)
+        self._known[digest] = verified, self._clock() + verified.keep
         return verified
 
     async def _check_proof(self, scheme: str, verified: Verified, raw: str, shown: Presented) -> None:
@@ -206,12 +187,6 @@ class Authenticator:
 
     def _malformed(self, message: str) -> MalformedAuthorization:
         return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)
-
-
-def _heard(task: asyncio.Task[Verified]) -> None:
-    """A failure whose callers have all hung up is nobody's."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _digest(raw: str) -> bytes:

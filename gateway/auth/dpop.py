@@ -10,25 +10,20 @@ import hashlib
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway import jsonrpc
 from gateway.auth import compact
 from gateway.auth.keys import UnusableKey, key_of
 from gateway.auth.refusals import InvalidProof, InvalidToken
+from gateway.store import Store
 
 ALGORITHMS: Final = ("ES256", "RS256", "PS256", "EdDSA")
 LIFETIME: Final = 60.0
 """Seconds by which a proof's iat may be off, either way."""
 MAX_JTI: Final = 128
 _MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
-
-
-class Used(Protocol):
-    """Remembers proofs, see :class:`gateway.store.Store`."""
-
-    async def add(self, key: str, ttl: float) -> bool: ...
 
 
 def thumbprint_of(jwk: Mapping[str, Any]) -> str:
@@ -42,9 +37,9 @@ def thumbprint_of(jwk: Mapping[str, Any]) -> str:
 class Proofs:
     """Checks proofs for one origin, which is the gateway's public one whatever a proxy in front says."""
 
-    def __init__(self, origin: str, used: Used, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, origin: str, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._origin = origin
-        self._used = used
+        self._store = store
         self._clock = clock
 
     async def check(self, proof: str, *, method: str, path: str, token: str, bound_to: str) -> None:
@@ -69,7 +64,7 @@ class Proofs:
         if not key.verifies(read.signed, read.signature):
             raise InvalidProof("its signature is wrong")
         jti = f"{bound_to}:{read.claims['jti']}"
-        if not await self._used.add(f"dpop:{_digest(jti.encode())}", 2 * LIFETIME):
+        if not await self._store.add(f"dpop:{_digest(jti.encode())}", 2 * LIFETIME):
             raise InvalidProof("it was used before")
 
     def _check_claims(self, claims: Mapping[str, Any], method: str, path: str, token: str) -> None:

@@ -15,7 +15,7 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
 from gateway import jsonrpc
@@ -23,7 +23,7 @@ from gateway.auth.claims import Policy, check_marks, principal_of
 from gateway.auth.jwks import TIMEOUT, FetchFailed, IssuerKeys
 from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.auth.verifier import Verified, binding_of
-from gateway.outbound import Answer, OutboundError
+from gateway.outbound import Outbound, OutboundError
 from gateway.settings import ClientSecret
 
 MAX_BYTES: Final = 64 * 1024
@@ -44,14 +44,6 @@ FORM: Final = {
 """Headers of a request with a form, to an endpoint of the authorization server."""
 
 
-class Poster(Protocol):
-    """An HTTP client, see :class:`gateway.outbound.Outbound`."""
-
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
-    ) -> Answer: ...
-
-
 def basic_authorization(client: ClientSecret) -> dict[str, str]:
     """client_secret_basic (RFC 6749 §2.3.1), whose parts are form-encoded first; nothing without a client id."""
     if client.client_id is None:
@@ -68,7 +60,7 @@ class IntrospectionVerifier:
         self,
         policy: Policy,
         keys: IssuerKeys,
-        outbound: Poster,
+        outbound: Outbound,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

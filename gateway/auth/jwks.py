@@ -8,11 +8,10 @@ after that nobody can tell whether a token is good (503). Everything waits on th
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final
 
 import structlog
 
@@ -20,8 +19,10 @@ from gateway import jsonrpc
 from gateway.auth.keys import Key, KeySet, key_set_of
 from gateway.auth.metadata import IssuerMetadata, issuer_metadata_of, places_of
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.outbound import Answer, OutboundError
+from gateway.background import keep_fresh, retry_delay
+from gateway.outbound import Answer, Outbound, OutboundError
 from gateway.settings import Issuer
+from gateway.single_flight import SingleFlight
 
 MAX_BYTES: Final = 256 * 1024
 TIMEOUT: Final = 5.0
@@ -31,17 +32,11 @@ PATIENCE: Final = 2.0
 """Seconds that a request with an unknown kid waits for a fetch."""
 MAX_TTL: Final = 3600.0
 MIN_TTL: Final = 60.0
-_BACKOFF: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+_KEYS, _METADATA = "keys", "metadata"
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})\b", re.IGNORECASE)
 _HEADERS: Final = {"Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
 
 log = structlog.get_logger()
-
-
-class Getter(Protocol):
-    """An HTTP client, see :class:`gateway.outbound.Outbound`."""
-
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer: ...
 
 
 class FetchFailed(Exception):
@@ -54,7 +49,7 @@ class IssuerKeys:
     ``generation`` changes with the keys: what was verified by another one has to be verified again.
     """
 
-    def __init__(self, issuer: Issuer, outbound: Getter, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, issuer: Issuer, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
         self.generation = 0
         self.attempted = asyncio.Event()
@@ -68,8 +63,7 @@ class IssuerKeys:
         self._failures = 0
         self._failure = "its keys have not been fetched yet"
         self._asked_at: float | None = None
-        self._fetch: asyncio.Task[None] | None = None
-        self._lookup: asyncio.Task[None] | None = None
+        self._flights = SingleFlight[str, None]()
         self._lookup_at = 0.0
         self._lookup_failure = ""
 
@@ -103,34 +97,28 @@ class IssuerKeys:
     async def metadata(self) -> IssuerMetadata:
         """The issuer's metadata, fetched once and again with its keys; for all who wait at once, and not again right
         after a failure. Raises :class:`FetchFailed`."""
-        if self._metadata is None and (self._lookup is not None or self._clock() >= self._lookup_at):
-            if self._lookup is None:
-                self._lookup = asyncio.create_task(self._look_up())
-            await asyncio.shield(self._lookup)
+        if self._metadata is None and (_METADATA in self._flights or self._clock() >= self._lookup_at):
+            await self._flights.join(_METADATA, self._look_up)
         if self._metadata is None:
             raise FetchFailed(self._lookup_failure)
         return self._metadata
 
     async def refresh(self) -> None:
         """Fetch now, or join the fetch under way; failures are logged and kept, not raised."""
-        # One caller who hangs up must not end the fetch for the others.
-        await asyncio.shield(self._start())
+        await self._flights.join(_KEYS, self._run)
 
     async def keep_fresh(self) -> None:
-        """Refresh in the background, for ever; jittered, so that replicas spread."""
-        while True:
-            await self.refresh()
-            wait = self._refresh_at - self._clock()
-            await asyncio.sleep(max(0.05, wait * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
+        """Refresh in the background, for ever."""
+        await keep_fresh(self.refresh, lambda: self._refresh_at - self._clock())
 
     async def _first_keys(self) -> None:
-        if self._fetch is None and self._clock() < self._refresh_at:
+        if _KEYS not in self._flights and self._clock() < self._refresh_at:
             return  # the last attempt just failed
         await self._await_fetch()
 
     async def _ask_for_unknown(self) -> bool:
         """Tell whether a fetch for the sake of an unknown kid came to an end in time."""
-        if self._fetch is None:
+        if _KEYS not in self._flights:
             now = self._clock()
             if self._asked_at is not None and now - self._asked_at < COOLDOWN:
                 return False
@@ -138,14 +126,9 @@ class IssuerKeys:
         return await self._await_fetch()
 
     async def _await_fetch(self) -> bool:
-        fetch = self._start()
+        fetch = self._flights.start(_KEYS, self._run)
         await asyncio.wait((fetch,), timeout=PATIENCE)
         return fetch.done()
-
-    def _start(self) -> asyncio.Task[None]:
-        if self._fetch is None:
-            self._fetch = asyncio.create_task(self._run())
-        return self._fetch
 
     async def _run(self) -> None:
         try:
@@ -158,7 +141,6 @@ class IssuerKeys:
         else:
             self._refreshed(keys, ttl)
         finally:
-            self._fetch = None
             self.attempted.set()
 
     async def _fetch_keys(self) -> tuple[KeySet, float]:
@@ -183,9 +165,7 @@ class IssuerKeys:
         try:
             self._metadata = await self._discover()
         except FetchFailed as error:
-            self._lookup_failure, self._lookup_at = str(error), self._clock() + _BACKOFF[0]
-        finally:
-            self._lookup = None
+            self._lookup_failure, self._lookup_at = str(error), self._clock() + retry_delay(1)
 
     async def _discover(self) -> IssuerMetadata:
         faults = []
@@ -220,8 +200,8 @@ class IssuerKeys:
         self._failure = reason
         if self.issuer.jwks_uri is None:
             self._metadata = None  # keys that moved are found again
-        self._refresh_at = self._clock() + _BACKOFF[min(self._failures, len(_BACKOFF) - 1)]
         self._failures += 1
+        self._refresh_at = self._clock() + retry_delay(self._failures)
         serving = "nothing" if self.keys is None else "the known keys"
         log.warning("keys of an issuer cannot be fetched", issuer=self.issuer.issuer, reason=reason, serving=serving)
 

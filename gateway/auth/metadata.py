@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from gateway import jsonrpc
 from gateway.auth.addresses import check_address
-from gateway.settings import Settings
+from gateway.settings import ServiceSettings
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
 
@@ -69,7 +69,7 @@ class ResourceMetadata:
     body: bytes
 
 
-def resource_metadata_of(settings: Settings, scopes: Iterable[str], name: str) -> ResourceMetadata:
+def resource_metadata_of(settings: ServiceSettings, scopes: Iterable[str], name: str) -> ResourceMetadata:
     """``scopes`` are those a client should ask for to begin with."""
     resource = urlsplit(settings.resource)
     document: dict[str, Any] = {
@@ -88,5 +88,7 @@ def resource_metadata_of(settings: Settings, scopes: Iterable[str], name: str) -
         document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"
     place = f"{PREFIX}{resource.path}"
     url = urlunsplit((resource.scheme, resource.netloc, place, "", ""))
-    # A proxy in front may take off the path of public_url, so the plain form is served as well.
-    return ResourceMetadata(url, tuple(dict.fromkeys((place, f"{PREFIX}/mcp", PREFIX))), jsonrpc.encode(document))
+    # A proxy in front may take off the path of public_url, so the form without it is served as well. The document
+    # without any path is of the only service; of several, none is meant.
+    places = (place, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
+    return ResourceMetadata(url, tuple(dict.fromkeys(places)), jsonrpc.encode(document))

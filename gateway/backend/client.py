@@ -18,6 +18,7 @@ import structlog
 
 from gateway import jsonrpc
 from gateway.backend.faults import Cleaner
+from gateway.backend.redaction import shown_in
 from gateway.backend.transport import Transport
 from gateway.errors import (
     BackendBusy,
@@ -109,9 +110,7 @@ class BackendClient:
         """The ``result``. Raises a :class:`ToolFault` whose message is fit for the caller."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
-        body = jsonrpc.request_bytes(id, method, params, version)
-        answer = await self._post(body, headers, endpoint, timeout, method)
-        _check_status(answer)
+        answer = await self._post(id, method, params, headers, endpoint, timeout, version)
         try:
             bare = version is Version.ONE and answer.status < 300
             result, fault = jsonrpc.response_of(answer.body, id, bare=bare)
@@ -132,11 +131,9 @@ class BackendClient:
         version: Version = Version.TWO,
     ) -> Any:
         """Send a notification; :data:`NOTHING`, whatever a willing service answers. Raises :class:`ToolFault`."""
-        body = jsonrpc.request_bytes(None, method, params, version)
-        answer = await self._post(body, headers, endpoint, timeout, method)
+        answer = await self._post(None, method, params, headers, endpoint, timeout, version)
         if answer.status < 300 and not answer.body.strip():
             return NOTHING
-        _check_status(answer)
         try:
             _, fault = jsonrpc.response_of(answer.body, "")
         except ValueError as error:
@@ -149,15 +146,20 @@ class BackendClient:
 
     async def _post(
         self,
-        body: bytes,
+        id: str | None,
+        method: str,
+        params: dict[str, Any] | list[Any] | None,
         headers: Mapping[str, str],
         endpoint: str | None,
         timeout: float | None,
-        method: str,
+        version: Version,
     ) -> Answer:
+        """Whatever else a 401 holds, what was shown does not count there. Raises :class:`BackendUnauthorized`, and
+        what :data:`_FAULTS` names."""
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
+        body = jsonrpc.request_bytes(id, method, params, version)
         try:
-            return await self._transport.post(
+            answer = await self._transport.post(
                 url,
                 body,
                 headers,
@@ -168,9 +170,12 @@ class BackendClient:
             kind, message = _FAULTS[type(error)]
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug)
             raise kind(message, retry_after=_RETRY_UNSENT if kind is BackendBusy else None) from error
+        if answer.status == 401:
+            raise BackendUnauthorized("The backend refuses what it was shown")
+        return answer
 
     def _fault(self, fault: jsonrpc.Fault, method: str, answer: Answer, headers: Mapping[str, str]) -> ToolFault:
-        shown = headers.get("Authorization", "").rpartition(" ")[2]
+        shown = shown_in(headers)
         text = self._cleaner.describe(fault, shown)
         passed = self._cleaner.passed(fault, shown) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)
@@ -203,12 +208,6 @@ class BackendClient:
             return BadBackendAnswer(NOT_JSON)
         knob = "; the operator can set backend.version where it is 1.0" if answer.status == 200 else ""
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
-
-
-def _check_status(answer: Answer) -> None:
-    """Whatever else a 401 holds, what was shown does not count there. Raises :class:`BackendUnauthorized`."""
-    if answer.status == 401:
-        raise BackendUnauthorized("The backend refuses what it was shown")
 
 
 def _retry_after(answer: Answer) -> int | None:

@@ -8,11 +8,11 @@ and the whole is capped. The code does not leave by way of MCP, which reserves t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.backend.redaction import in_order, without
+from gateway.backend.redaction import REDACTED, in_order, without
 from gateway.errors import ServiceError
 from gateway.jsonrpc import Fault
 from gateway.text import cap, printable
@@ -30,7 +30,7 @@ _REDACTIONS: Final = (
     (
         # After a blank only what looks like a secret: "basic authentication" and "unexpected token" are words.
         re.compile(r"\b((?i:bearer|basic|token))(?:\s*[:=]\s*|\s+(?=[\w.~+/=-]*(?:\d|[a-z][A-Z])))[\w.~+/=-]{8,}"),
-        r"\1 [redacted]",
+        rf"\1 {REDACTED}",
     ),
     (re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]+", re.IGNORECASE), "[url]"),
     (re.compile(r"\\?(?<!\w)(?:[A-Za-z_]\w*+\\++){2,}[A-Za-z_]\w*"), "[class]"),
@@ -57,16 +57,16 @@ class Cleaner:
         """Further ones; those that were replaced may still be underway."""
         self._secrets = in_order((*self._secrets, *secrets))
 
-    def describe(self, fault: Fault, shown: str = "") -> str:
-        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is the credential of this one
-        exchange: services quote what they were shown."""
+    def describe(self, fault: Fault, shown: Sequence[str] = ()) -> str:
+        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is what this one exchange
+        showed: services quote it."""
         message = self.clean(fault.message, shown).rstrip(".:") or _UNSAID
         data = self.clean(_text_of(fault.data), shown)
         if data and data not in message:
             message = f"{message}: {data}"
         return cap(message, MAX_BYTES)
 
-    def passed(self, fault: Fault, shown: str = "") -> ServiceError | None:
+    def passed(self, fault: Fault, shown: Sequence[str] = ()) -> ServiceError | None:
         """The service's own error with its texts cleaned, for ``backend.errors: passed``; None where it has no code.
 
         The data keep their form up to :data:`MAX_BYTES` of JSON; larger ones are given as text, cut there.
@@ -76,7 +76,7 @@ class Cleaner:
         message = cap(self.clean(fault.message, shown) or _UNSAID, MAX_BYTES)
         return ServiceError(fault.code, message, self._cleaned_data(_without_stacks(fault.data, 4), shown))
 
-    def _cleaned_data(self, data: Any, shown: str) -> Any:
+    def _cleaned_data(self, data: Any, shown: Sequence[str]) -> Any:
         raw = jsonrpc.encode(data)
         if len(raw) <= MAX_BYTES:
             cleaned = self._each_cleaned(data, shown)
@@ -84,7 +84,7 @@ class Cleaner:
                 return cleaned
         return cap(self.clean(data if isinstance(data, str) else raw.decode(), shown), MAX_BYTES)
 
-    def _each_cleaned(self, value: Any, shown: str) -> Any:
+    def _each_cleaned(self, value: Any, shown: Sequence[str]) -> Any:
         if isinstance(value, str):
             return self.clean(value, shown)
         if isinstance(value, list):
@@ -93,11 +93,11 @@ class Cleaner:
             return {self.clean(key, shown): self._each_cleaned(child, shown) for key, child in value.items()}
         return value
 
-    def clean(self, text: str, shown: str = "") -> str:
+    def clean(self, text: str, shown: Sequence[str] = ()) -> str:
         if not text:
             return ""
         text = printable(_without_stack(text[: 8 * MAX_BYTES])).strip()
-        text = without(text, (*in_order((shown,)), *self._secrets))
+        text = without(text, (*in_order(shown), *self._secrets))
         for pattern, replacement in _REDACTIONS:
             text = pattern.sub(replacement, text)
         return text

@@ -1,15 +1,28 @@
-"""From arguments by name to the ``params`` that a method takes."""
+"""From arguments by name to the ``params`` that a method takes, and which shape of them where its listing does not say.
+
+A guess of the shape may be wrong, and what a service answers then proves little: Flask-JSONRPC says -32602 for a
+``TypeError`` that came after the side effect. So the other shape is tried for those tools alone that the operator
+marked read-only or idempotent; for the others, the error says what to configure. The shape that worked is remembered.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from gateway.errors import InvalidArguments
+import structlog
+from cachetools import LRUCache
+
+from gateway.errors import InvalidArguments, ParamsRefused
 from gateway.model import Binding, Structure
 
 Params: TypeAlias = dict[str, Any] | list[Any] | None
+
+MAX_REMEMBERED: Final = 10_000
+_OTHER: Final = {Structure.BY_NAME: Structure.BY_POSITION, Structure.BY_POSITION: Structure.BY_NAME}
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +35,66 @@ class Conventions:
     null_gaps: bool = False
 
 
+class Shapes:
+    """Calls in the shape that a method takes, and what was learned of it."""
+
+    def __init__(self, conventions: Conventions, most: int = MAX_REMEMBERED) -> None:
+        self._conventions = conventions
+        self._seen: LRUCache[tuple[str, str | None], Structure] = LRUCache(most)
+
+    async def call(
+        self, binding: Binding, arguments: Mapping[str, Any], send: Callable[[Params], Awaitable[Any]]
+    ) -> Any:
+        """What ``send`` returns, given the params. It is called twice only where :attr:`Binding.repeatable` allows it.
+
+        Raises :class:`InvalidArguments`, and what ``send`` raises.
+        """
+        if binding.certain:
+            return await send(to_params(binding, arguments, self._conventions))
+        seen = self._seen.get((binding.method, binding.endpoint))
+        if seen is not None:
+            return await send(to_params(binding, arguments, self._conventions, seen))
+        params = to_params(binding, arguments, self._conventions)
+        try:
+            result = await send(params)
+        except ParamsRefused as refusal:
+            if not params:
+                raise
+            return await self._otherwise(binding, arguments, send, refusal)
+        if params:  # an empty one fits either shape
+            self._learn(binding, binding.structure)
+        return result
+
+    async def _otherwise(
+        self,
+        binding: Binding,
+        arguments: Mapping[str, Any],
+        send: Callable[[Params], Awaitable[Any]],
+        refusal: ParamsRefused,
+    ) -> Any:
+        other = _OTHER[binding.structure]
+        try:
+            params = to_params(binding, arguments, self._conventions, other)
+        except InvalidArguments:  # they do not fit the other shape
+            raise refusal from None
+        if not binding.repeatable:
+            raise ParamsRefused(
+                f"{refusal.message}. It was called {binding.structure}, which is a guess: the operator can set "
+                f"backend.params.structure, or structure for this tool under catalog.tools, to {other}",
+                passed=refusal.passed,
+            ) from refusal
+        try:
+            result = await send(params)
+        except ParamsRefused:  # so the shape was not what is wrong
+            raise refusal from None
+        self._learn(binding, other)
+        return result
+
+    def _learn(self, binding: Binding, structure: Structure) -> None:
+        self._seen[binding.method, binding.endpoint] = structure
+        log.info("shape of params learned", method=binding.method, structure=str(structure))
+
+
 def to_params(
     binding: Binding, arguments: Mapping[str, Any], conventions: Conventions, structure: Structure | None = None
 ) -> Params:
@@ -31,7 +104,9 @@ def to_params(
     declares none gets no such member, since others refuse an empty one. Raises :class:`InvalidArguments`.
     """
     structure = structure or binding.structure
-    arguments = _with_defaults(binding, structure, binding.complete(arguments))
+    if binding.renamed or binding.fills or binding.fixed:
+        arguments = binding.complete(arguments)
+    arguments = _with_defaults(binding, structure, arguments)
     if binding.spread is not None and isinstance(arguments.get(binding.spread), dict):
         arguments = arguments[binding.spread]
     elif structure is Structure.BY_POSITION:

@@ -1,9 +1,9 @@
-"""Take out of a listing what the service was shown and quotes there: a listing goes to everybody, and to models."""
+"""Take out of listings and errors what the service was shown and quotes there: they go to callers, and to models."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final
 
 from gateway import jsonrpc
@@ -11,6 +11,12 @@ from gateway import jsonrpc
 REDACTED: Final = "[redacted]"
 MIN_SECRET: Final = 4  # redacting shorter ones would blot out ordinary words
 _NODES: Final = 1000
+_HARMLESS: Final = ("Accept-Language", "traceparent", "tracestate", "baggage")
+
+
+def shown_in(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the secrets that the headers of an exchange may show: their values, without an authentication scheme."""
+    return tuple(value.rpartition(" ")[2] for name, value in headers.items() if name not in _HARMLESS)
 
 
 def without(text: str, secrets: Sequence[str]) -> str:

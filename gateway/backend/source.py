@@ -8,7 +8,7 @@ Zabbix), others JSON-RPC 1.0 (Tryton).
 from __future__ import annotations
 
 import asyncio
-import itertools
+import hashlib
 import re
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 import structlog
 
 from gateway import jsonrpc
-from gateway.backend.redaction import in_order, quotes, redacting, without
+from gateway.backend.redaction import in_order, quotes, redacting, shown_in, without
 from gateway.backend.transport import Transport
 from gateway.model import Form, Seen, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, OutboundError
@@ -30,6 +30,7 @@ PLAIN: Final = Form()
 ALWAYS: Final = Form(always_params=True)
 ONE: Final = Form(Version.ONE, always_params=True)
 _ABOUT_PARAMS: Final = re.compile(r"\bparam", re.IGNORECASE)
+_ID_DIGITS: Final = 12
 _EXCERPT: Final = 80
 _FIRST: Final = 40
 """Characters of a broken answer that are shown."""
@@ -80,15 +81,20 @@ class BackendSource:
         self.patience = patience
         self.form = form
         self._others = tuple(others)
-        self._ids = itertools.count(1)
         self._transport = transport
         self._headers = headers
-        values = (value for name, value in headers.items() if name != "Accept-Language")
-        self._credentials = in_order((*(value.rpartition(" ")[2] for value in values), *secrets))
+        self._credentials = in_order((*shown_in(headers), *secrets))
         # Params of a custom listing may be ordinary words, which a listing has every right to.
         self._shown = in_order((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
+        self._heard: list[bytes] = []
+        self.size = 0
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of all questions and answers so far, in whichever order they came."""
+        return hashlib.sha256(b"".join(sorted(self._heard))).hexdigest()
 
     async def call(self, method: str, params: Any = None) -> Seen:
         """POST a JSON-RPC call to ``place`` or ``url``."""
@@ -105,9 +111,10 @@ class BackendSource:
 
     async def _called(self, method: str, params: Any, form: Form) -> tuple[Seen, bool]:
         """Return what came back, and whether it complains of the form."""
-        id = f"l{next(self._ids)}"
         if params is None and form.always_params:
             params = []
+        # Of each question its own, and the same the next time, so that equal listings have equal digests.
+        id = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]
         answer = await self._ask(
             "POST", self.place or self.url, jsonrpc.request_bytes(id, method, params, form.version)
         )
@@ -120,7 +127,16 @@ class BackendSource:
 
     async def read(self, file: str) -> bytes:
         """The content of a local file. Raises :class:`OSError`."""
-        return await asyncio.to_thread(Path(file).read_bytes)
+        content = await asyncio.to_thread(Path(file).read_bytes)
+        self._hear(file, content)
+        return content
+
+    def _hear(self, question: str, answer: bytes) -> None:
+        asked = f"{question} {len(answer)} ".encode("utf-8", "surrogateescape")
+        heard = hashlib.sha256(asked)
+        heard.update(answer)
+        self._heard.append(heard.digest())
+        self.size += len(answer)
 
     async def _ask(self, verb: str, url: str, body: bytes | None, *, again: bool = True) -> Answer | Seen:
         """Return the answer, or why there is none."""
@@ -130,8 +146,11 @@ class BackendSource:
         timeout = remaining if self.patience is None else min(remaining, self.patience)
         try:
             if body is not None:
-                return await self._transport.post(url, body, self._headers, timeout=timeout, max_bytes=self._max_bytes)
-            return await self._transport.get(url, self._headers, timeout=timeout, max_bytes=self._max_bytes)
+                answer = await self._transport.post(
+                    url, body, self._headers, timeout=timeout, max_bytes=self._max_bytes
+                )
+            else:
+                answer = await self._transport.get(url, self._headers, timeout=timeout, max_bytes=self._max_bytes)
         except ConnectFailed as error:
             return Seen(str(error), unreachable=True)
         except DeadlinePassed:
@@ -140,6 +159,8 @@ class BackendSource:
             return await self._ask(verb, url, body, again=False) if again else Seen(str(error))
         except OutboundError as error:
             return Seen(str(error))
+        self._hear(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
+        return answer
 
     async def _result_in(self, answer: Answer, id: str, form: Form) -> tuple[Seen, bool]:
         try:

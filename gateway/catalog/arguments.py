@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gateway.catalog.schemas import Unsound, escape, object_schema
+from gateway.catalog.schemas import Unsound, object_schema
 from gateway.catalog.validation import Validators
+from gateway.json_pointer import pointer_of
+from gateway.json_schema import DEFINITIONS
 from gateway.model import JsonObject, Method, Parameter, Schema
 from gateway.settings import Argument
 
-_OF_EACH: Final = ("$schema", "type", "properties", "$defs", "definitions")
+_OF_EACH: Final = ("$schema", "type", "properties", *DEFINITIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def defaults_of(arguments: Mapping[str, Argument], schema: JsonObject, validator
     validator = validators.compile({keyword: schema[keyword] for keyword in _OF_EACH if keyword in schema})
     for name, value in given.items():
         if not validator.is_valid({name: value}):
-            raise Unsound("the default in catalog.tools breaks the schema", f"/properties/{escape(name)}", name)
+            raise Unsound("the default in catalog.tools breaks the schema", pointer_of(("properties", name)), name)
     hidden = {name for name in given if arguments[name].hidden}
     return Defaults(
         {name: value for name, value in given.items() if name not in hidden},

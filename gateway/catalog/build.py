@@ -6,9 +6,8 @@ Building yields to the event loop every few milliseconds, so that a large catalo
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Final
 
 from cachetools import LRUCache
@@ -20,6 +19,7 @@ from gateway.catalog.normalize import Policy, tool_of
 from gateway.catalog.pins import Pins
 from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import Validators
+from gateway.json_pointer import parts_of
 from gateway.model import Catalog, Listing, Method, Quarantined, Tool
 from gateway.settings import CatalogSettings, Params
 
@@ -29,14 +29,14 @@ _HIDE: Final = "mend the entry in the backend's listing, or name it in catalog.e
 
 
 class Builder:
-    """Builds catalogs. Equal tools of successive catalogs are one object. ``pins`` gives those of the moment."""
+    """Builds catalogs. Equal tools of successive catalogs are one object."""
 
     def __init__(
         self,
         params: Params,
         validators: Validators,
         clock: Callable[[], float] = time.time,
-        pins: Callable[[], Pins | None] = lambda: None,
+        pins: Pins | None = None,
     ) -> None:
         self._params = params
         self._validators = validators
@@ -45,7 +45,7 @@ class Builder:
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
     async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
-        curation, draft = Curation(settings), _Draft(self._pins(), listing.quarantined)
+        curation, draft = Curation(settings), _Draft(self._pins, listing.quarantined)
         policy = Policy(
             self._params, settings.trust_annotations, settings.confirm_destructive, listing.form, listing.by_position
         )
@@ -59,7 +59,7 @@ class Builder:
         for method in methods:
             try:
                 tool = tool_of(method, names[method.name], overrides[method.name], policy, self._validators)
-                draft.add(self._tools.setdefault(tool.digest, tool))
+                draft.add(tool, self._tools)
             except Unsound as error:
                 draft.quarantined.append(_quarantined(method, error))
             except (ValueError, RecursionError):
@@ -73,7 +73,6 @@ class Builder:
         tools = sorted(draft.tools, key=lambda tool: tool.name)
         return Catalog(
             tools=tuple(tools),
-            digest=hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest(),
             dialect=listing.dialect,
             created=self._clock(),
             quarantined=tuple(draft.quarantined),
@@ -101,7 +100,8 @@ class _Draft:
         self.quarantined += [pins.unreviewed(method.name) for method in methods if not pins.lets_in(method.name)]
         return [method for method in methods if pins.lets_in(method.name)]
 
-    def add(self, tool: Tool) -> None:
+    def add(self, tool: Tool, known: MutableMapping[str, Tool]) -> None:
+        """Take a tool in, unless it is held back: the equal one of ``known``, which go by their digests."""
         drift = None if self._pins is None else self._pins.drift(tool)
         if drift is not None and self._pins is not None and self._pins.holds:
             self.quarantined.append(drift)
@@ -109,7 +109,7 @@ class _Draft:
         if drift is not None and self._pins is not None:
             self.drifted.append(drift)
             tool = self._pins.with_scopes(tool)
-        self.tools.append(tool)
+        self.tools.append(known.setdefault(tool.digest, tool))
 
 
 def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
@@ -121,9 +121,9 @@ def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
 def _quarantined(method: Method, error: Unsound) -> Quarantined:
     where = f'catalog.tools."{method.name}".arguments'
     argument = error.argument
-    parts = error.pointer.split("/")
-    if argument is None and len(parts) > 2 and parts[1] == "properties":
-        argument = parts[2].replace("~1", "/").replace("~0", "~")
+    parts = parts_of(error.pointer)
+    if argument is None and len(parts) > 1 and parts[0] == "properties":
+        argument = parts[1]
     if argument is not None:
         where = f"{where}.{argument}.schema"
     return Quarantined(method.name, error.reason, f"give it a schema under {where}", error.pointer)

@@ -8,12 +8,14 @@ all streams; waking many of them is spread over turns of the loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from enum import Flag, auto
 from itertools import islice
 from typing import Final
 
-from gateway.model import View
+from gateway.catalog.discovery import Discovery
+from gateway.model import Caller, View
 
 _SLICE: Final = 50
 """Streams woken in one turn of the loop."""
@@ -57,16 +59,42 @@ class Subscription:
 
 
 class Changes:
-    """The listeners of one gateway. ``interval`` and ``heartbeat`` are in seconds."""
+    """The listeners at one path. They stay while the service behind is replaced: :meth:`follow` names the discovery of
+    the moment."""
 
-    def __init__(self, interval: Callable[[], float], heartbeat: float) -> None:
-        self._interval = interval
-        self._heartbeat = heartbeat
+    def __init__(self) -> None:
+        self._discovery: Discovery | None = None
+        self._interval = 0.0
+        self._heartbeat = 0.0
         self._listeners: dict[Subscription, None] = {}
         self._told_at: dict[View, float] = {}
         self._due: dict[View, asyncio.TimerHandle] = {}
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Changes listeners={len(self._listeners)} of {self._discovery!r}>"
+
+    def follow(self, discovery: Discovery, interval: float, heartbeat: float) -> None:
+        """Tell of this discovery's changes from now on, once per ``interval`` at most; both are in seconds."""
+        if self._discovery is not None:
+            self._discovery.after_publish = lambda _: None
+        discovery.after_publish = self.tell
+        self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
+
+    def keeps(self, caller: Caller) -> bool:
+        """Tell whether a caller's stream may stay open, asked at each of its beats: it ends with its token. Its
+        caller's own view is refreshed meanwhile when it gets stale."""
+        if caller.principal is not None and caller.principal.expires <= time.time():
+            return False
+        if self._discovery is not None:
+            self._discovery.keep(caller)
+        return True
+
+    @property
+    def views(self) -> set[View]:
+        """The views that somebody listens to."""
+        return {subscription.view for subscription in self._listeners}
 
     def subscribe(self, view: View, client: str | None = None) -> Subscription:
         """Listen. Of one ``client``'s subscriptions the newest hears of changes: one copy each."""
@@ -99,7 +127,7 @@ class Changes:
             return
         loop = asyncio.get_running_loop()
         told_at = self._told_at.get(view)
-        due = loop.time() if told_at is None else told_at + self._interval()
+        due = loop.time() if told_at is None else told_at + self._interval
         if due <= loop.time():
             self._tell(view)
         else:
@@ -111,14 +139,18 @@ class Changes:
             if subscription.client == client:
                 subscription.wake(Event.END)
 
+    def end_all(self) -> None:
+        """End the streams that are open now."""
+        for subscription in list(self._listeners):
+            subscription.wake(Event.END)
+
     def close(self) -> None:
         """End all streams, those to come as well."""
         self._closed = True
         for handle in (*self._due.values(), self._ticker):
             if handle is not None:
                 handle.cancel()
-        for subscription in list(self._listeners):
-            subscription.wake(Event.END)
+        self.end_all()
 
     def _tell(self, view: View) -> None:
         self._due.pop(view, None)

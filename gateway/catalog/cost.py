@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.catalog.numbers import literals
+from gateway.json_pointer import resolve
+from gateway.json_schema import OF_ITEMS, OF_MEMBERS, in_place
 from gateway.jsonrpc import MAX_DEPTH
 
 MAX_APPLICATORS: Final = 2000
@@ -31,10 +33,6 @@ MAX_CHAIN: Final = 200
 MAX_ASKED_AGAIN: Final = 10
 """Most levels of a value on which it is asked again what has been evaluated."""
 
-_IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
-_IN_PLACE: Final = ("not", "if", "then", "else")
-_ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties", "propertyNames")
-_ANY_ITEM: Final = ("items", "contains", "unevaluatedItems", "additionalItems")
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _ASKED_AGAIN: Final = 3
@@ -126,7 +124,8 @@ class _Measure:
             if isinstance(child, Mapping):
                 self._schemas[id(child)] = child
                 node.children.setdefault(place, Counter())[id(child)] += 1
-        for child in self._applied(schema):
+        referred = resolve(self.root, schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
+        for child in (*in_place(schema), referred):
             if not isinstance(child, Mapping):
                 continue
             inner = self._in_place(child)
@@ -139,21 +138,6 @@ class _Measure:
         self._open.discard(key)
         self.nodes[key] = node
         return node
-
-    def _applied(self, schema: Mapping[str, Any]) -> Iterator[Any]:
-        for keyword in _IN_PLACE_LISTS:
-            alternatives = schema.get(keyword)
-            if isinstance(alternatives, list):
-                yield from alternatives
-        for keyword in _IN_PLACE:
-            if keyword in schema:
-                yield schema[keyword]
-        dependent = schema.get("dependentSchemas")
-        if isinstance(dependent, Mapping):
-            yield from dependent.values()
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            yield resolve(self.root, reference)
 
     def asked_again(self, start: int) -> int:
         """The most nodes on one way into the value that ask again; a way that leads back ends there."""
@@ -241,34 +225,16 @@ def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]
     if isinstance(patterns, Mapping):
         for child in patterns.values():
             yield ("member", _ANY), child
-    for keyword in _ANY_MEMBER:
+    for keyword in OF_MEMBERS:
         if keyword in schema:
             yield ("member", _ANY), schema[keyword]
     prefix = schema.get("prefixItems")
     if isinstance(prefix, list):
         for position, child in enumerate(prefix):
             yield ("item", str(position)), child
-    for keyword in _ANY_ITEM:
+    for keyword in OF_ITEMS:
         if keyword in schema:
             yield ("item", _ANY), schema[keyword]
-
-
-def resolve(root: Any, reference: str) -> Any:
-    """What a reference ``#/a/b`` points to (RFC 6901), or None."""
-    if reference == "#":
-        return root
-    if not reference.startswith("#/"):
-        return None
-    target = root
-    for part in reference[2:].split("/"):
-        part = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, Mapping):
-            target = target.get(part)
-        elif isinstance(target, list) and part.isdigit() and int(part) < len(target):
-            target = target[int(part)]
-        else:
-            return None
-    return target
 
 
 def _rounded(number: int) -> str:

@@ -7,13 +7,13 @@ that a change of one is told without its details.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.catalog.pins import Pin, PinError, digest, pin_of, pins_in
-from gateway.catalog.schemas import escape
+from gateway.json_pointer import escape
 from gateway.model import JsonObject, Naming, Schema, Structure, Tool, all_annotations
 from gateway.text import printable
 
@@ -21,31 +21,26 @@ _MOST: Final = 8
 """Differences of one schema that are told one by one."""
 _SHOWN: Final = 60
 _ABSENT: Final = object()
+_SEEN: Final = {"name", "title", "description", "arguments", "input_schema", "output_schema", "annotations"}
+"""Fields of a pin that clients see. All others decide who may call, and what becomes of a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What clients see of a tool. What is not known of it is None, and not compared; a schema may be known by its
-    digest alone. ``order`` are the arguments of a method that is called by position; ``handling`` decides who may call
-    and what becomes of a call.
+    """What is known of a tool: its ``pin``, and ``inputs`` and ``outputs`` where the schemas are known in full.
 
-    ``name`` is the one that is shown; ``names`` are all that are known, MCP's first. What is ``in_mcp_names``, a pin or
-    a listing of REST's, tells nothing of which name models are shown.
+    ``name`` is the one that is shown; ``names`` are all that are known, MCP's first. A listing ``is_listed`` only: of
+    its pin, what clients see is known. What is ``in_mcp_names``, a pin or a listing of REST's, tells nothing of which
+    name models are shown.
     """
 
     name: str
     names: tuple[str, ...]
-    title: str
-    description: str
-    arguments: frozenset[str]
-    input_digest: str
-    output_digest: str | None
-    annotations: JsonObject
+    pin: Pin
     inputs: JsonObject | None = None
     outputs: Schema | None = None
-    handling: JsonObject | None = None
-    order: tuple[str, ...] | None = None
     method: str | None = None
+    is_listed: bool = False
     in_mcp_names: bool = False
 
 
@@ -91,19 +86,13 @@ def _name_in(old: Mapping[str, Look], look: Look) -> str:
 
 def looks_of(tools: Iterable[Tool], naming: Naming) -> list[Look]:
     """How tools look to those who are shown these names."""
-    looks = []
-    for tool in tools:
-        pin = pin_of(tool)
-        names = tuple(tool.named(one) for one in Naming)
-        order = tool.binding.open if tool.binding.structure is Structure.BY_POSITION else None
-        looks.append(
-            Look(
-                tool.named(naming), names, tool.title, tool.description, frozenset(pin.arguments),
-                pin.input_schema, pin.output_schema, pin.annotations, tool.input_schema, tool.output_schema,
-                _handling(pin), order, tool.method,
-            )
-        )  # fmt: skip
-    return looks
+    return [
+        Look(
+            tool.named(naming), tuple(map(tool.named, Naming)), pin_of(tool), tool.input_schema, tool.output_schema,
+            tool.method,
+        )
+        for tool in tools
+    ]  # fmt: skip
 
 
 def saved(raw: bytes, origin: str) -> list[Look] | None:
@@ -117,7 +106,8 @@ def saved(raw: bytes, origin: str) -> list[Look] | None:
         return None
     tools = content.get("tools") if isinstance(content, dict) else None
     if isinstance(tools, dict):
-        return [_look_of_pin(method, pin) for method, pin in pins_in(content, origin).items()]
+        pins = pins_in(content, origin)
+        return [Look(pin.name, (pin.name,), pin, method=method, in_mcp_names=True) for method, pin in pins.items()]
     if not isinstance(tools, list):
         return None
     try:
@@ -126,70 +116,56 @@ def saved(raw: bytes, origin: str) -> list[Look] | None:
         raise PinError(f"{origin}: not what `tools --json` prints") from None
 
 
-def _look_of_pin(method: str, pin: Pin) -> Look:
-    return Look(
-        pin.name, (pin.name,), pin.title, pin.description, frozenset(pin.arguments), pin.input_schema,
-        pin.output_schema, pin.annotations, handling=_handling(pin), method=method, in_mcp_names=True,
-    )  # fmt: skip
-
-
-def _handling(pin: Pin) -> JsonObject:
-    names = ("scopes", "auth_level", "structure", "endpoint", "notification", "closed")
-    return {name.replace("_", " "): getattr(pin, name) for name in names}
-
-
 def _look_of_entry(entry: Mapping[str, Any]) -> Look:
     name, inputs, outputs = str(entry["name"]), entry["inputSchema"], entry.get("outputSchema") or None
-    title, description = str(entry.get("title", "")), str(entry.get("description", ""))
-    return Look(
-        name, (name,), "" if title == name else title, description, frozenset(inputs.get("properties", {})),
+    title = str(entry.get("title", ""))
+    pin = Pin(
+        name, "" if title == name else title, str(entry.get("description", "")), list(inputs.get("properties", {})),
         digest(inputs), None if outputs is None else digest(outputs),
-        all_annotations(entry.get("annotations", {}), entry.get("_meta", {})), inputs, outputs,
-        method=entry.get("method"), in_mcp_names="method" in entry,
+        all_annotations(entry.get("annotations", {}), entry.get("_meta", {})),
+        scopes=[], auth_level="", structure="", endpoint=None, notification=False, closed=False,
     )  # fmt: skip
+    return Look(name, (name,), pin, inputs, outputs, entry.get("method"), True, "method" in entry)
 
 
 def _differences(old: Look, new: Look) -> Iterator[str]:
     names = ("name", old.names[0], new.names[0]) if old.in_mcp_names else ("name", old.name, new.name)
+    one, two = old.pin, new.pin
     for label, before, after in (
-        names, ("title", old.title, new.title), ("description", old.description, new.description)
+        names, ("title", one.title, two.title), ("description", one.description, two.description)
     ):  # fmt: skip
         if before != after:
             yield f"{label}: {_text_change(before, after)}"
     yield from _argument_changes(old, new)
-    if old.output_digest != new.output_digest:
-        if old.output_digest is None or new.output_digest is None:
-            yield "output schema: " + ("new" if old.output_digest is None else "gone")
+    if one.output_schema != two.output_schema:
+        if one.output_schema is None or two.output_schema is None:
+            yield "output schema: " + ("new" if one.output_schema is None else "gone")
         else:
             yield from _schema_changes("output schema", old.outputs, new.outputs)
-    yield from _member_changes({"annotations": old.annotations}, {"annotations": new.annotations})
-    if old.handling is not None and new.handling is not None:
-        yield from _member_changes(old.handling, new.handling)
-
-
-def _member_changes(before: JsonObject, after: JsonObject) -> Iterator[str]:
-    for label, one in before.items():
-        if one != after[label]:
-            yield printable(f"{label}: {_short(one)} → {_short(after[label])}")
+    known = () if old.is_listed or new.is_listed else (field.name for field in fields(one) if field.name not in _SEEN)
+    for name in ("annotations", *known):
+        if getattr(one, name) != getattr(two, name):
+            change = f"{_short(getattr(one, name))} → {_short(getattr(two, name))}"
+            yield printable(f"{name.replace('_', ' ')}: {change}")
 
 
 def _argument_changes(old: Look, new: Look) -> Iterator[str]:
-    if old.input_digest == new.input_digest:
-        if old.order is not None and new.order is not None and old.order != new.order:
-            yield f"order of arguments: {', '.join(old.order)} → {', '.join(new.order)}"
+    before, after = old.pin.arguments, new.pin.arguments
+    if old.pin.input_schema == new.pin.input_schema:
+        if before != after and {old.pin.structure, new.pin.structure} == {Structure.BY_POSITION}:
+            yield printable(f"order of arguments: {', '.join(before)} → {', '.join(after)}")
         return
-    yield from (printable(f"argument {name}: new") for name in sorted(new.arguments - old.arguments))
-    yield from (printable(f"argument {name}: gone") for name in sorted(old.arguments - new.arguments))
+    yield from (printable(f"argument {name}: new") for name in sorted({*after} - {*before}))
+    yield from (printable(f"argument {name}: gone") for name in sorted({*before} - {*after}))
     if old.inputs is None or new.inputs is None:
-        if old.arguments == new.arguments:
+        if {*before} == {*after}:
             yield "input schema"
         return
     required = set(old.inputs.get("required", ())), set(new.inputs.get("required", ()))
-    for name in sorted(old.arguments & new.arguments):
+    for name in sorted({*before} & {*after}):
         if (name in required[0]) != (name in required[1]):
             yield printable(f"argument {name}: " + ("required now" if name in required[1] else "optional now"))
-        before, after = old.inputs["properties"][name], new.inputs["properties"][name]
-        yield from _schema_changes(f"argument {name}", before, after)
+        yield from _schema_changes(f"argument {name}", old.inputs["properties"][name], new.inputs["properties"][name])
     rest = ("properties", "required")
     yield from _schema_changes(
         "input schema",

@@ -2,30 +2,30 @@
 
 Fresh → it. Stale → it, and one refresh in the background. Absent → one refresh that everyone awaits, for a bounded
 time. Refresh failed → the last good catalog until ``max_stale``, then the operator's fallback, else 503 with
-Retry-After: never an empty list that a client would believe.
-
-What a listing says is not taken at its word: one that shrinks is doubted for a while, one that grows beyond
-``max_tools`` is refused, tools that vanish can be called for another ``ttl``, and an output schema that a result broke
-is left out.
+Retry-After: never an empty list that a client would believe. A listing that shrinks is doubted for a while, one beyond
+``max_tools`` is refused, tools that vanish can be called for another ``ttl``, an output schema that a result broke is
+left out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from contextlib import suppress
+from typing import Any, Final
 
 import structlog
 
-from gateway.catalog.doubt import ASK_AGAIN_AFTER, check_size
+from gateway.background import keep_fresh
+from gateway.catalog.catalogs import CatalogBuilder, Catalogs
+from gateway.catalog.doubt import ASK_AGAIN_AFTER
 from gateway.catalog.fallback import Fallback
 from gateway.catalog.garbage import COLLECTOR, LARGE
 from gateway.catalog.news import log_news
 from gateway.catalog.promises import Promises
-from gateway.catalog.views import Entry, Equals, Views, refusal_of, shown_for
-from gateway.errors import GatewayError
+from gateway.catalog.views import Entry, Listings, Views, refusal_of, shown_for
+from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View
 from gateway.settings import CatalogSettings
@@ -34,55 +34,85 @@ EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is kept: permissions may be on their way."""
 PATIENCE: Final = 20.0
 """Seconds that somebody waits for a listing where there is nothing else to show."""
-_LEAST_WAIT: Final = 0.05
 
 log = structlog.get_logger()
 
 
-class CatalogBuilder(Protocol):
-    async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog: ...
-
-
 class Discovery:
-    """Fetches, builds and keeps catalogs. ``fetch`` asks the backend on a caller's behalf and raises
-    :class:`NoListing`; ``settings`` gives the current knobs; ``clock`` is monotonic seconds; ``fallback`` stands in for
-    a listing that cannot be had; ``patience`` is the longest wait of a caller, in seconds; ``callers_own`` says that it
-    asks with the caller's own token."""
+    """Fetch, build and keep catalogs. ``fetch`` asks the backend on a caller's behalf and raises :class:`NoListing`;
+    ``clock`` is monotonic seconds; ``fallback`` stands in for a listing that cannot be had; ``patience`` is the longest
+    wait of a caller, in seconds; ``callers_own`` says that it asks with the caller's own token.
+    ``before_publish`` is called with each new catalog before anybody sees it, ``after_publish`` with each view that
+    shows other tools than before. Neither may raise."""
 
     def __init__(
         self,
         fetch: Callable[[Caller], Awaitable[Listing]],
         builder: CatalogBuilder,
-        settings: Callable[[], CatalogSettings],
+        settings: CatalogSettings,
         clock: Callable[[], float] = time.monotonic,
         fallback: Listing | None = None,
         patience: float = PATIENCE,
         *,
         callers_own: bool = False,
+        promises: Promises | None = None,
     ) -> None:
         self.attempted = asyncio.Event()
-        """Set once the first attempt at a listing is over, well or not."""
+        """Set after the first attempt at a listing."""
+        self.before_publish: Callable[[Catalog], None] = lambda _: None
+        self.after_publish: Callable[[View], None] = lambda _: None
         self._fetch = fetch
-        self._builder = builder
         self._settings = settings
         self._clock = clock
-        self.fallback = Fallback(fallback, self._build, settings)
         self._patience = patience
         self._callers_own = callers_own
-        self._equals = Equals()
-        self._promises = Promises()
-        self._slots = asyncio.Semaphore(settings().views_at_once)
-        self._views = Views(settings)
-        self._listeners: list[Callable[[Catalog], None]] = []
-        self._watchers: list[Callable[[View], None]] = []
+        self._promises = promises or Promises()
+        self._catalogs = Catalogs(builder, settings, self._promises)
+        self._fallback = Fallback(fallback, self._catalogs.of)
+        self._slots = asyncio.Semaphore(settings.views_at_once)
+        self._views = Views()
+        self._listings = Listings()
 
-    def on_change(self, listener: Callable[[Catalog], None]) -> None:
-        """Have ``listener`` called with each new catalog, before anybody sees it. It must not raise."""
-        self._listeners.append(listener)
+    def __repr__(self) -> str:
+        shared = self._views.get(SHARED)
+        return f"<Discovery views={len(self._views)} shared={shared!r}>"
 
-    def on_changed(self, watcher: Callable[[View], None]) -> None:
-        """Have ``watcher`` called once a view shows other tools than before. It must not raise."""
-        self._watchers.append(watcher)
+    async def take_over(self, before: Discovery, *, listings: bool, catalogs: bool) -> None:
+        """Begin with what each view showed last at ``before``, so that a change is told; with ``listings`` also with
+        its listings, and with ``catalogs`` with what was built of them.
+
+        The shared catalog is built here where it is not taken, each caller's before its next answer. Nothing is asked
+        of the backend. Raises :class:`NoListing` where the shared listing cannot be offered by these settings.
+        """
+        while True:
+            for view, entry in before._views.items():
+                self._views[view] = entry.succeeded(listing=listings, catalog=catalogs)
+            if not listings:
+                return
+            self._listings = before._listings
+            if before.attempted.is_set():
+                self.attempted.set()
+            shared = self._views.get(SHARED)
+            if shared is None or shared.listing is None:
+                return
+            catalog = shared.catalog or await self._catalogs.of(shared.listing)
+            now = before._views.get(SHARED)
+            if now is None or now.listing is shared.listing:  # no newer one came meanwhile
+                self._adopt(shared, catalog)
+                self.before_publish(catalog)
+                return
+
+    def shown(self, view: View) -> str:
+        """The digest of what the view showed last, empty where it showed nothing yet."""
+        entry = self._views.get(view)
+        return "" if entry is None else entry.digest
+
+    async def close(self) -> None:
+        """End the refreshes under way."""
+        under_way = [entry.refresh for entry in self._views.values() if entry.refresh is not None]
+        for refresh in under_way:
+            refresh.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
 
     def current(self, view: View = SHARED) -> Catalog | None:
         """The catalog at hand, however old."""
@@ -101,20 +131,22 @@ class Discovery:
         caller the listing."""
         entry = self._views[caller.view]
         now = self._clock()
-        entry.check(caller, now)
+        if entry.denial is not None:
+            entry.check(caller, now)
         if entry.catalog is not None and now < entry.fresh_until:
             return entry.catalog
-        if entry.catalog is not None and now - entry.good_at <= self._settings().max_stale:
+        if entry.catalog is not None and now - entry.good_at <= self._settings.max_stale:
             if now >= entry.retry_at:
                 self._start(entry, caller)
             return entry.catalog
-        if now >= entry.retry_at or entry.refresh is not None:
-            if entry.stands_in:
+        rebuilds = self._may_rebuild(entry)
+        if rebuilds or now >= entry.retry_at or entry.refresh is not None:
+            if entry.stands_in and not rebuilds:
                 self._start(entry, caller)
             else:
                 await self._joined(entry, caller, self._patience if patience is None else patience)
             entry.check(caller, self._clock())
-        if entry.catalog is None or self._clock() - entry.good_at > self._settings().max_stale:
+        if entry.catalog is None or self._clock() - entry.good_at > self._settings.max_stale:
             return await self._last_resort(entry)
         return entry.catalog
 
@@ -124,7 +156,8 @@ class Discovery:
             return
         entry = self._views[caller.view]
         now = self._clock()
-        if now >= entry.fresh_until and now >= entry.retry_at and not entry.denies(caller, now):
+        asks = now >= entry.fresh_until and now >= entry.retry_at
+        if self._may_rebuild(entry) or (asks and not entry.denies(caller, now)):
             self._start(entry, caller)
 
     async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None:
@@ -133,13 +166,12 @@ class Discovery:
         Raises :class:`~gateway.errors.CatalogUnavailable`.
         """
         catalog = await self.catalog(caller, patience)
-        tool = catalog.find(name)
-        if tool is not None:
+        if tool := catalog.by_name.get(name):
             return tool
         entry = self._views.get(caller.view)
         if entry is None or entry.departed is None or self._clock() >= entry.departed_until:
             return None
-        tool = entry.departed.find(name)
+        tool = entry.departed.by_name.get(name)
         withheld = tool is not None and any(tool.method == method.name for method in catalog.quarantined)
         return None if withheld else tool
 
@@ -149,22 +181,16 @@ class Discovery:
         if not self._promises.broke(tool):
             return
         log.warning("a result broke the output schema, which is listed no more", tool=tool.name, method=tool.method)
-        self.fallback.forget()
+        self._fallback.forget()
         await asyncio.shield(asyncio.create_task(self._swap()))
 
     async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
         """Ask the backend now; failures are logged and kept, not raised."""
         await asyncio.shield(self._start(self._views[caller.view], caller))
 
-    def tell_all(self) -> None:
-        """Have watchers hear of every view: what is shown of them changed, not what they are."""
-        for entry in self._views:
-            self._tell(entry.view)
-
     async def renew(self) -> str:
-        """List anew at once, callers' own listings when they next come. Why there is no new one, empty where there is,
-        and where there is no shared one to wait for."""
-        for entry in self._views:
+        """List anew at once, callers' own listings when they next come. Return why there is no new one, or ""."""
+        for entry in self._views.values():
             if not entry.view.shared:
                 entry.expire()
         shared = self._views.get(SHARED)
@@ -175,38 +201,14 @@ class Discovery:
         await self.refresh()
         return shared.trouble
 
-    async def rebuild(self, *, forget: bool = False) -> None:
-        """Build the shared catalog again from the listing at hand, after the operator's knobs changed. Callers' own are
-        stale from now on, and gone where the change hides something of them (:meth:`Entry.follow`); with ``forget``
-        in any case."""
-        for entry in self._views:
-            entry.departed = None  # what the operator takes away is gone
-            if entry.stands_in:
-                self._tell(entry.view)
-            if forget and not entry.view.shared:
-                entry.forget()
-        shared = self._views.get(SHARED)
-        listing = shared.listing if shared is not None else None
-        if shared is None or listing is None:
-            return
-        try:
-            catalog = await self._build(listing)
-        except NoListing as error:
-            log.error("catalog not rebuilt", reason=str(error))
-            return
-        if shared.listing is listing:  # a refresh in between brought a newer one, built as it should be
-            shared.departed, before = None, shared.catalog
-            self._adopt(shared, listing, catalog)
-            log_news(before, catalog)
-
     async def keep_fresh(self) -> None:
-        """Refresh the shared view shortly before it gets stale, for ever; jittered, so that replicas spread."""
-        caller = Caller()
-        while True:
-            await self.refresh(caller)
+        """Refresh the shared view shortly before it gets stale, for ever."""
+
+        def remaining() -> float:
             entry = self._views[SHARED]
-            wait = max(entry.fresh_until, entry.retry_at) - self._clock()
-            await asyncio.sleep(max(_LEAST_WAIT, wait * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
+            return max(entry.fresh_until, entry.retry_at) - self._clock()
+
+        await keep_fresh(self.refresh, remaining)
 
     def _start(self, entry: Entry, caller: Caller) -> asyncio.Task[None]:
         """The refresh under way, or a new one."""
@@ -224,14 +226,16 @@ class Discovery:
             if not refresh.done() or entry.denial is None or entry.denial.token == shown_for(caller):
                 return
 
-    async def _build(self, listing: Listing) -> Catalog:
-        """A catalog by the knobs that hold at its end: building takes turns of the loop. Raises :class:`NoListing`."""
-        while True:
-            settings = self._settings()
-            check_size(listing, settings)
-            catalog = await self._builder.build(listing, settings)
-            if settings is self._settings():
-                return self._promises.kept(catalog)
+    def _may_rebuild(self, entry: Entry) -> bool:
+        """Tell whether the view's catalog can be built of the listing that was built by other settings before."""
+        recent = self._clock() - entry.good_at <= self._settings.max_stale
+        return recent and entry.catalog is None and entry.listed_as in self._listings
+
+    async def _rebuild(self, entry: Entry) -> None:
+        """Build a caller's catalog by these settings. Its listing is as fresh as it was."""
+        listing, entry.listed_as = self._listings[entry.listed_as], ""
+        self._adopt(entry, await self._catalogs.of(listing))
+        entry.listed_as = self._listings.add(listing)
 
     async def _ask(self, caller: Caller) -> Listing:
         """The listing; of callers' views only so many at a time, so that a rush of callers is none on the backend."""
@@ -242,12 +246,15 @@ class Discovery:
 
     async def _refresh(self, entry: Entry, caller: Caller) -> None:
         started = time.perf_counter()
+        rebuilds = self._may_rebuild(entry)
         try:
             with COLLECTOR.postponed():
+                if rebuilds:
+                    return await self._rebuild(entry)
                 # What everybody sees is not asked for in anybody's name.
                 nobody = Caller(caller.address, caller.language)
                 listing = await self._ask(nobody if entry.view.shared else caller)
-                catalog = await self._build(listing)
+                catalog = await self._catalogs.of(listing)
                 if len(catalog.tools) >= LARGE:
                     COLLECTOR.set_aside()
         except NoListing as error:
@@ -283,11 +290,15 @@ class Discovery:
     def _refreshed(self, entry: Entry, listing: Listing, catalog: Catalog, ms: float) -> None:
         now = self._clock()
         entry.failures, entry.retry_at, entry.good_at, entry.denial, entry.trouble = 0, 0.0, now, None, ""
-        entry.fresh_until = now + (self._settings().ttl if catalog.tools else min(EMPTY_TTL, self._settings().ttl))
+        entry.fresh_until = now + (self._settings.ttl if catalog.tools else min(EMPTY_TTL, self._settings.ttl))
         before = entry.catalog
-        changed = self._adopt(entry, listing, catalog)
+        changed = self._adopt(entry, catalog)
+        if entry.view.shared:
+            entry.listing = listing
+        else:
+            entry.listed_as = self._listings.add(listing)
         if changed:
-            entry.departed, entry.departed_until = before, now + self._settings().ttl
+            entry.departed, entry.departed_until = before, now + self._settings.ttl
         fields: dict[str, Any] = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed}
         log.info("listing refreshed", **fields, quarantined=len(catalog.quarantined), ms=round(ms, 1))
         log_news(before, catalog)
@@ -297,50 +308,43 @@ class Discovery:
         there is none, and for a caller to whom the backend denies its listing."""
         denied = isinstance(entry.failure, NoListing) and entry.failure.denied and not entry.view.shared
         try:
-            before = self.fallback.made
-            catalog = None if denied else await self.fallback.catalog()
+            catalog = None if denied else await self._fallback.catalog()
         except NoListing as error:
             raise entry.unavailable(self._clock()) from error
         if catalog is None:
             raise entry.unavailable(self._clock()) from entry.failure
-        if catalog is not before:
-            for listener in self._listeners:
-                listener(catalog)
         if not entry.stands_in:
             entry.stands_in = True
             log.warning("the fallback listing is served", tools=len(catalog.tools))
-            if entry.catalog is not None:
-                self._tell(entry.view)
+        if entry.digest != catalog.digest:
+            self.before_publish(catalog)
+            before, entry.digest = entry.digest, catalog.digest
+            if before:
+                self.after_publish(entry.view)
         return catalog
 
     async def _swap(self) -> None:
         """Take what is not believed any more out of all catalogs; a turn of the loop for each."""
-        for entry in self._views:
+        for entry in list(self._views.values()):
             if entry.stands_in:
-                self._tell(entry.view)
+                with suppress(CatalogUnavailable):
+                    await self._last_resort(entry)
             elif entry.catalog is not None:
                 kept = self._promises.kept(entry.catalog)
                 if kept is not entry.catalog:
-                    self._adopt(entry, entry.listing, kept)
+                    self._adopt(entry, kept)
             if entry.departed is not None:
                 entry.departed = self._promises.kept(entry.departed)
             await asyncio.sleep(0)
 
-    def _adopt(self, entry: Entry, listing: Listing | None, catalog: Catalog) -> bool:
-        catalog = self._equals.one_of(catalog)
-        stood_in = self.fallback.made if entry.stands_in else None
-        before = entry.digest if stood_in is None else stood_in.digest
+    def _adopt(self, entry: Entry, catalog: Catalog) -> bool:
+        """Show a view another catalog. Tell whether that changes what is shown."""
+        catalog = self._catalogs.one_of(catalog)
         entry.stands_in = False
-        changed = before != catalog.digest
-        entry.listing = listing if entry.view.shared else None
+        changed = entry.digest != catalog.digest
         if changed:
-            for listener in self._listeners:
-                listener(catalog)
-        entry.catalog, entry.digest, entry.built_by = catalog, catalog.digest, self._settings()
+            self.before_publish(catalog)
+        before, entry.catalog, entry.digest = entry.digest, catalog, catalog.digest
         if changed and before:
-            self._tell(entry.view)
+            self.after_publish(entry.view)
         return changed
-
-    def _tell(self, view: View) -> None:
-        for watcher in self._watchers:
-            watcher(view)

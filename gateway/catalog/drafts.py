@@ -18,6 +18,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from gateway.json_schema import DATA, KEYWORDS, OLDER
+
 Keywords: TypeAlias = dict[str, Any]
 
 TYPES: Final = ("string", "integer", "number", "boolean", "null", "array", "object")
@@ -29,16 +31,9 @@ _DIALECT: Final = re.compile(r"https?://json-schema\.org/draft(?:-0([3467])|/(20
 _LAST_WITHOUT_SIBLINGS: Final = 7
 _BESIDE_REF: Final = frozenset(("$ref", "title", "description", "default", "deprecated", "readOnly", "writeOnly"))
 _LOST: Final = frozenset(("examples", "example", "$vocabulary", "$recursiveAnchor", "$dynamicAnchor"))
-_KEYWORDS: Final = frozenset(
-    ("$ref", "$dynamicRef", "$recursiveRef", "$schema", "$id", "$anchor", "$comment", "$defs", "definitions",
-     "type", "enum", "enums", "multipleOf", "divisibleBy", "divisibleby", "maximum", "exclusiveMaximum", "minimum",
-     "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains",
-     "minContains", "maxProperties", "minProperties", "required", "dependentRequired", "dependencies", "properties",
-     "patternProperties", "additionalProperties", "propertyNames", "dependentSchemas", "items", "prefixItems",
-     "additionalItems", "contains", "unevaluatedItems", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "not",
-     "if", "then", "else", "extends", "disallow", "format", "contentEncoding", "contentMediaType", "contentSchema",
-     "title", "description", "deprecated", "readOnly", "writeOnly", "nullable")
-)  # fmt: skip
+_SPELLINGS: Final = {"enums", "divisibleby", "nullable"}
+_NULL_IS_ABSENT: Final = (KEYWORDS | OLDER | _SPELLINGS) - DATA | {"enum"}
+"""Keywords for which null says no more than their absence."""
 
 
 def draft_of(schema: Mapping[str, Any], inherited: int | None = None) -> int | None:
@@ -58,7 +53,7 @@ def upgraded(schema: Mapping[str, Any], draft: int | None) -> Keywords:
     keywords = {
         keyword: content
         for keyword, content in schema.items()
-        if keyword not in _LOST and (content is not None or keyword not in _KEYWORDS)
+        if keyword not in _LOST and (content is not None or keyword not in _NULL_IS_ABSENT)
     }
     if not keywords.keys().isdisjoint(_RULES):
         for keyword, rule in _RULES.items():

@@ -11,26 +11,23 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.json_schema import with_schemas
 from gateway.model import HeaderParameter
 
 KEYWORD: Final = "x-mcp-header"
 PREFIX: Final = "Mcp-Param-"
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _KINDS: Final = ("integer", "string", "boolean")
-_MAPS: Final = ("$defs", "definitions", "dependentSchemas", "patternProperties")
 
 
 def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HeaderParameter, ...]]:
     """The schema without bad annotations, and what the good ones mirror."""
     found: dict[str, HeaderParameter] = {}
-    cleaned = _cleaned(schema, (), found)
-    return cleaned if isinstance(cleaned, dict) else dict(schema), tuple(found.values())
+    return _cleaned(schema, (), found), tuple(found.values())
 
 
 def _cleaned(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
     """``path`` is None where no chain of ``properties`` leads."""
-    if isinstance(value, list):
-        return [_cleaned(item, None, found) for item in value]
     if not isinstance(value, Mapping):
         return value
     result: dict[str, Any] = {}
@@ -43,12 +40,8 @@ def _cleaned(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderPa
             if path and _is_good(child, value, found):
                 found[child.lower()] = HeaderParameter(PREFIX + child, path, str(value["type"]))
                 result[key] = child
-        elif key in _MAPS and isinstance(child, Mapping):
-            result[key] = {name: _cleaned(schema, None, found) for name, schema in child.items()}
-        elif key in ("const", "default", "enum", "examples"):
-            result[key] = child
         else:
-            result[key] = _cleaned(child, None, found)
+            result[key] = with_schemas(key, child, lambda schema: _cleaned(schema, None, found))
     return result
 
 

@@ -19,20 +19,20 @@ _SUFFIX_DIGITS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which names a client takes: ``characters`` as in a regular expression's class, ``longest`` in characters."""
+    """Which names a client takes: ``characters`` as in a regular expression's class, ``longest`` in characters.
+    ``nameless`` is what stands for a text of which nothing is left."""
 
     characters: str
     longest: int
+    nameless: str = "method"
 
     def suits(self, name: str) -> bool:
         return re.fullmatch(f"[{self.characters}]{{1,{self.longest}}}", name) is not None
 
-    def made_of(self, text: str, method: str) -> str:
+    def made_of(self, text: str, salt: str) -> str:
         """The nearest name to ``text`` that suits."""
         name = re.sub(f"[^{self.characters}]+", "_", text).strip("_")
-        if not name:
-            return self.suffixed("method", method)
-        return name if len(name) <= self.longest else self.suffixed(name, method)
+        return name if 0 < len(name) <= self.longest else self.suffixed(name or self.nameless, salt)
 
     def suffixed(self, name: str, salt: str) -> str:
         suffix = "_" + hashlib.sha256(salt.encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX_DIGITS]
@@ -55,20 +55,22 @@ def assign(methods: Iterable[str], chosen: Mapping[str, str]) -> dict[str, dict[
     mcp, llm = RULES[Naming.MCP], RULES[Naming.LLM]
     wanted = {method: chosen.get(method, method) for method in methods}
     ordered = sorted(wanted, key=lambda method: (method not in chosen, not mcp.suits(method), method))
-    first = _unique(ordered, wanted, mcp)
+    first = unique(ordered, wanted, mcp)
     ordered = sorted(wanted, key=lambda method: (not llm.suits(first[method]), method not in chosen, method))
-    second = _unique(ordered, first, llm)
+    second = unique(ordered, first, llm)
     return {method: {Naming.MCP: first[method], Naming.LLM: second[method]} for method in wanted}
 
 
-def _unique(ordered: Iterable[str], wanted: Mapping[str, str], rule: Rule) -> dict[str, str]:
+def unique(ordered: Iterable[str], wanted: Mapping[str, str], rule: Rule) -> dict[str, str]:
+    """Return a name of its own for each raw name: the one that it wants, as near as ``rule`` allows. Who comes first
+    gets a name that several want; the others get a suffix, made of their raw names."""
     names: dict[str, str] = {}
     taken: set[str] = set()
-    for method in ordered:
-        text, salt = wanted[method], method
-        name = text if rule.suits(text) else rule.made_of(text, method)
+    for raw in ordered:
+        text, salt = wanted[raw], raw
+        name = text if rule.suits(text) else rule.made_of(text, raw)
         while name in taken:
             name, salt = rule.suffixed(name, salt), f"{salt}+"
-        names[method] = name
+        names[raw] = name
         taken.add(name)
     return names

@@ -8,7 +8,6 @@ tool is of use without it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -19,10 +18,12 @@ from gateway.catalog.drafts import says_required
 from gateway.catalog.headers import header_parameters
 from gateway.catalog.properties import published
 from gateway.catalog.risks import moves_value
-from gateway.catalog.schemas import Bundler, Unsound, bundle, escape, object_schema
+from gateway.catalog.schemas import Bundler, Unsound, bundle, object_schema
 from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
 from gateway.catalog.validation import Validators
 from gateway.catalog.visible import visible
+from gateway.json_pointer import pointer_of
+from gateway.json_schema import ANNOTATIONS
 from gateway.model import CLOSED, HINTS, Binding, Form, JsonObject, Method, Naming, Schema, Structure, Tool, Version
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, excerpt
@@ -63,7 +64,7 @@ def tool_of(
     output_schema = None if whole_output is None else visible(whole_output, results=True)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
     name = names[Naming.MCP]
-    tool = Tool(
+    return Tool(
         name=name,
         names=names,
         method=method.name,
@@ -91,7 +92,6 @@ def tool_of(
             version=policy.form.version,
         ),
     )
-    return replace(tool, digest=digest_of(tool))
 
 
 def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[str, Any]:
@@ -105,21 +105,6 @@ def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[
     if dropped:
         meta["outputSchemaDropped"] = dropped
     return meta
-
-
-def digest_of(tool: Tool) -> str:
-    """Equal for tools that a client cannot tell apart and that are called alike."""
-    binding = tool.binding
-    parts = [
-        tool.name, sorted(tool.names.items()), tool.method, tool.title, tool.description,
-        tool.input_schema, tool.output_schema, tool.input_check, tool.output_check,
-        tool.annotations, tool.meta, sorted(tool.scopes), tool.auth_level,
-        [binding.structure, binding.order, binding.spread, binding.defaults, binding.declares_parameters],
-        [binding.method, binding.notification, binding.endpoint, binding.timeout, binding.fills, binding.fixed],
-        [binding.renamed, binding.certain, binding.repeatable, binding.version, binding.sent],
-        tool.requires, tool.blocks, tool.rounds, tool.confirm, tool.closed,
-    ]  # fmt: skip
-    return hashlib.sha256(jsonrpc.canonical(parts)).hexdigest()
 
 
 def _with_requirements(method: Method) -> Method:
@@ -193,7 +178,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for parameter in method.parameters:
         try:
-            schema = bundler.add(parameter.schema, f"/properties/{escape(parameter.name)}")
+            schema = bundler.add(parameter.schema, pointer_of(("properties", parameter.name)))
         except Unsound as error:
             raise Unsound(error.reason, error.pointer, parameter.name) from None
         if parameter.description:  # a schema may be shared by several, and tells of none in particular
@@ -228,7 +213,7 @@ def _output_schema(
         validators.compile(schema)
     except Unsound as error:
         return None, error.reason
-    constrains = schema.keys() - {"title", "description", "default", "examples", "deprecated", "$defs"}
+    constrains = schema.keys() - ANNOTATIONS
     return (schema if constrains else None), None
 
 
@@ -314,4 +299,4 @@ def _takes_null(schema: Mapping[str, Any]) -> bool:
     alternatives = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(alternatives, list):
         return any(isinstance(item, Mapping) and _takes_null(item) for item in alternatives)
-    return not schema.keys() - {"title", "description"}
+    return not schema.keys() - ANNOTATIONS

@@ -1,7 +1,7 @@
 """Pages of a catalog, serialized once.
 
-A page is the JSON array of its tools, as one era shows them; what differs from answer to answer (ids, times to live)
-is spliced around it. Pages are made on first use in a cache bounded by bytes, the first of each ahead of time.
+A page is the JSON array of its tools, as one era shows them: a part of each answer that is not serialized again. Pages
+are made on first use in a cache bounded by bytes, the first of each ahead of time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from cachetools import LRUCache
 
 from gateway import jsonrpc
+from gateway.jsonrpc import Raw
 from gateway.model import Catalog, Tool
 
 MAX_PAGE_BYTES: Final = 1024 * 1024
@@ -33,7 +34,7 @@ class Projector(Protocol):
 class Page:
     """``tools`` is a JSON array; ``last`` the name after which the next page goes on, None on the last page."""
 
-    tools: bytes
+    tools: Raw
     last: str | None
 
 
@@ -61,14 +62,14 @@ class Pages:
 
 
 def _page(catalog: Catalog, projector: Projector, start: int, size: int) -> Page:
-    parts: list[bytes] = []
+    parts: list[Raw] = []
     weight = 0
     for tool in catalog.tools[start : start + size]:
         part = jsonrpc.encode(projector.project(tool))
         weight += len(part)
         if parts and weight > MAX_PAGE_BYTES:
             break
-        parts.append(part)
+        parts.append(Raw(part))
     end = start + len(parts)
     last = catalog.tools[end - 1].name if end < len(catalog.tools) else None
-    return Page(b"[" + b",".join(parts) + b"]", last)
+    return Page(Raw(jsonrpc.encode(parts)), last)

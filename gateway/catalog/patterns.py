@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gateway.catalog.numbers import compares
+from gateway.json_schema import LITERAL, MAPS
 
 MAX_WEIGHT: Final = 256 * 1024
 """Bytes that all compiled expressions of one schema may come to; about 80 of them are a state."""
@@ -23,8 +24,6 @@ SIZES: Final = (1024, 4 * 1024, 16 * 1024, 64 * 1024)
 """Classes of compiled size. An expression beyond the last is left out."""
 
 _BEYOND_LINEAR: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<")
-_DATA: Final = ("enum", "const", "default", "examples")
-_MAPS: Final = ("properties", "$defs", "definitions", "dependentSchemas")
 _MAX_PATTERN: Final = 4096
 _READING: Final = 16
 """Bytes that a character is charged for being read, however little comes of it."""
@@ -50,8 +49,8 @@ def patterns_of(schema: Any, within_map: bool = False) -> Iterator[str]:
             elif key == "patternProperties" and isinstance(child, Mapping):
                 yield from child
                 yield from patterns_of(child, within_map=True)
-            elif key not in _DATA:
-                yield from patterns_of(child, within_map=key in _MAPS)
+            elif key not in LITERAL:
+                yield from patterns_of(child, within_map=key in MAPS)
 
 
 def admitted(schema: Mapping[str, Any], weigh: Callable[[str], int | None]) -> tuple[frozenset[str], int]:
@@ -121,14 +120,14 @@ class _Relaxed:
         return self._without_reversals(kept, inexact), not inexact
 
     def _keyword(self, keyword: str, content: Any) -> tuple[Any, bool]:
-        if keyword in _DATA:
-            return content, True
         if keyword in ("$ref", "unevaluatedProperties", "unevaluatedItems"):
             return self.schema(content)[0], False  # what they depend on may be far away
+        if keyword in LITERAL:
+            return content, True
         if isinstance(content, list):
             children = [self.schema(child) for child in content]
             return [child for child, _ in children], all(exact for _, exact in children)
-        if keyword in (*_MAPS, "patternProperties") and isinstance(content, Mapping):
+        if keyword in MAPS and isinstance(content, Mapping):
             named = {name: self.schema(child) for name, child in content.items()}
             return {name: child for name, (child, _) in named.items()}, all(exact for _, exact in named.values())
         return self.schema(content)

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.normalize import digest_of
-from gateway.model import Quarantined, Schema, Structure, Tool
+from gateway.model import Binding, Quarantined, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
+_IN_FILES: Final = {"str": str, "str | None": str | None, "bool": bool, "list[str]": list, "Mapping[str, Any]": dict}
+"""What a field of a pin is in a file, by how its type is written."""
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 
 
@@ -45,6 +46,27 @@ class Pin:
     endpoint: str | None
     notification: bool
     closed: bool
+
+
+_NOT_PINNED: Final = frozenset((
+    # the operator's
+    "names", "requires", "blocks", "rounds", "confirm", "timeout", "fills", "fixed", "certain", "repeatable", "local",
+    "sent",
+    # what derives from fields that are pinned, and the key of a pin
+    "order", "spread", "defaults", "declares_parameters", "renamed", "headers", "binding", "method",
+    # what no model reads
+    "meta", "input_check", "output_check",
+    # what was learned of the backend
+    "version",
+))  # fmt: skip
+"""Fields of a tool and its binding that no pin has. Every other one is a field of :class:`Pin` too."""
+
+
+def _check_complete(noun: Tool | Binding) -> None:
+    """Raises :class:`TypeError` for a field of which nobody decided whether it is pinned."""
+    forgotten = {field.name for field in fields(noun)} - {field.name for field in fields(Pin)} - _NOT_PINNED
+    if forgotten:
+        raise TypeError(f"{type(noun).__name__}: {', '.join(sorted(forgotten))}: add to Pin or to _NOT_PINNED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +104,13 @@ class Pins:
         if pinned is None or scopes <= tool.demand[1]:
             return tool
         level = pinned.auth_level if tool.demand[0] else tool.auth_level
-        tool = replace(tool, scopes=tool.scopes | scopes, auth_level=level)
-        return replace(tool, digest=digest_of(tool))
+        return replace(tool, scopes=tool.scopes | scopes, auth_level=level)
 
 
 def pin_of(tool: Tool) -> Pin:
+    """Return what is reviewed of a tool."""
+    _check_complete(tool)
+    _check_complete(tool.binding)
     arguments = list(tool.input_schema.get("properties", {}))
     return Pin(
         name=tool.name,
@@ -105,7 +129,7 @@ def pin_of(tool: Tool) -> Pin:
     )
 
 
-def digest(schema: Schema) -> str:
+def digest(schema: Any) -> str:
     """Equal for equal schemas, whatever the order of their members and of what they require."""
     return "sha256:" + hashlib.sha256(jsonrpc.canonical(_ordered(schema))).hexdigest()
 
@@ -152,13 +176,8 @@ def pins_in(content: Any, origin: str) -> dict[str, Pin]:
 
 def _pin(entry: Any) -> Pin:
     pin = Pin(**entry)
-    texts = (
-        pin.name, pin.title, pin.description, pin.input_schema, pin.output_schema or "", pin.auth_level, pin.structure,
-        pin.endpoint or "",
-    )  # fmt: skip
-    if not all(isinstance(text, str) for text in (*texts, *pin.arguments, *pin.scopes)):
-        raise ValueError
-    if not (isinstance(pin.annotations, dict) and isinstance(pin.notification, bool) and isinstance(pin.closed, bool)):
+    good = all(isinstance(getattr(pin, field.name), _IN_FILES[str(field.type)]) for field in fields(Pin))
+    if not good or not all(isinstance(text, str) for text in (*pin.arguments, *pin.scopes)):
         raise TypeError
     return pin
 

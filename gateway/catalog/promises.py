@@ -6,14 +6,13 @@ word is listed without that word, until the listing gives another one.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from cachetools import LRUCache
 
-from gateway import jsonrpc
+from gateway.catalog.pins import digest
 from gateway.model import Catalog, Tool
 
 MAX_METHODS: Final = 10_000
@@ -32,10 +31,10 @@ class Promises:
     def broke(self, tool: Tool) -> bool:
         """Note that a result broke the tool's output schema. False where that was known."""
         schemas = self._broken.setdefault(tool.method, deque(maxlen=MAX_SCHEMAS))
-        digest = _digest(tool.output_schema)
-        if digest in schemas:
+        broken = digest(tool.output_schema)
+        if broken in schemas:
             return False
-        schemas.append(digest)
+        schemas.append(broken)
         return True
 
     def kept(self, catalog: Catalog) -> Catalog:
@@ -45,19 +44,13 @@ class Promises:
         tools = tuple(self._kept(tool) if tool.method in self._broken else tool for tool in catalog.tools)
         if all(ours is theirs for ours, theirs in zip(tools, catalog.tools, strict=True)):
             return catalog
-        digest = hashlib.sha256("".join(tool.digest for tool in tools).encode()).hexdigest()
-        return replace(catalog, tools=tools, digest=digest)
+        return replace(catalog, tools=tools)
 
     def _kept(self, tool: Tool) -> Tool:
-        if tool.output_schema is None or _digest(tool.output_schema) not in self._broken[tool.method]:
+        if tool.output_schema is None or digest(tool.output_schema) not in self._broken[tool.method]:
             return tool
         bare = self._without.get(tool.digest)
         if bare is None:
-            digest = hashlib.sha256(f"{tool.digest} without its output schema".encode()).hexdigest()
-            bare = replace(tool, output_schema=None, meta={**tool.meta, "outputSchemaDropped": _NOTE}, digest=digest)
+            bare = replace(tool, output_schema=None, meta={**tool.meta, "outputSchemaDropped": _NOTE})
             self._without[tool.digest] = bare
         return bare
-
-
-def _digest(schema: Any) -> str:
-    return hashlib.sha256(jsonrpc.canonical(schema)).hexdigest()

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urljoin
 
-from gateway.catalog.cost import resolve
 from gateway.catalog.drafts import draft_of
+from gateway.json_pointer import resolve
+from gateway.json_schema import DATA, MAPS
 
 _Schema: TypeAlias = Mapping[str, Any] | bool
 
 _TYPE_MAPS: Final = (("types",), ("definitions",), ("$defs",), ("components", "schemas"))
-_DATA: Final = frozenset(("enum", "const", "default", "examples", "example"))
 _MOST_INDEXED: Final = 20_000
 _META_SCHEMAS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 _A_SCHEMA: Final = {"type": ["object", "boolean"], "description": "A JSON Schema."}
@@ -86,7 +86,7 @@ class References:
         if name in (self._listing.get("$id"), self._listing.get("id")):
             return self._in_place(fragment, outside) if fragment else None
         member = self._types().get(unquote(name))
-        target = resolve(member, f"#{unquote(fragment)}")
+        target = resolve(member, f"#{fragment}")
         if isinstance(target, Mapping | bool):
             return target, outside
         return (_A_SCHEMA, outside) if name.startswith(_META_SCHEMAS) else None
@@ -96,19 +96,18 @@ class References:
         return self._index(scope.document).dynamic
 
     def _in_place(self, fragment: str, scope: Scope) -> tuple[_Schema, Scope] | None:
-        pointer = "#" + unquote(fragment)
-        if pointer == "#":
+        if not fragment:
             return scope.resource, scope
         homes = (scope.resource, self._listing) if scope.identified else (self._listing, scope.resource)
         for home in homes:
-            target = resolve(home, pointer)
+            target = resolve(home, f"#{fragment}")
             if isinstance(target, Mapping | bool):
                 return target, scope
         for resource in (scope.resource, scope.document):
             anchors = self._index(resource).anchors
-            if pointer[1:] in anchors:
-                return anchors[pointer[1:]], scope
-        target = self._types().get(pointer)
+            if unquote(fragment) in anchors:
+                return anchors[unquote(fragment)], scope
+        target = self._types().get("#" + unquote(fragment))
         return None if target is None else (target, scope)
 
     def _types(self) -> dict[str, _Schema]:
@@ -163,7 +162,11 @@ def _subschemas(resource: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any]
             if identifier is not None and not identifier.startswith("#"):
                 base = _joined(base, identifier)
             yield value, base
-            pending += [(child, base) for keyword, child in value.items() if keyword not in _DATA]
+            for keyword, child in value.items():
+                if keyword in MAPS and isinstance(child, Mapping):
+                    pending += [(schema, base) for schema in child.values()]
+                elif keyword not in DATA:
+                    pending.append((child, base))
         elif isinstance(value, list):
             pending += [(child, base) for child in value]
 

@@ -17,6 +17,8 @@ from urllib.parse import unquote
 from gateway import jsonrpc
 from gateway.catalog.drafts import upgraded
 from gateway.catalog.references import References, Scope
+from gateway.json_pointer import escape
+from gateway.json_schema import DEFINITIONS, LISTS, MAPS, ONE
 from gateway.model import Schema
 from gateway.text import excerpt
 
@@ -26,15 +28,9 @@ MAX_SUBSCHEMAS: Final = 2000
 MAX_ENUM: Final = 1000
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-_ONE: Final = frozenset(
-    ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedProperties",
-     "unevaluatedItems", "contentSchema", "items")
-)  # fmt: skip
-_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas"))
+_MAPS: Final = MAPS - DEFINITIONS
 _REFERENCES: Final = frozenset(("$ref", "$dynamicRef"))
-_WALKED: Final = _ONE | _LISTS | _MAPS | _REFERENCES | {"enum"}
-_DEFINITIONS: Final = frozenset(("$defs", "definitions"))
+_WALKED: Final = ONE | LISTS | _MAPS | _REFERENCES | {"enum"}
 _IDENTIFIERS: Final = frozenset(("$schema", "$id", "id", "$anchor"))
 _WRITTEN_AS: Final = {
     "prefixItems": "items", "dependentSchemas": "dependencies", "allOf": "extends", "not": "disallow", "anyOf": "type",
@@ -130,7 +126,7 @@ class Bundler:
                     converted[keyword] = self._reference(keyword, content, scope, place, opened)
                 else:
                     converted[keyword] = self._walk(keyword, content, scope, place, depth)
-            elif keyword not in _DEFINITIONS and not (keyword in _IDENTIFIERS and isinstance(content, str)):
+            elif keyword not in DEFINITIONS and not (keyword in _IDENTIFIERS and isinstance(content, str)):
                 # What is referred to is copied, and identifiers would move the base of references.
                 converted[keyword] = content
         if bases:
@@ -149,7 +145,7 @@ class Bundler:
                 str(name): _as_object(self._convert(child, scope, f"{pointer}/{escape(str(name))}", depth + 1))
                 for name, child in content.items()
             }
-        if keyword in _ONE:
+        if keyword in ONE:
             return self._convert(content, scope, pointer, depth + 1)
         if not isinstance(content, list):
             raise Unsound(f"{keyword} is not a list", pointer)
@@ -273,8 +269,3 @@ def _as_object(schema: Any) -> Any:
     if schema is True:
         return {}
     return {"not": {}} if schema is False else schema
-
-
-def escape(part: str) -> str:
-    """One part of a JSON pointer (RFC 6901)."""
-    return part.replace("~", "~0").replace("/", "~1")

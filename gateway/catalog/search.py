@@ -6,8 +6,6 @@ called by their names as ever; what ``call_tool`` calls is decided on as if it h
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 from typing import Any, Final
 
 from cachetools import LRUCache
@@ -15,6 +13,7 @@ from cachetools import LRUCache
 from gateway import jsonrpc
 from gateway.catalog.ranking import Index, Words, weighed
 from gateway.model import Binding, Catalog, JsonObject, Naming, Structure, Tool
+from gateway.single_flight import SingleFlight
 
 DEFAULT_LIMIT: Final = 5
 MAX_LIMIT: Final = 20
@@ -26,9 +25,8 @@ _TOOLS: Final = 20_000
 
 def _tool(name: str, title: str, description: str, input_schema: JsonObject, **members: Any) -> Tool:
     order = tuple(input_schema["properties"])
-    digest = hashlib.sha256(jsonrpc.canonical([name, description, input_schema])).hexdigest()
     binding = Binding(name, Structure.BY_NAME, order, local=True)
-    return Tool(name, name, description, input_schema, binding, title, closed=True, digest=digest, **members)
+    return Tool(name, name, description, input_schema, binding, title, closed=True, **members)
 
 
 SEARCH_TOOLS: Final = _tool(
@@ -93,7 +91,7 @@ CALL_TOOL: Final = _tool(
     },
 )
 OWN: Final = {tool.name: tool for tool in (CALL_TOOL, SEARCH_TOOLS)}
-DOORS: Final = Catalog(tuple(OWN.values()), hashlib.sha256(b"search").hexdigest(), "search", 0.0)
+DOORS: Final = Catalog(tuple(OWN.values()), "search", 0.0)
 """What is listed in place of a caller's catalog."""
 
 
@@ -102,18 +100,17 @@ class Search:
 
     def __init__(self) -> None:
         self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
-        self._indexes: LRUCache[str, asyncio.Task[Index]] = LRUCache(_INDEXES)
+        self._indexes: LRUCache[str, Index] = LRUCache(_INDEXES)
+        self._builds = SingleFlight[str, Index]()
 
     async def answer(
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, naming: Naming = Naming.LLM
     ) -> dict[str, Any]:
         """The result of ``search_tools``."""
-        making = self._indexes.get(catalog.digest)
-        if making is None:
-            making = self._indexes[catalog.digest] = asyncio.create_task(
-                Index.of((tool, self._words_of(tool)) for tool in catalog.tools)
-            )
-        matches = (await asyncio.shield(making)).matches(query)
+        index = self._indexes.get(catalog.digest)
+        if index is None:
+            index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
+        matches = index.matches(query)
         shown: list[dict[str, Any]] = []
         size = 0
         for match in matches[:limit]:
@@ -123,6 +120,11 @@ class Search:
                 break
             shown.append(tool)
         return {"tools": shown, "matches": len(matches)}
+
+    async def _build(self, catalog: Catalog) -> Index:
+        index = await Index.of((tool, self._words_of(tool)) for tool in catalog.tools)
+        self._indexes[catalog.digest] = index
+        return index
 
     def _words_of(self, tool: Tool) -> Words:
         words = self._words.get(tool.digest)

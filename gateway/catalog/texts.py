@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.json_schema import LITERAL, MAPS
 from gateway.model import ServiceInfo
 from gateway.text import excerpt, printable
 
@@ -19,11 +20,6 @@ MAX_TITLE: Final = 256
 _MAX_VERSION: Final = 64
 _WEBSITE: Final = re.compile(r"(?i:https?)://[A-Za-z0-9\[][A-Za-z0-9._~:/?#\[\]!$&'()*+,;=%-]{0,2000}")
 _LIMITS: Final = {"title": MAX_TITLE, "description": MAX_DESCRIPTION, "$comment": MAX_DESCRIPTION}
-_LITERAL: Final = frozenset(
-    ("enum", "const", "default", "examples", "example", "pattern", "required", "dependentRequired", "type", "format",
-     "$ref", "$id", "$anchor", "$schema", "$dynamicRef", "$dynamicAnchor")
-)  # fmt: skip
-BY_NAME: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
 
 
 def title(text: str) -> str:
@@ -64,13 +60,13 @@ def shown_value(value: Any) -> Any:
 
 def _shown(keyword: str, value: Any) -> Any:
     if isinstance(value, str):
-        if keyword in _LITERAL or (value.isascii() and value.isprintable() and len(value) <= MAX_TITLE):
+        if keyword in LITERAL or (value.isascii() and value.isprintable() and len(value) <= MAX_TITLE):
             return value
         return excerpt(value, _LIMITS[keyword]) if keyword in _LIMITS else printable(value)
-    if keyword in _LITERAL:
+    if keyword in LITERAL:
         return value
     if isinstance(value, Mapping):
-        if keyword in BY_NAME:
+        if keyword in MAPS:
             return {name: shown_schema(child) if isinstance(child, Mapping) else child for name, child in value.items()}
         return shown_schema(value)
     if isinstance(value, list):

@@ -11,7 +11,7 @@ It holds the interpreter while it works, so no check may take long, whatever a b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,8 @@ from gateway import jsonrpc
 from gateway.catalog.cost import Cost, TooCostly, measured
 from gateway.catalog.numbers import WORD, weight_of
 from gateway.catalog.patterns import SIZES, admitted, without, without_all
-from gateway.catalog.schemas import DIALECT, Unsound, escape
+from gateway.catalog.schemas import DIALECT, Unsound
+from gateway.json_pointer import pointer_of
 from gateway.text import excerpt
 
 MAX_FAULTS: Final = 20
@@ -191,7 +192,8 @@ class Validators:
         try:
             engine = _engine(without(schema, lambda pattern: pattern not in held) if has_patterns else schema)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise Unsound(_reason(error), _pointer(error)) from None
+            reason = excerpt(getattr(error, "message", str(error)), _FAULT_BYTES)
+            raise Unsound(f"not a JSON Schema: {reason}", pointer_of(getattr(error, "instance_path", ()))) from None
         return Validator(engine, cost, schema, weight)
 
     def _weigh(self, pattern: str) -> int | None:
@@ -203,17 +205,13 @@ class Validators:
 
 def _costly_part(schema: Mapping[str, Any]) -> str:
     """The pointer to the property that is too costly by itself, if there is one."""
-    for name, child in _properties(schema):
+    properties = schema.get("properties")
+    for name, child in properties.items() if isinstance(properties, Mapping) else ():
         try:
             measured({**schema, "properties": {name: child}})
         except TooCostly:
-            return f"/properties/{escape(name)}"
+            return pointer_of(("properties", name))
     return ""
-
-
-def _properties(schema: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    properties = schema.get("properties")
-    return properties.items() if isinstance(properties, Mapping) else ()
 
 
 def _engine(schema: Mapping[str, Any], size: int = SIZES[-1]) -> Any:
@@ -228,11 +226,3 @@ def _fits(pattern: str, size: int) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _reason(error: Exception) -> str:
-    return f"not a JSON Schema: {excerpt(getattr(error, 'message', str(error)), _FAULT_BYTES)}"
-
-
-def _pointer(error: Exception) -> str:
-    return "".join(f"/{escape(str(part))}" for part in getattr(error, "instance_path", ()))

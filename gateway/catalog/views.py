@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
-from weakref import WeakValueDictionary
 
 import structlog
 from cachetools import LRUCache
 
+from gateway.background import retry_delay
 from gateway.catalog.doubt import Doubt
-from gateway.catalog.hiding import Change
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing
 from gateway.model import AccessToken, Caller, Catalog, Listing, View
-from gateway.settings import CatalogSettings
 
 MAX_VIEWS: Final = 10_000
+MAX_LISTED: Final = 16 * 1024**2
+"""Bytes that the backend sent for the listings of callers that are kept. In memory they take some times as much."""
 DENIED_TTL: Final = 5.0
 """Seconds for which a caller who was refused the listing is not asked for again."""
 _RETRY_AFTER: Final = 5
-_BACKOFF: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 
 log = structlog.get_logger()
@@ -41,16 +39,15 @@ class Denial:
 class Entry:
     """What is known for one view; times are those of discovery's clock.
 
-    ``built_by`` are the knobs that the catalog was built by, ``digest`` is of what was last shown, ``departed`` the
-    catalog before the last change, ``stands_in`` whether the fallback is shown in its place, ``trouble`` why the last
-    attempt at a listing brought no new one. Only the shared view's ``listing`` is kept: ten thousand callers' would
-    weigh too much, and equal catalogs may come of listings that differ in what curation hides.
+    ``digest`` is of what was last shown, ``departed`` the catalog before the last change, ``stands_in`` whether the
+    fallback is shown in its place, ``trouble`` why the last attempt at a listing brought no new one. Of callers' own
+    listings, which may be many and large, an entry has only the digest, ``listed_as``, see :class:`Listings`.
     """
 
     view: View
     listing: Listing | None = None
+    listed_as: str = ""
     catalog: Catalog | None = None
-    built_by: CatalogSettings | None = None
     digest: str = ""
     fresh_until: float = 0.0
     good_at: float = 0.0
@@ -65,29 +62,38 @@ class Entry:
     denial: Denial | None = None
     refresh: asyncio.Task[None] | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        tools = "no catalog" if self.catalog is None else f"{len(self.catalog.tools)} tools"
+        return f"<Entry {self.view.subject or 'shared'}: {tools}, failures={self.failures} {self.trouble}>"
+
     def forget(self) -> None:
         """Nothing of what was shown may be shown again; it is asked for anew."""
         self.catalog = self.listing = self.departed = None
+        self.listed_as = ""
         self.expire()
 
     def expire(self) -> None:
         """Ask anew when the caller next comes; what was shown serves until then."""
         self.fresh_until = self.retry_at = 0.0
 
-    def follow(self, change: Change) -> None:
-        """Go on under other knobs: what was shown is stale, and gone where the change hides something of it."""
-        if self.catalog is not None and change.hides(self.catalog):
-            self.forget()
-        self.built_by = change.after
-        self.expire()
+    def succeeded(self, *, listing: bool, catalog: bool) -> Entry:
+        """Return the entry that a reload goes on with: what was shown last, with ``listing`` what was listed, and with
+        ``catalog`` what was built of it. Where the last attempt failed, the next one need not wait: what the reload
+        brought may be the remedy."""
+        if not listing:
+            return Entry(self.view, digest=self.digest)
+        entry = replace(self, retry_at=0.0, stands_in=False, refresh=None)
+        if not catalog:
+            entry.catalog = entry.departed = None
+        return entry
 
     def fail(self, failure: Exception, steps: list[str], now: float) -> None:
         """Keep what there is after an attempt that brought nothing."""
         self.failure = failure.with_traceback(None)  # its frames hold what was asked with
         self.trouble = "; ".join(steps)
         self.denial = None
-        self.retry_at = now + _BACKOFF[min(self.failures, len(_BACKOFF) - 1)]
         self.failures += 1
+        self.retry_at = now + retry_delay(self.failures)
         served = "nothing" if self.catalog is None else "the last good listing"
         log.warning("listing failed", steps=steps, serving=served, attempts=self.failures)
 
@@ -111,57 +117,41 @@ class Entry:
         return CatalogUnavailable(_UNAVAILABLE, retry_after=max(1, round(self.retry_at - now + 0.5)))
 
     def check(self, caller: Caller, now: float) -> None:
-        """Raises the refusal that holds for this caller."""
+        """Raises the refusal that holds for this caller, if there is one."""
         if self.denial is not None and self.denies(caller, now):
             raise self.denial.error.with_traceback(None) from self.failure
 
 
-class Views:
-    """What is known of each view, of the most recent :data:`MAX_VIEWS`. ``settings`` gives the current knobs."""
+class Views(LRUCache[View, Entry]):
+    """The entries of the most recent :data:`MAX_VIEWS` views; a view that is asked for gets one."""
 
-    def __init__(self, settings: Callable[[], CatalogSettings]) -> None:
-        self._settings = settings
-        self._entries: LRUCache[View, Entry] = LRUCache(MAX_VIEWS)
-        self._change: Change | None = None
+    def __init__(self) -> None:
+        super().__init__(MAX_VIEWS)
 
-    def __iter__(self) -> Iterator[Entry]:
-        for view in list(self._entries):
-            entry = self.get(view)
-            if entry is not None:  # others may take its place while this goes on
-                yield entry
-
-    def get(self, view: View) -> Entry | None:
-        """The entry of a view that was asked for before."""
-        return self[view] if view in self._entries else None
-
-    def __getitem__(self, view: View) -> Entry:
-        """The entry of a view, a new one where there is none. A caller's listing is not kept, so its catalog cannot be
-        built again when the knobs change: it goes on as :meth:`Entry.follow` says."""
-        entry = self._entries.get(view)
-        if entry is None:
-            entry = self._entries[view] = Entry(view)
-        knobs = self._settings()
-        if entry.built_by is not None and entry.built_by is not knobs and not view.shared:
-            change = self._change
-            if change is None or change.before is not entry.built_by or change.after is not knobs:
-                change = self._change = Change(entry.built_by, knobs)
-            entry.follow(change)
+    def __missing__(self, view: View) -> Entry:
+        entry = self[view] = Entry(view)
         return entry
 
 
-class Equals:
-    """Equal catalogs of different callers are one in memory."""
+class Listings:
+    """Hold callers' own listings by digest, the most recent of them, so that a reload can build their catalogs anew
+    without asking. Callers with equal listings share one."""
 
-    def __init__(self) -> None:
-        self._known: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
+    def __init__(self, most: int = MAX_LISTED) -> None:
+        self._by_digest: LRUCache[str, Listing] = LRUCache(most, getsizeof=lambda listing: listing.size)
 
-    def one_of(self, catalog: Catalog) -> Catalog:
-        known = self._known.setdefault(catalog.digest, catalog)
-        return known if _remarks(known) == _remarks(catalog) else catalog
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._by_digest
 
+    def __getitem__(self, digest: str) -> Listing:
+        return self._by_digest[digest]
 
-def _remarks(catalog: Catalog) -> tuple[object, ...]:
-    return catalog.dialect, catalog.quarantined, catalog.drifted, catalog.notes, catalog.service
+    def add(self, listing: Listing) -> str:
+        """Return the digest under which the listing is found, empty where it is too large to be kept."""
+        if not listing.digest or listing.size > self._by_digest.maxsize:
+            return ""
+        self._by_digest[listing.digest] = listing
+        return listing.digest
 
 
 def shown_for(caller: Caller) -> AccessToken | None:

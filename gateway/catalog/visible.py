@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.catalog.patterns import relaxed
-from gateway.catalog.texts import BY_NAME, shown_value
+from gateway.catalog.texts import shown_value
+from gateway.json_schema import with_schemas
 from gateway.text import hides
 
 # An escape other than of a quote, a newline or a tab, or what is beyond ASCII: how hidden characters are written.
@@ -49,22 +50,16 @@ def _hides(value: Any) -> bool:
 
 
 def _with_visible_values(value: Any, results: bool) -> Any:
-    if isinstance(value, list):
-        return [_with_visible_values(item, results) for item in value]
     if not isinstance(value, Mapping):
         return value
     changed: dict[str, Any] = {}
     for keyword, content in value.items():
-        if keyword in BY_NAME and isinstance(content, Mapping):
-            changed[keyword] = {name: _with_visible_values(child, results) for name, child in content.items()}
-        elif keyword in _CLEANED and _hides(content):
+        if keyword in _CLEANED and _hides(content):
             changed[keyword] = shown_value(content)
         elif keyword == "enum" and isinstance(content, list) and not results:
             changed[keyword] = [item for item in content if not _hides(item)]
-        elif keyword in ("const", "enum", *_CLEANED):
-            changed[keyword] = content
         else:
-            changed[keyword] = _with_visible_values(content, results)
+            changed[keyword] = with_schemas(keyword, content, lambda child: _with_visible_values(child, results))
     return changed
 
 

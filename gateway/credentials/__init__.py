@@ -16,7 +16,7 @@ from gateway.credentials.none import NoCredential
 from gateway.credentials.own import ClientCredentials
 from gateway.credentials.same_resource import SameResource
 from gateway.credentials.static import StaticCredential
-from gateway.settings import Credentials, Settings
+from gateway.settings import Credentials, ServiceSettings
 
 __all__ = ["AUTO", "HELP", "MODES", "Credential", "Ways", "credentials_of", "faults_of", "section_faults", "ways_of"]
 
@@ -39,7 +39,7 @@ HELP: Final = (
 )
 
 
-def ways_of(settings: Settings) -> Ways:
+def ways_of(settings: ServiceSettings) -> Ways:
     """What ``auto`` stands for is decided here. Raises :class:`KeyError` for a mode that is not known."""
     usual = NoCredential if settings.auth.mode == "off" else SameResource
     calls = (MODES | {AUTO: usual})[settings.backend.credentials.mode]
@@ -67,20 +67,20 @@ def section_faults(section: Credentials) -> Iterator[str]:
             yield f"mode: {section.mode} takes no {knob}, which is for mode: {fitting}"
 
 
-def faults_of(settings: Settings) -> list[str]:
+def faults_of(settings: ServiceSettings) -> list[str]:
     """What stands against showing the backend what the settings say; each names a knob."""
     sections = sections_of(settings)
     if faults := [f"{where}: {fault}" for where, section in sections for fault in section_faults(section)]:
         return faults
-    ways = ways_of(settings)
+    ways, off = ways_of(settings), settings.knob("auth.mode")
     for where, section in sections:
         if settings.auth.mode == "off" and section.mode != AUTO and MODES[section.mode].per_caller:
-            faults.append(f"{where}.mode: {section.mode} takes callers' tokens, and with auth.mode: off there are none")
+            faults.append(f"{where}.mode: {section.mode} takes callers' tokens, and with {off}: off there are none")
     listing = settings.backend.listing
     if listing.identity == "shared" and listing.credentials.mode != AUTO and ways.listing.per_caller:
         faults.append(
-            f"backend.listing.credentials.mode: {ways.listing.name} asks in a caller's name, and what "
-            "backend.listing.identity: shared lists is everybody's; "
+            f"{settings.knob('backend.listing.credentials.mode')}: {ways.listing.name} asks in a caller's name, and "
+            f"what {settings.knob('backend.listing.identity')}: shared lists is everybody's; "
             f"use {', '.join(mode.name for mode in _KNOWN if not mode.per_caller)}"
         )
     if not faults:
@@ -88,7 +88,9 @@ def faults_of(settings: Settings) -> list[str]:
     return faults
 
 
-def credentials_of(settings: Settings, tokens: Callable[[Credentials], TokenClient]) -> tuple[Credential, Credential]:
+def credentials_of(
+    settings: ServiceSettings, tokens: Callable[[Credentials], TokenClient]
+) -> tuple[Credential, Credential]:
     """What calls are made with, and what the listing is asked with; ``tokens`` is where a section's tokens are had."""
     ways = ways_of(settings)
     (_, calls), (_, listing) = sections_of(settings)

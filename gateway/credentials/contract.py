@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from gateway.credentials.grants import TokenClient
 from gateway.model import Caller
-from gateway.settings import Credentials, Settings
+from gateway.settings import Credentials, ServiceSettings
 
 
 class Credential(ABC):
@@ -36,8 +36,8 @@ class Credential(ABC):
         self._tokens = tokens
 
     @classmethod
-    def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
-        """What else of the whole configuration stands against it; each names a knob."""
+    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
+        """What else of the service's settings stands against it; each names a knob."""
         yield from ()
 
     @abstractmethod
@@ -70,7 +70,10 @@ class Ways:
     lists_per_caller: bool
 
 
-def sections_of(settings: Settings) -> tuple[tuple[str, Credentials], ...]:
+def sections_of(settings: ServiceSettings) -> tuple[tuple[str, Credentials], ...]:
     """The two sections with a credential, that of the calls first, each with its path."""
     backend = settings.backend
-    return (("backend.credentials", backend.credentials), ("backend.listing.credentials", backend.listing.credentials))
+    return (
+        (settings.knob("backend.credentials"), backend.credentials),
+        (settings.knob("backend.listing.credentials"), backend.listing.credentials),
+    )

@@ -12,7 +12,7 @@ from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, GrantRefused, T
 from gateway.credentials.kept import KeptTokens
 from gateway.errors import Unauthorized
 from gateway.model import Caller
-from gateway.settings import Settings
+from gateway.settings import ServiceSettings
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _USABLE_TYPES: Final = (ACCESS_TOKEN_TYPE, "urn:ietf:params:oauth:token-type:jwt")
@@ -34,12 +34,12 @@ class TokenExchange(Credential):
         self._clock = clock
 
     @classmethod
-    def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
+    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
         for where, section in sections_of(settings):
             if section.mode == cls.name and section.token_endpoint is None and len(settings.auth.issuers) > 1:
                 yield (
-                    f"{where}.token_endpoint: must be set with several auth.issuers: it is shown the tokens of each, "
-                    "which is for you to decide and not for the first of them"
+                    f"{where}.token_endpoint: must be set with several {settings.knob('auth.issuers')}: it is shown "
+                    "the tokens of each, which is for you to decide and not for the first of them"
                 )
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:

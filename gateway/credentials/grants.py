@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 import structlog
 
 from gateway import jsonrpc
-from gateway.auth.introspection import FORM, Poster, basic_authorization
+from gateway.auth.introspection import FORM, basic_authorization
 from gateway.auth.jwks import FetchFailed
 from gateway.errors import AuthUnavailable, BackendUnavailable
-from gateway.outbound import AnswerTooLarge, OutboundError
+from gateway.outbound import AnswerTooLarge, Outbound, OutboundError
 from gateway.settings import Credentials
 
 TIMEOUT: Final = 10.0
@@ -47,7 +47,7 @@ class TokenClient:
 
     def __init__(
         self,
-        outbound: Poster,
+        outbound: Outbound,
         settings: Credentials,
         place: Callable[[], Awaitable[str]],
         timeout: float = TIMEOUT,

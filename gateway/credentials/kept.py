@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 from cachetools import TLRUCache
 
 from gateway.credentials.grants import Grant
+from gateway.single_flight import SingleFlight
 
 MAX_TOKENS: Final = 10_000
 MARGIN: Final = 30.0
@@ -25,7 +25,7 @@ class KeptTokens:
         self._tokens: TLRUCache[bytes, tuple[str, float]] = TLRUCache(
             MAX_TOKENS, ttu=lambda _, entry, now: now + entry[1], timer=clock
         )
-        self._under_way: dict[bytes, asyncio.Task[str]] = {}
+        self._fetches = SingleFlight[bytes, str]()
 
     async def token(self, key: bytes, fetch: Callable[[], Awaitable[Grant]], at_most: float | None = None) -> str:
         """The token of ``key``, or the one that ``fetch`` brings; kept ``at_most`` seconds. Raises what ``fetch``
@@ -33,31 +33,17 @@ class KeptTokens:
         known = self._tokens.get(key)
         if known is not None:
             return known[0]
-        task = self._under_way.get(key)
-        if task is None:
-            task = self._under_way[key] = asyncio.create_task(self._fetch(key, fetch, at_most))
-            task.add_done_callback(_heard)
-        # One caller who hangs up must not end the exchange for the others.
-        return await asyncio.shield(task)
+        return await self._fetches.join(key, lambda: self._fetch(key, fetch, at_most))
 
     def forget(self, key: bytes) -> None:
         """Fetch anew the next time."""
         self._tokens.pop(key, None)
 
     async def _fetch(self, key: bytes, fetch: Callable[[], Awaitable[Grant]], at_most: float | None) -> str:
-        try:
-            grant = await fetch()
-        finally:
-            del self._under_way[key]
+        grant = await fetch()
         keep = UNSAID if grant.expires_in is None else grant.expires_in - MARGIN
         if at_most is not None:
             keep = min(keep, at_most - MARGIN)
         if keep > 0:
             self._tokens[key] = (grant.token, keep)
         return grant.token
-
-
-def _heard(task: asyncio.Task[str]) -> None:
-    """A failure whose callers have all hung up is nobody's."""
-    if not task.cancelled():
-        task.exception()

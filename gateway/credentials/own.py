@@ -9,7 +9,7 @@ from gateway.credentials.contract import Credential, Ways, sections_of
 from gateway.credentials.grants import Grant, GrantRefused, TokenClient, refused
 from gateway.credentials.kept import KeptTokens
 from gateway.model import Caller
-from gateway.settings import Settings
+from gateway.settings import ServiceSettings
 
 _KEY: Final = b"own"
 
@@ -24,10 +24,11 @@ class ClientCredentials(Credential):
         self._kept = kept or KeptTokens()
 
     @classmethod
-    def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
+    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
         for where, section in sections_of(settings):
             if settings.auth.mode == "off" and section.mode == cls.name and section.token_endpoint is None:
-                yield f"{where}.token_endpoint: must be set with auth.mode: off, since no issuer is there to name it"
+                off = settings.knob("auth.mode")
+                yield f"{where}.token_endpoint: must be set with {off}: off, since no issuer is there to name it"
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {await self._kept.token(_KEY, self._fetch)}"}

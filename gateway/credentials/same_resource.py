@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from gateway.auth.presets import preset_of
 from gateway.credentials.contract import Credential, Ways
 from gateway.model import Caller
-from gateway.settings import Settings, is_loopback
+from gateway.settings import ServiceSettings, is_loopback
 
-_WHERE: Final = "backend.credentials"
+_SECTION: Final = "backend.credentials"
 
 
 class SameResource(Credential):
@@ -28,14 +28,14 @@ class SameResource(Credential):
     callers_own = True
 
     @classmethod
-    def faults(cls, settings: Settings, ways: Ways) -> Iterator[str]:
-        where = _WHERE if ways.calls is cls else "backend.listing.credentials"
+    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
+        where = settings.knob(_SECTION if ways.calls is cls else "backend.listing.credentials")
         yield from _audience_faults(settings, where)
         yield from _way_faults(settings, ways)
         if settings.auth.dpop != "off":
             yield (
-                "auth.dpop: a proof is for the gateway's address, so a bound token is of no use to the backend; "
-                f"set {where}.mode: token_exchange"
+                f"{settings.knob('auth.dpop')}: a proof is for the gateway's address, so a bound token is of no use to "
+                f"the backend; set {where}.mode: token_exchange"
             )
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
@@ -44,13 +44,13 @@ class SameResource(Credential):
         return {"Authorization": f"Bearer {caller.principal.token.reveal()}"}
 
 
-def _audience_faults(settings: Settings, where: str) -> Iterator[str]:
+def _audience_faults(settings: ServiceSettings, where: str) -> Iterator[str]:
     """F1: one audience for both. ``where`` is the section whose mode shows tokens."""
-    audience = settings.backend.credentials.backend_audience
+    audience, issuers = settings.backend.credentials.backend_audience, settings.knob("auth.issuers")
     if audience is None:
         yield (
-            f"{_WHERE}.backend_audience: say which audience the backend requires of a token. It is shown the "
-            f"caller's own, which is right only where that is {settings.resource}; "
+            f"{settings.knob(_SECTION)}.backend_audience: say which audience the backend requires of a token. "
+            f"It is shown the caller's own, which is right only where that is {settings.resource}; "
             f"else set {where}.mode: token_exchange, client_credentials, static or none"
         )
         return
@@ -64,36 +64,38 @@ def _audience_faults(settings: Settings, where: str) -> Iterator[str]:
             accepted &= {*issuer.audiences, *brought}
         if audience not in accepted:
             yield (
-                f"{_WHERE}.backend_audience: {audience} is another resource than the gateway's "
-                f"({', '.join(sorted(accepted)) or 'none of auth.issuers.audiences'}), "
+                f"{settings.knob(_SECTION)}.backend_audience: {audience} is another resource than the gateway's "
+                f"({', '.join(sorted(accepted)) or f'none of {issuers}.audiences'}), "
                 f"and a token must not go to another; set {where}.mode: token_exchange"
             )
             continue
         others = {*issuer.audiences} - {audience, settings.resource, *brought}
         if others and not preset.stands_in and settings.backend.credentials.reject_extra_audiences:
             yield (
-                f"auth.issuers.audiences: a token for {', '.join(sorted(others))} alone would be accepted, and shown "
+                f"{issuers}.audiences: a token for {', '.join(sorted(others))} alone would be accepted, and shown "
                 f"to the backend, which could use it there; leave {settings.resource}, "
                 f"or set {where}.mode: token_exchange"
             )
 
 
-def _way_faults(settings: Settings, ways: Ways) -> Iterator[str]:
+def _way_faults(settings: ServiceSettings, ways: Ways) -> Iterator[str]:
     """F4: one fixed origin, reached over a way that nobody reads on."""
     parts = urlsplit(settings.backend.url)
     trusted = settings.backend.credentials.trusted_network
     if parts.scheme == "http" and not is_loopback(parts.hostname or "") and not trusted:
         yield (
-            f"backend.url: callers' tokens would go over plain http to {parts.hostname}; use https, "
-            f"or say {_WHERE}.trusted_network: true where the network itself encrypts"
+            f"{settings.knob('backend.url')}: callers' tokens would go over plain http to {parts.hostname}; use https, "
+            f"or say {settings.knob(_SECTION)}.trusted_network: true where the network itself encrypts"
         )
     place = settings.backend.listing.url
     if place is not None and ways.lists_per_caller and ways.listing is SameResource:
         there = urlsplit(place)
         if (there.scheme, there.netloc) != (parts.scheme, parts.netloc):
             yield (
-                f"backend.listing.url: callers' tokens would go to {there.netloc}, which is not the origin of "
-                "backend.url; give the listing a credential of its own and set backend.listing.identity: shared"
+                f"{settings.knob('backend.listing.url')}: callers' tokens would go to {there.netloc}, which is not the "
+                f"origin of {settings.knob('backend.url')}; give the listing a credential of its own and set "
+                f"{settings.knob('backend.listing.identity')}: shared"
             )
     if parts.scheme == "http" and settings.backend.proxy is not None:
-        yield "backend.proxy: the proxy would read callers' tokens; use https towards the backend, or no proxy"
+        knob = settings.knob("backend.proxy")
+        yield f"{knob}: the proxy would read callers' tokens; use https towards the backend, or no proxy"

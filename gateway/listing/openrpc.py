@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.json_pointer import resolve
 from gateway.listing.dialect import (
     About,
     Source,
@@ -201,13 +202,7 @@ def _resolved(item: Any, document: dict[str, Any]) -> dict[str, Any]:
     for _ in range(4):
         if not isinstance(item, dict) or not isinstance(item.get("$ref"), str):
             break
-        target: Any = document
-        for part in item["$ref"].removeprefix("#").split("/")[1:]:
-            if isinstance(target, list) and re.fullmatch("[0-9]{1,6}", part):
-                target = target[int(part)] if int(part) < len(target) else None
-            else:
-                target = object_of(target).get(part.replace("~1", "/").replace("~0", "~"))
-        item = target
+        item = resolve(document, item["$ref"])
     return object_of(item)
 
 

@@ -26,7 +26,8 @@ class Credential(Protocol):
 
 class ListingReader:
     """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it, and so is the
-    form of messages that it understands. ``secrets`` are taken out of them, as is whatever ``credential`` shows."""
+    form of messages that it understands. ``secrets`` are taken out of them, as is whatever ``credential`` shows.
+    ``dialect`` is what an earlier reader found, or auto."""
 
     def __init__(
         self,
@@ -35,13 +36,15 @@ class ListingReader:
         credential: Credential,
         progress: Callable[[str], None] = lambda _: None,
         secrets: Sequence[str] = (),
+        dialect: str = "auto",
     ) -> None:
         self._transport = transport
         self._settings = settings
         self._credential = credential
         self._progress = progress
         self._secrets = secrets
-        self._dialect = settings.listing.dialect
+        configured = settings.listing.dialect
+        self.dialect: str = dialect if configured == "auto" else configured
         self._form = form_of(settings)
 
     async def fetch(self, caller: Caller) -> Listing:
@@ -54,10 +57,10 @@ class ListingReader:
             raise
 
     async def _read(self, caller: Caller) -> Listing:
-        if self._dialect == "auto":
+        if self.dialect == "auto":
             return await self._probe(caller)
         try:
-            return await self._asked(DIALECTS[self._dialect].fetch, await self._source(caller, None))
+            return await self._asked(DIALECTS[self.dialect].fetch, await self._source(caller, None))
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
             if configured or error.unreachable or error.denied:
@@ -67,7 +70,7 @@ class ListingReader:
     async def _probe(self, caller: Caller) -> Listing:
         source = await self._source(caller, PATIENCE)
         listing = await self._asked(lambda source: probe(source, self._progress), source)
-        self._dialect = listing.dialect  # type: ignore[assignment]
+        self.dialect = listing.dialect
         return listing
 
     async def _asked(self, ask: Callable[[Source], Awaitable[Listing]], source: BackendSource) -> Listing:
@@ -77,7 +80,8 @@ class ListingReader:
             self._form = form_of(self._settings)
             raise
         self._form = source.form
-        return replace(listing, form=source.form)
+        # The digest of what the listing was made of spares making equal ones anew.
+        return replace(listing, form=source.form, digest=source.digest, size=source.size)
 
     async def _source(self, caller: Caller, patience: float | None) -> BackendSource:
         listing = self._settings.listing

@@ -7,9 +7,9 @@ marks that stand at every level. TrueNAS itself speaks over a WebSocket; what is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final
 
+from gateway.json_schema import with_schemas
 from gateway.listing.dialect import (
     About,
     Source,
@@ -92,19 +92,13 @@ def _parameter(item: Any) -> Parameter:
 
 def _unmarked(schema: Any) -> Any:
     """Without the marks, at every level where a keyword can stand; a property may be called as it likes."""
-    if isinstance(schema, list):
-        return [_unmarked(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        keyword: _each(content, _unmarked) if keyword in ("properties", "$defs", "definitions") else _unmarked(content)
+        keyword: with_schemas(keyword, content, _unmarked)
         for keyword, content in schema.items()
         if keyword not in _MARKS
     }
-
-
-def _each(content: Any, change: Callable[[Any], Any]) -> Any:
-    return {name: change(item) for name, item in content.items()} if isinstance(content, dict) else content
 
 
 def _annotations(roles: Any) -> dict[str, Any]:

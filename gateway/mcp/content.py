@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.errors import BadBackendAnswer, ToolFault
+from gateway.errors import BadBackendAnswer
 from gateway.model import NOTHING, Outcome, Tool
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
@@ -28,62 +28,60 @@ class ResultShape:
     blocks: frozenset[str]
 
 
-def fault_members(fault: ToolFault) -> bytes:
-    """Members of a tools/call result that failed, without braces."""
-    return b'"content":[%b],"isError":true' % _text_block(fault.message)
-
-
-def outcome_members(outcome: Outcome, shape: ResultShape) -> bytes:
-    """Members of a tools/call result, without braces."""
+def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
+    """Return the result of ``tools/call`` without the members that every result has. A part may be
+    :data:`~gateway.jsonrpc.Raw`."""
     if outcome.fault is not None:
-        return fault_members(outcome.fault)
+        return _text_result(outcome.fault.message, failed=True)
     if outcome.value is NOTHING:
-        return b'"content":[%b],"isError":false' % _text_block(_NOTHING_TEXT)
+        return _text_result(_NOTHING_TEXT)
     if not outcome.tool.blocks:
-        return _value_members(outcome, shape)
+        return _value_result(outcome.tool, outcome.value, shape)
     try:
-        return _block_members(outcome, shape)
+        return _block_result(outcome.tool, outcome.value, shape)
     except BadBackendAnswer as fault:
-        return fault_members(fault)
+        return _text_result(fault.message, failed=True)
 
 
-def _value_members(outcome: Outcome, shape: ResultShape) -> bytes:
-    """Where the revision wants an object, another value is wrapped as ``{"result": …}`` if the tool has an output
-    schema, which is wrapped alike."""
-    value = outcome.value
-    raw = jsonrpc.encode(value)
-    plain = isinstance(value, str)
-    text = raw if plain else jsonrpc.encode(raw.decode())
-    members = b'"content":[{"type":"text","text":%b}],"isError":false' % text
-    if plain and outcome.tool.output_schema is None:
-        return members
-    return members + _structured(outcome.tool, value, raw, shape)
+def _text_result(text: str, *, failed: bool = False) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": failed}
 
 
-def _structured(tool: Tool, value: Any, raw: bytes, shape: ResultShape) -> bytes:
-    schema = tool.output_schema
+def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
+    if isinstance(value, str):
+        result = _text_result(value)
+        return result if tool.output_schema is None else result | _structured(tool, value, value, shape)
+    raw = jsonrpc.encode(value)  # once, for the text and for structuredContent
+    return _text_result(raw.decode()) | _structured(tool, value, jsonrpc.Raw(raw), shape)
+
+
+def _structured(tool: Tool, value: Any, shown: Any, shape: ResultShape) -> dict[str, Any]:
+    """Return the member ``structuredContent`` where the revision can carry it; ``shown`` is the value, or its JSON.
+
+    Where the revision wants an object, another value is wrapped as ``{"result": …}`` if the tool has an output schema,
+    which is wrapped alike (:mod:`~gateway.mcp.projection`).
+    """
     if not shape.structured:
-        return b""
-    if shape.objects_only and schema is not None and not is_object_schema(schema):
-        raw = b'{"result":%b}' % raw
-    elif shape.objects_only and not isinstance(value, dict):
-        return b""
-    return b',"structuredContent":%b' % raw
+        return {}
+    if shape.objects_only and tool.output_schema is not None and not is_object_schema(tool.output_schema):
+        return {"structuredContent": {"result": shown}}
+    if shape.objects_only and not isinstance(value, dict):
+        return {}
+    return {"structuredContent": shown}
 
 
-def _block_members(outcome: Outcome, shape: ResultShape) -> bytes:
-    value = outcome.value
-    result: Mapping[str, Any] = value if isinstance(value, dict) else {"content": value}
-    blocks = result.get("content")
+def _block_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
+    """Raises :class:`BadBackendAnswer`."""
+    given: Mapping[str, Any] = value if isinstance(value, dict) else {"content": value}
+    blocks = given.get("content")
     if not isinstance(blocks, list) or len(blocks) > _MAX_BLOCKS:
         raise BadBackendAnswer("The backend's result is declared as MCP content, and is none")
     shown = [_block(block, position, shape) for position, block in enumerate(blocks)]
-    failed = b"true" if result.get("isError") is True else b"false"
-    members = b'"content":%b,"isError":%b' % (jsonrpc.encode(shown), failed)
-    if "structuredContent" not in result:
-        return members
-    structured = result["structuredContent"]
-    return members + _structured(outcome.tool, structured, jsonrpc.encode(structured), shape)
+    result = {"content": shown, "isError": given.get("isError") is True}
+    if "structuredContent" not in given:
+        return result
+    structured = given["structuredContent"]
+    return result | _structured(tool, structured, structured, shape)
 
 
 def _block(block: Any, position: int, shape: ResultShape) -> Mapping[str, Any]:
@@ -168,10 +166,6 @@ _BLOCKS: Final[dict[str, Callable[[Mapping[str, Any]], bool]]] = {
 BLOCKS_2024_11: Final = frozenset(("text", "image", "resource"))
 BLOCKS_2025_03: Final = BLOCKS_2024_11 | {"audio"}
 BLOCKS_2025_06: Final = BLOCKS_2025_03 | {"resource_link"}
-
-
-def _text_block(text: str) -> bytes:
-    return b'{"type":"text","text":%b}' % jsonrpc.encode(text)
 
 
 def is_object_schema(schema: object) -> bool:

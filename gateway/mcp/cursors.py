@@ -40,5 +40,5 @@ class Cursors:
                 f"Invalid cursor: not issued here to this caller within the last {TTL / 60:.0f} minutes; "
                 "list again from the start"
             )
-        await self._budget.spend(caller.counted_as)
+        await self._budget.spend(caller)
         return last

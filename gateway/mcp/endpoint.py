@@ -9,19 +9,25 @@ import structlog
 from gateway import jsonrpc
 from gateway.errors import GatewayError, InternalError
 from gateway.invocation import Invocation
-from gateway.jsonrpc import BadMessage, Id, Message
+from gateway.jsonrpc import BadMessage, Id
 from gateway.mcp import legacy, modern
 from gateway.mcp.exchange import Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations
+from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
+from gateway.uses import Uses
 
 log = structlog.get_logger()
 
 
 class Endpoint:
-    def __init__(self, operations: Operations, invocation: Invocation, sessions: Sessions) -> None:
+    """``running`` is the mount's, which closes it: calls may go on when another endpoint has taken this one's place."""
+
+    def __init__(
+        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls, uses: Uses
+    ) -> None:
         self.modern = modern.Modern(operations, invocation)
-        self.legacy = legacy.Legacy(operations, invocation, sessions)
+        self.legacy = legacy.Legacy(operations, invocation, sessions, running, uses)
 
     async def answer(self, inbound: Inbound) -> Reply | StreamReply:
         """The reply to one POST; never raises for what a client sent."""
@@ -41,16 +47,14 @@ class Endpoint:
         """What a DELETE comes to. Raises :class:`GatewayError`."""
         return await self.legacy.end(inbound)
 
-    async def close(self) -> None:
-        """Let go of calls whose clients are gone."""
-        await self.legacy.close()
-
     async def _one(self, inbound: Inbound, value: Any) -> Reply | StreamReply:
         try:
             message = jsonrpc.message_of(value)
         except BadMessage as error:
             return _reply(error.status, jsonrpc.error_bytes(error.id, error), error)
-        era = self._era(inbound, message)
+        era: modern.Modern | legacy.Legacy = self.modern
+        if not self.modern.claims(message, inbound.headers, legacy.VERSIONS):
+            era = self.legacy
         id: Id | None = getattr(message, "id", None)
         method: str = getattr(message, "method", "")
         try:
@@ -61,11 +65,6 @@ class Endpoint:
             log.exception("internal error", method=method)
             failure = InternalError()
             return _reply(*era.refusal(failure, id), failure, method)
-
-    def _era(self, inbound: Inbound, message: Message) -> modern.Modern | legacy.Legacy:
-        if self.modern.claims(message, inbound.headers, legacy.VERSIONS):
-            return self.modern
-        return self.legacy
 
 
 def _reply(status: int, body: bytes, error: GatewayError, method: str = "") -> Reply:

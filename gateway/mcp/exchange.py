@@ -60,9 +60,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class StreamReply:
-    """The answer as server-sent events. Whoever gets it iterates ``events``, or closes it."""
+    """The answer as server-sent events. Whoever gets it iterates ``events``, or closes it. ``notices`` says that they
+    come as long as the client listens, not until a call is over."""
 
     events: Events
     headers: Mapping[str, str] = field(default_factory=dict)
     method: str = ""
     tool: str = ""
+    notices: bool = False

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
-from gateway.catalog.changes import Event
+from gateway.catalog.changes import Changes, Event
 from gateway.errors import (
     GatewayError,
     HeaderMismatch,
@@ -32,9 +33,10 @@ from gateway.errors import (
     UnsupportedVersion,
 )
 from gateway.invocation import Call, Invocation
-from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
+from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
+from gateway.limits import Streams
 from gateway.mcp import progress
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, outcome_members
+from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_result
 from gateway.mcp.envelope import (
     META_SERVER,
     META_SUBSCRIPTION,
@@ -48,20 +50,48 @@ from gateway.mcp.exchange import METHOD, NAME, PROTOCOL_VERSION, Events, Headers
 from gateway.mcp.operations import Operations, asked_call
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.server_info import TITLED, WHOLE, ServerInfo
-from gateway.model import Caller, Outcome, ServiceInfo, Tool
+from gateway.model import Ask, Caller, Catalog, JsonObject, Naming, Tool
 
-VERSIONS: Final = ("2026-07-28",)
-DISCOVER_TTL_MS: Final = 300_000
-PROJECTOR: Final = ToolProjector("2026-07-28")
-SHAPE: Final = ResultShape(structured=True, objects_only=False, blocks=BLOCKS_2025_06)
+
+@dataclass(frozen=True, slots=True)
+class ModernRevision:
+    """What a revision of this era knows of tools, results and servers.
+
+    ``introduces`` are the members of an ``Implementation`` in the answer to ``server/discover``, ``identifies`` those
+    in every other result. ``discover_ttl`` is how long a client may keep the former, in milliseconds.
+    """
+
+    version: str
+    projector: ToolProjector
+    shape: ResultShape
+    introduces: tuple[str, ...]
+    identifies: tuple[str, ...]
+    discover_ttl: int = 300_000
+
+
+REVISIONS: Final = {  # the newest first
+    revision.version: revision
+    for revision in (
+        ModernRevision("2026-07-28", ToolProjector(), ResultShape(True, False, BLOCKS_2025_06), WHOLE, TITLED),
+    )
+}
+VERSIONS: Final = tuple(REVISIONS)
+PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
+PROJECTOR: Final = PROJECTORS[0]
+"""How the newest revision shows tools."""
+_PROJECTORS: Final = {
+    (revision.version, naming): revision.projector.named(naming) for revision in REVISIONS.values() for naming in Naming
+}
+
+_Handler: TypeAlias = Callable[[Inbound, ModernRevision, Request, JsonObject], Awaitable[Reply | StreamReply]]
 
 
 class Modern:
     def __init__(self, operations: Operations, invocation: Invocation) -> None:
         self._operations = operations
         self._invocation = invocation
-        self._latest: tuple[ServiceInfo | None, bytes] = (None, b"")
-        self._handlers: dict[str, Callable[[Inbound, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
+        self._latest: tuple[Catalog | None, dict[str, Raw]] = (None, {})
+        self._handlers: dict[str, _Handler] = {
             "server/discover": self._discover,
             "tools/list": self._list,
             "tools/call": self._call,
@@ -80,13 +110,13 @@ class Modern:
         """Raises :class:`GatewayError`; :meth:`refusal` makes the reply of it."""
         if isinstance(message, Notification):
             version = inbound.headers.get(PROTOCOL_VERSION)
-            if version is not None and version not in VERSIONS:
-                raise _unsupported(version)
+            if version is not None:
+                _revision(version)
             return Reply(202, method=message.method)
         if not isinstance(message, Request):
             raise BadMessage("Invalid request: responses are not accepted, the gateway asks nothing")
-        handler, params = self._open(inbound.headers, message)
-        return await handler(inbound, message, params)
+        handler, revision, params = self._open(inbound.headers, message)
+        return await handler(inbound, revision, message, params)
 
     def refusal(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
         """HTTP status and body of an error."""
@@ -95,9 +125,8 @@ class Modern:
             status = 200
         return status, jsonrpc.error_bytes(id, error)
 
-    def _open(
-        self, headers: Headers, request: Request
-    ) -> tuple[Callable[[Inbound, Request, dict[str, Any]], Awaitable[Reply | StreamReply]], dict[str, Any]]:
+    def _open(self, headers: Headers, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
+        """Return what answers a request, the revision that it names, and its params. Raises as the ladder says."""
         params = request.params if isinstance(request.params, dict) else {}
         for name in (PROTOCOL_VERSION, METHOD, NAME):
             if len(headers.getall(name, [])) > 1:
@@ -107,118 +136,132 @@ class Modern:
         agree(headers, METHOD, request.method)
         if request.method == "tools/call" and isinstance(params.get("name"), str):
             agree(headers, NAME, params["name"], encoded=True)
-        if version not in VERSIONS:
-            raise _unsupported(version)
+        revision = _revision(version)
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(f"Method not found: {request.method[:128]}")
-        return handler, params
+        return handler, revision, params
 
-    async def _discover(self, inbound: Inbound, request: Request, _: dict[str, Any]) -> Reply:
+    async def _discover(self, inbound: Inbound, revision: ModernRevision, request: Request, _: JsonObject) -> Reply:
         # Nothing here waits for the backend: clients take any error for a server of an older era.
         info = self._operations.server_info(inbound.caller)
         capabilities = {"tools": {"listChanged": True}}
-        result = {"resultType": "complete", "supportedVersions": list(VERSIONS), "capabilities": capabilities}
+        result: dict[str, Any] = {"supportedVersions": VERSIONS, "capabilities": capabilities}
         if info.instructions:
             result["instructions"] = info.instructions
-        tail = _meta(info, WHOLE)
-        members = jsonrpc.encode(result)[1:-1]
-        return self._reply(request, _cacheable(members, DISCOVER_TTL_MS, tail, shared=inbound.caller.view.shared))
+        result |= _cacheable(revision.discover_ttl, shared=inbound.caller.view.shared)
+        return _reply(request, _result_of("complete", result, _meta(info, revision.introduces)))
 
-    async def _list(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply:
-        projector = PROJECTOR.named(self._invocation.naming(inbound.caller))
+    async def _list(self, inbound: Inbound, revision: ModernRevision, request: Request, params: JsonObject) -> Reply:
+        projector = _PROJECTORS[revision.version, inbound.caller.naming or self._invocation.naming]
         page = await self._operations.list_tools(inbound.caller, params.get("cursor"), projector)
-        members = b'"resultType":"complete","tools":' + page.tools
+        result: dict[str, Any] = {"tools": page.tools}
         if page.cursor is not None:
-            members += b',"nextCursor":' + jsonrpc.encode(page.cursor)
-        return self._reply(request, _cacheable(members, page.ttl_ms, self._tail(inbound.caller), shared=page.shared))
+            result["nextCursor"] = page.cursor
+        result |= _cacheable(page.ttl_ms, shared=page.shared)
+        return _reply(request, _result_of("complete", result, self._identity(inbound.caller, revision)))
 
-    async def _call(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
+    async def _call(
+        self, inbound: Inbound, revision: ModernRevision, request: Request, params: JsonObject
+    ) -> Reply | StreamReply:
         name, arguments, token = asked_call(params)
 
         def agreed(named: Tool) -> dict[str, Any]:
-            check_parameters(inbound.headers, named, arguments)
+            if named.headers:
+                check_parameters(inbound.headers, named, arguments)
             return arguments
 
         call = await self._invocation.prepare(inbound.caller, name, agreed, extras_of(params))
         if token is None or not inbound.takes_stream:
-            return self._reply(request, await self._result(call), call.tool.name)
+            return _reply(request, await self._result(call, revision), call.tool.name)
 
-        def start() -> asyncio.Task[bytes]:
-            return asyncio.create_task(self._result(call, begun=True))
+        def start() -> asyncio.Task[dict[str, Any]]:
+            return asyncio.create_task(self._result(call, revision, begun=True))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
-        shown = call.tool.named(self._invocation.naming(call.caller))
+        shown = call.tool.named(call.caller.naming or self._invocation.naming)
         events = progress.with_progress(request, token, start, self._operations.heartbeat, cancels=True, tool=shown)
         return StreamReply(events, method=request.method, tool=call.tool.name)
 
-    async def _result(self, call: Call, *, begun: bool = False) -> bytes:
-        return self._outcome(await call.execute(begun=begun), self._tail(call.caller))
-
-    def _outcome(self, outcome: Outcome, tail: bytes) -> bytes:
+    async def _result(self, call: Call, revision: ModernRevision, *, begun: bool = False) -> dict[str, Any]:
+        outcome = await call.execute(begun=begun)
+        meta = self._identity(call.caller, revision)
         if outcome.ask is None:
-            return b'{"resultType":"complete",%b,%b' % (outcome_members(outcome, SHAPE), tail)
-        asked: dict[str, Any] = {"resultType": "input_required"}
-        if outcome.ask.requests:
-            asked["inputRequests"] = outcome.ask.requests
-        if outcome.ask.state is not None:
-            asked["requestState"] = outcome.ask.state
-        return b"{%b,%b" % (jsonrpc.encode(asked)[1:-1], tail)
+            return _result_of("complete", call_result(outcome, revision.shape), meta)
+        return _result_of("input_required", _questions(outcome.ask), meta)
 
-    async def _listen(self, inbound: Inbound, request: Request, params: dict[str, Any]) -> StreamReply:
+    async def _listen(self, inbound: Inbound, _: ModernRevision, request: Request, params: JsonObject) -> StreamReply:
         if not inbound.takes_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
             raise InvalidParams('"notifications" must say which ones are wanted')
-        self._operations.check_stream(inbound.caller)
+        operations, caller = self._operations, inbound.caller
+        operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
-        return StreamReply(self._notices(inbound.caller, request.id, tools), method=request.method)
+        events = _notices(operations.changes, operations.streams, caller, request.id, tools=tools)
+        return StreamReply(events, method=request.method, notices=True)
 
-    async def _notices(self, caller: Caller, id: Id, tools: bool) -> Events:
-        """The acknowledgement, changes as they come, and the result when the gateway ends the stream."""
-        meta = {META_SUBSCRIPTION: id}
-        changes = self._operations.changes
-        honoured = {"toolsListChanged": True} if tools else {}
-        with self._operations.streams.held(caller.counted_as):
-            subscription = changes.subscribe(caller.view)
-            try:
-                yield _notification(
-                    "notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": honoured}
-                )
-                changed = _notification("notifications/tools/list_changed", {"_meta": meta})
-                while not Event.END & (event := await subscription.next()) and self._operations.goes_on(caller):
-                    if Event.CHANGED in event and tools:
-                        yield changed
-                    elif Event.TICK in event:
-                        yield None
-                yield jsonrpc.result_bytes(id, jsonrpc.encode({"resultType": "complete", "_meta": meta}))
-            finally:
-                changes.unsubscribe(subscription)
-
-    def _reply(self, request: Request, result: bytes, tool: str = "") -> Reply:
-        return Reply(200, jsonrpc.result_bytes(request.id, result), method=request.method, tool=tool)
-
-    def _tail(self, caller: Caller) -> bytes:
-        """The end of every result; what introduces the server to people is in that of ``server/discover`` alone."""
-        service = self._operations.service(caller)
-        if self._latest[0] is not service:  # mostly all callers have the same
-            self._latest = service, _meta(self._operations.server_info(caller), TITLED)
-        return self._latest[1]
+    def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
+        """Return the ``_meta`` of every result but that of ``server/discover``, which alone introduces the server to
+        people."""
+        catalog = self._operations.discovery.current(caller.view)
+        if catalog is None or self._latest[0] is not catalog:  # mostly all callers have the same
+            info = self._operations.server_info(caller)
+            self._latest = catalog, {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
+        return self._latest[1][revision.version]
 
 
-def _meta(info: ServerInfo, known: tuple[str, ...]) -> bytes:
-    return b'"_meta":%b}' % jsonrpc.encode({META_SERVER: info.implementation(known)})
+async def _notices(changes: Changes, streams: Streams, caller: Caller, id: Id, *, tools: bool) -> Events:
+    """Yield the acknowledgement, changes as they come, and the result when the gateway ends the stream.
+
+    A stream stays open for hours, and a service that a reload has swapped must not live on in it.
+    """
+    meta = {META_SUBSCRIPTION: id}
+    honoured = {"toolsListChanged": True} if tools else {}
+    with streams.held(caller):
+        subscription = changes.subscribe(caller.view)
+        try:
+            acknowledged = {"_meta": meta, "notifications": honoured}
+            yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)
+            changed = jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta})
+            while not Event.END & (event := await subscription.next()) and changes.keeps(caller):
+                if Event.CHANGED in event and tools:
+                    yield changed
+                elif Event.TICK in event:
+                    yield None
+            yield jsonrpc.response_bytes(id, _result_of("complete", {}, meta))
+        finally:
+            changes.unsubscribe(subscription)
 
 
-def _cacheable(members: bytes, ttl_ms: int, tail: bytes, *, shared: bool) -> bytes:
-    scope = b"public" if shared else b"private"
-    return b'{%b,"ttlMs":%d,"cacheScope":"%b",%b' % (members, ttl_ms, scope, tail)
+def _revision(version: str) -> ModernRevision:
+    """Raises :class:`UnsupportedVersion`."""
+    revision = REVISIONS.get(version)
+    if revision is None:
+        data = {"supported": list(VERSIONS), "requested": version}
+        raise UnsupportedVersion("Unsupported protocol version", data=data)
+    return revision
 
 
-def _unsupported(version: str) -> UnsupportedVersion:
-    return UnsupportedVersion("Unsupported protocol version", data={"supported": list(VERSIONS), "requested": version})
+def _meta(info: ServerInfo, known: tuple[str, ...]) -> Raw:
+    return Raw(jsonrpc.encode({META_SERVER: info.implementation(known)}))
 
 
-def _notification(method: str, params: dict[str, Any]) -> bytes:
-    return jsonrpc.encode({"jsonrpc": "2.0", "method": method, "params": params})
+def _cacheable(ttl: int, *, shared: bool) -> dict[str, Any]:
+    """Return the members that say how long, in milliseconds, and for whom a result may be kept."""
+    return {"ttlMs": ttl, "cacheScope": "public" if shared else "private"}
+
+
+def _questions(ask: Ask) -> JsonObject:
+    members = {"inputRequests": ask.requests or None, "requestState": ask.state}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _result_of(type: str, members: JsonObject, meta: Raw | JsonObject) -> dict[str, Any]:
+    """Return a result with what every one has in this era (schema.ts ``Result``): its type, and ``_meta``."""
+    return {"resultType": type, **members, "_meta": meta}
+
+
+def _reply(request: Request, result: JsonObject, tool: str = "") -> Reply:
+    return Reply(200, jsonrpc.response_bytes(request.id, result), method=request.method, tool=tool)

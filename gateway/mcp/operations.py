@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +12,11 @@ from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages, Projector
 from gateway.catalog.search import DOORS
 from gateway.errors import InvalidParams
+from gateway.jsonrpc import Raw
 from gateway.limits import Budget, Streams
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
-from gateway.model import Caller, ServiceInfo
+from gateway.model import Caller
 from gateway.settings import CatalogSettings
 
 
@@ -24,7 +24,7 @@ from gateway.settings import CatalogSettings
 class ToolPage:
     """A page of tools: the JSON array, the cursor of the next page, and how long it may be kept (milliseconds)."""
 
-    tools: bytes
+    tools: Raw
     cursor: str | None
     ttl_ms: int
     shared: bool
@@ -37,7 +37,7 @@ class Operations:
         pages: Pages,
         budget: Budget,
         cursors: Cursors,
-        settings: Callable[[], CatalogSettings],
+        settings: CatalogSettings,
         introduction: Introduction,
         changes: Changes,
         streams: Streams,
@@ -50,7 +50,7 @@ class Operations:
         self.heartbeat = heartbeat
         self.max_response = max_response
         self._access = access
-        self._discovery = discovery
+        self.discovery = discovery
         self._pages = pages
         self._budget = budget
         self._cursors = cursors
@@ -59,18 +59,14 @@ class Operations:
 
     def server_info(self, caller: Caller) -> ServerInfo:
         """How the gateway introduces itself."""
-        return self._introduction.of(self.service(caller))
-
-    def service(self, caller: Caller) -> ServiceInfo:
-        """What is known of the service: nobody waits for a listing, so that the one at hand counts, if any."""
-        catalog = self._discovery.current(caller.view)
-        return UNKNOWN if catalog is None else catalog.service
+        catalog = self.discovery.current(caller.view)  # nobody waits for a listing
+        return self._introduction.of(UNKNOWN if catalog is None else catalog.service)
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Check that the caller may learn what tools there are, and count one. Raises
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
-        await self._budget.spend(caller.counted_as)
+        await self._budget.spend(caller)
 
     async def list_tools(
         self,
@@ -92,14 +88,14 @@ class Operations:
         else:
             self._access.check_list(caller)
             after = await self._cursors.follow(cursor, caller)
-        catalog = self._access.visible(caller, await self._discovery.catalog(caller, patience))
-        if self._settings().search:
+        catalog = self._access.visible(caller, await self.discovery.catalog(caller, patience))
+        if self._settings.search:
             catalog = DOORS
-        page = self._pages.page(catalog, projector, after, size or self._settings().page_size)
+        page = self._pages.page(catalog, projector, after, size or self._settings.page_size)
         return ToolPage(
             page.tools,
             None if page.last is None else self._cursors.issue(page.last, caller),
-            int(self._discovery.remaining(caller.view) * 1000),
+            int(self.discovery.remaining(caller.view) * 1000),
             not self._access.enabled,
         )
 
@@ -107,15 +103,7 @@ class Operations:
         """Check that the caller may open a stream of news about its tools. Raises
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
-        self.streams.check(caller.counted_as)
-
-    def goes_on(self, caller: Caller) -> bool:
-        """Tell whether a stream may stay open, asked at each of its beats: it ends with its token. A caller's own view
-        is refreshed meanwhile when it gets stale."""
-        if caller.principal is not None and caller.principal.expires <= time.time():
-            return False
-        self._discovery.keep(caller)
-        return True
+        self.streams.check(caller)
 
 
 def asked_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:

@@ -23,14 +23,14 @@ log = structlog.get_logger()
 async def with_progress(
     request: Request,
     token: str | int,
-    start: Callable[[], asyncio.Task[bytes]],
+    start: Callable[[], asyncio.Task[dict[str, Any]]],
     heartbeat: float,
     *,
     cancels: bool,
     tool: str = "",
 ) -> Events:
-    """Progress while the work that ``start`` begins is under way, then the response: the serialized result, or the
-    error that came of it.
+    """Progress while the work that ``start`` begins is under way, then the response: its result, or the error
+    that came of it.
 
     ``cancels`` says whether the end of the stream before that ends the work. ``tool`` is what messages call it; without
     it there are none (2024-11-05 has no ``message``).
@@ -54,10 +54,10 @@ async def with_progress(
             work.exception()  # an error that nobody is left to hear
 
 
-def _response_to(request: Request, work: asyncio.Task[bytes]) -> bytes:
+def _response_to(request: Request, work: asyncio.Task[dict[str, Any]]) -> bytes:
     error = work.exception()
     if error is None:
-        return jsonrpc.result_bytes(request.id, work.result())
+        return jsonrpc.response_bytes(request.id, work.result())
     if not isinstance(error, GatewayError):
         log.error("internal error", method=request.method, exc_info=error)
         error = InternalError()
@@ -72,4 +72,4 @@ def _progress(token: str | int, beat: int, message: str | None) -> bytes:
     params: dict[str, Any] = {"progressToken": token, "progress": beat}
     if message is not None:
         params["message"] = message
-    return jsonrpc.encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+    return jsonrpc.request_bytes(None, "notifications/progress", params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.mcp.content import is_object_schema, wrapped_schema
@@ -14,19 +14,21 @@ from gateway.model import Naming, Tool
 class ToolProjector:
     """Members of a tool that a revision knows (schema.ts of each, ``Tool``).
 
-    ``objects_only`` wraps an output schema whose root is no object, as the results are.
+    ``objects_only`` wraps an output schema whose root is no object, as the results are. Revisions that show tools alike
+    share their pages: ``key`` says how tools are shown, and not for whom.
     """
 
-    revision: str
     annotations: bool = True
     titles: bool = True
     outputs: bool = True
     objects_only: bool = False
     naming: Naming = Naming.LLM
+    key: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> str:
-        return f"{self.revision} {self.naming}"
+    def __post_init__(self) -> None:
+        # Made once, since each answer looks for its page by it.
+        members = f"{self.annotations:d}{self.titles:d}{self.outputs:d}{self.objects_only:d}"
+        object.__setattr__(self, "key", f"mcp {self.naming} {members}")
 
     def named(self, naming: Naming) -> ToolProjector:
         """The same with these names."""

@@ -85,10 +85,5 @@ class Caller:
         """What a session, a cursor or a consent is bound to, across tokens."""
         return (self.principal.issuer, self.principal.subject) if self.principal is not None else ("", "")
 
-    @property
-    def counted_as(self) -> str:
-        """Whom limits count: who the caller is, else where it calls from."""
-        return self.address if self.principal is None else "\n".join(self.identity)
-
 
 ANONYMOUS: Final = Caller()

@@ -119,9 +119,12 @@ class ServiceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a dialect made of a backend's answer. ``notes`` are remarks for the operator. ``form`` is that of the
+    """What a dialect made of a backend's answers. ``notes`` are remarks for the operator. ``form`` is that of the
     messages by which it was had, and by which its methods are called. ``by_position`` is to be assumed of
-    methods whose structure is unknown, rather than by name."""
+    methods whose structure is unknown, rather than by name.
+
+    ``digest`` is of the answers, empty where it is not known: equal ones make equal listings. ``size`` is their bytes.
+    """
 
     dialect: str
     methods: tuple[Method, ...]
@@ -130,3 +133,5 @@ class Listing:
     notes: tuple[str, ...] = ()
     form: Form = Form()
     by_position: bool = False
+    digest: str = ""
+    size: int = 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+from gateway import jsonrpc
 from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, Structure, Version
 
 
@@ -69,9 +71,8 @@ class Binding:
     def complete(self, arguments: JsonObject) -> JsonObject:
         """A caller's arguments by the method's own names, with the operator's; what is hidden is not the caller's to
         choose."""
-        if self.renamed:
-            arguments = {self.renamed.get(name, name): value for name, value in arguments.items()}
-        return {**self.fills, **arguments, **self.fixed} if self.fills or self.fixed else arguments
+        own = {self.renamed.get(name, name): value for name, value in arguments.items()}
+        return {**self.fills, **own, **self.fixed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +127,17 @@ class Tool:
     rounds: bool = False
     confirm: bool = False
     closed: bool = False
-    digest: str = ""
     names: Mapping[Naming, str] = field(default_factory=dict)
 
     def named(self, naming: Naming) -> str:
         """The name to show."""
         return self.names.get(naming, self.name)
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a text that two tools share only if all their fields are equal. Raises :class:`ValueError` where JSON
+        cannot say a field."""
+        return hashlib.sha256(jsonrpc.canonical(_members(self))).hexdigest()
 
     @cached_property
     def checked_schema(self) -> JsonObject:
@@ -152,6 +158,19 @@ class Tool:
         return is_open, frozenset() if is_open else self.scopes
 
 
+def _members(noun: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as JSON has them. Those of its schemas are JSON already."""
+    members = {field.name: getattr(noun, field.name) for field in fields(noun)}
+    for name, value in members.items():
+        if is_dataclass(value):
+            members[name] = _members(value)
+        elif isinstance(value, frozenset):
+            members[name] = sorted(value)
+        elif isinstance(value, tuple):
+            members[name] = [_members(item) if is_dataclass(item) else item for item in value]
+    return members
+
+
 def all_annotations(published: JsonObject, meta: JsonObject) -> dict[str, Any]:
     """What is published of a tool's annotations, as hints and in its ``_meta``, untrusted hints aside."""
     own = {name: value for name, value in meta.get("annotations", {}).items() if name not in HINTS}
@@ -162,13 +181,12 @@ def all_annotations(published: JsonObject, meta: JsonObject) -> dict[str, Any]:
 class Catalog:
     """The tools at a moment, sorted by name.
 
-    ``created`` is wall-clock seconds; ``digest`` is equal for catalogs that offer the same tools. ``drifted`` are
-    offered although they differ from what was pinned; ``hidden`` are the methods that the operator does not offer.
-    ``service`` is what the listing says of the service itself, fit to show.
+    ``created`` is wall-clock seconds. ``drifted`` are offered although they differ from what was pinned; ``hidden`` are
+    the methods that the operator does not offer. ``service`` is what the listing says of the service itself, fit to
+    show.
     """
 
     tools: tuple[Tool, ...]
-    digest: str
     dialect: str
     created: float
     quarantined: tuple[Quarantined, ...] = ()
@@ -176,6 +194,11 @@ class Catalog:
     drifted: tuple[Quarantined, ...] = ()
     hidden: tuple[str, ...] = ()
     service: ServiceInfo = field(default_factory=ServiceInfo)
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a text that two catalogs share only if they offer the same tools."""
+        return hashlib.sha256("".join(tool.digest for tool in self.tools).encode()).hexdigest()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -187,15 +210,12 @@ class Catalog:
         return frozenset(tool.demand for tool in self.tools)
 
     @cached_property
-    def _by_name(self) -> dict[str, Tool]:
+    def by_name(self) -> Mapping[str, Tool]:
+        """The tools by each of their names, MCP's and the one for LLM APIs, and the only tool of a backend method also
+        by that. Names come first."""
         by_method: dict[str, list[Tool]] = {}
         for tool in self.tools:
             by_method.setdefault(tool.method, []).append(tool)
         found = {method: tools[0] for method, tools in by_method.items() if len(tools) == 1}
         found |= {name: tool for tool in self.tools for name in tool.names.values()}
         return found | {tool.name: tool for tool in self.tools}
-
-    def find(self, name: str) -> Tool | None:
-        """The tool that has this name, be it MCP's or the one for LLM APIs, or the one tool of this backend method.
-        Names come first."""
-        return self._by_name.get(name)

@@ -1,4 +1,4 @@
-"""Every knob of the gateway, once: default, bounds, unit, help text, and whether it can change while running.
+"""Every knob of the gateway, once: default, bounds, unit, help text.
 
 These models are the only source. The JSON Schema for editors, the commented ``config/gateway.yaml``, the reference
 page and the environment names (``GATEWAY__SECTION__KNOB``) derive from them, see :mod:`gateway.config_reference`.
@@ -7,19 +7,21 @@ A knob has to earn its place.
 
 from __future__ import annotations
 
-import ipaddress
-from typing import Literal
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
-from gateway.settings.auth import Auth, ClientSecret, Issuer, Scopes, secure_url
+from gateway.settings.auth import Auth, ClientSecret, Issuer, Scopes
 from gateway.settings.backend import Backend, Credentials, ListingSettings, Params, Tls
 from gateway.settings.catalog import EXCLUDED, Annotations, Argument, CatalogSettings, ToolOverride, has_one_star
 from gateway.settings.custom import CustomListing, CustomParameter
-from gateway.settings.knobs import Section, http_url, is_loopback, knob
+from gateway.settings.knobs import Section, is_loopback, knob
+from gateway.settings.limits import Limits
+from gateway.settings.mcp import Mcp
 from gateway.settings.mcp_server import Icon, McpServer
-from gateway.units import Duration, Rate, Size
+from gateway.settings.server import Server, Telemetry
+from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
 
 __all__ = [
     "EXCLUDED",
@@ -38,6 +40,7 @@ __all__ = [
     "McpServer",
     "Params",
     "Scopes",
+    "ServiceSettings",
     "Settings",
     "Tls",
     "ToolOverride",
@@ -46,162 +49,79 @@ __all__ = [
 ]
 
 
-class Server(Section):
-    """Where the gateway listens."""
-
-    host: str = knob("127.0.0.1", "Address to bind to. Anything but loopback needs authentication.", min_length=1)
-    port: int = knob(8080, "Public port: MCP and REST.", ge=0, le=65535)
-    admin_host: str = knob(
-        "127.0.0.1",
-        "Address to bind the admin port to. Probes from elsewhere, as Kubernetes has them, need another.",
-        min_length=1,
-    )
-    admin_port: int = knob(9090, "Port for /livez, /readyz and /refresh; keep it away from the public.", ge=0, le=65535)
-    public_url: str | None = knob(
-        None,
-        "The URL under which clients reach the gateway, for example https://gw.example.com, without the /mcp that "
-        "follows; its host is accepted in Host and Origin.",
-    )
-    trusted_proxies: tuple[str, ...] = knob(
-        (),
-        "Networks (CIDR) of reverse proxies whose X-Forwarded-For is believed. "
-        "The caller is the rightmost address that is not one of them.",
-    )
-    secret_file: str | None = knob(
-        None,
-        "File whose first line signs cursors, sessions and states; further lines are still accepted, for rotation. "
-        "Absent: a random secret, so that they end with the process; replicas need one in common.",
-    )
-    max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
-    body_timeout: Duration = knob(15.0, "Time a client has to send its request body.", gt=0, le=300)
-    shutdown_timeout: Duration = knob(60.0, "Time that requests under way have to finish after SIGTERM.", ge=0, le=600)
-
-    @field_validator("public_url")
-    @classmethod
-    def _check_public_url(cls, url: str | None) -> str | None:
-        if url is None:
-            return None
-        url = http_url(url).rstrip("/")
-        if urlsplit(url).path.endswith("/mcp"):
-            raise ValueError("must not end in /mcp, which is added to it: say https://gw.example.com alone")
-        return url
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _check_proxies(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
-        for proxy in proxies:
-            ipaddress.ip_network(proxy)
-        return proxies
-
-    @model_validator(mode="after")
-    def _check_ports(self) -> Server:
-        if self.port == self.admin_port != 0:
-            raise ValueError(f"port and admin_port are both {self.port}: the admin port is one of its own")
-        return self
-
-
-class Limits(Section):
-    """Who may do how much."""
-
-    discovery: Rate = knob(
-        "60/minute",
-        "Listings per caller, by address without a token: as many at once, then one by one at that rate; ten times as "
-        "many cursors may be followed.",
-        live=True,
-    )
-    streams: int = knob(32, "Open streams per caller, by address without a token.", live=True, ge=1, le=100_000)
-
-
-class Mcp(Section):
-    """The Model Context Protocol."""
-
-    heartbeat: Duration = knob(
-        15.0,
-        "Interval of keep-alive comments on streams, and of progress for calls that asked for it.",
-        ge=0.05,
-        le=300,
-    )
-
-    origins: tuple[str, ...] = knob(
-        (),
-        "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
-    )
-    hosts: tuple[str, ...] = knob(
-        (), 'Host names accepted besides loopback and public_url; ["*"] where a proxy in front checks them.'
-    )
-    server: McpServer = knob(
-        McpServer, "How the gateway introduces itself; what is absent, the service's listing says, if it does."
-    )
-
-
-class Log(Section):
-    """Logs: one line per request, start-up and refresh, to standard error."""
-
-    level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity.", live=True)
-    format: Literal["auto", "json", "text"] = knob("auto", "auto: text on a terminal, JSON elsewhere.")
-
-
-class Telemetry(Section):
-    """What the gateway tells about itself."""
-
-    log: Log = knob(Log, "Logs.")
-
-
 class Settings(Section):
-    """The whole configuration."""
+    """The whole configuration: that of the process, and of one service at the root or of several by name.
+
+    With ``services`` the top level has no backend, and its other sections are defaults: read them through ``by_mount``.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["backend"]}, {"required": ["services"]}]})
 
     server: Server = knob(Server, "Where the gateway listens.")
-    backend: Backend = Field(description="The JSON-RPC service that the gateway fronts.")
+    telemetry: Telemetry = knob(Telemetry, "What the gateway tells about itself.")
+    services: dict[ServiceName, ServiceSections] = knob(
+        dict,
+        "Several services, each with the sections backend, catalog, auth, limits and mcp, mounted under its name: crm "
+        "at /crm/mcp. Top-level catalog, auth, limits and mcp are then defaults for each: maps merge, lists replace. "
+        "Absent: the top level is one service, at /mcp.",
+        validate_default=False,
+        json_schema_extra={"minProperties": 1, "propertyNames": {"pattern": f"^{NAME_PATTERN}$"}},
+    )
+    backend: Backend | None = knob(
+        None, "The JSON-RPC service that the gateway fronts, where there is one; else each of services has its own."
+    )
     catalog: CatalogSettings = knob(CatalogSettings, "Which methods become tools.")
     auth: Auth = knob(Auth, "Who may call.")
     limits: Limits = knob(Limits, "Who may do how much.")
     mcp: Mcp = knob(Mcp, "The Model Context Protocol.")
-    telemetry: Telemetry = knob(Telemetry, "What the gateway tells about itself.")
 
     @property
-    def origin(self) -> str:
-        """The URL under which clients reach the gateway, without a trailing slash."""
-        host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
-        return self.server.public_url or f"http://{host}:{self.server.port}"
+    def by_mount(self) -> Mapping[str, ServiceSettings]:
+        """The settings of each service by what its paths begin with, in the order of the file: ``/crm``; "" for the
+        only one at the root."""
+        sections = {name: dict(service) for name, service in self.services.items()}
+        root = {"": {name: getattr(self, name) for name in ServiceSections.model_fields}}
+        made = [ServiceSettings(name, self.server, **given) for name, given in (sections or root).items()]
+        return {service.mount: service for service in made}
 
-    @property
-    def resource(self) -> str:
-        """The identifier of the protected resource (RFC 9728): what tokens must be for."""
-        return f"{self.origin}/mcp"
+    @model_validator(mode="before")
+    @classmethod
+    def _inherit(cls, tree: Any) -> Any:
+        if not isinstance(tree, dict):
+            return tree
+        if "services" not in tree:
+            return tree if tree.get("backend") is not None else tree | {"backend": {}}  # whose url is then missing
+        if not isinstance(tree["services"], dict):
+            return tree
+        defaults = {name: tree[name] for name in INHERITED if name in tree}
+        return tree | {"services": {name: inherit(defaults, own) for name, own in tree["services"].items()}}
 
-    @property
-    def mount_id(self) -> str:
-        """What signed texts and keys of the store are of: the resource. With ``auth.mode: off`` and without a
-        public_url there is none, and replicas may listen on different ports: then the service behind."""
-        return self.resource if self.auth.mode != "off" or self.server.public_url else self.backend.url
+    @field_validator("services")
+    @classmethod
+    def _check_services(cls, services: dict[str, ServiceSections]) -> dict[str, ServiceSections]:
+        if not services:
+            raise ValueError(
+                "must name at least one service, {crm: {backend: {url: https://crm.example.com/jsonrpc}}}; or leave it "
+                "out, for one service whose sections stand at the top level"
+            )
+        return services
+
+    @field_validator("backend", mode="before")
+    @classmethod
+    def _check_place(cls, backend: Any, info: ValidationInfo) -> Any:
+        services = info.data.get("services", ("…",))  # which are absent where they are faulty
+        if backend is None or not services:
+            return backend
+        place = f"services.{next(iter(services))}.backend"
+        raise ValueError(
+            f"is of one service, and there are several: put it under services, as {place} (in the environment "
+            f"GATEWAY__{place.replace('.', '__').upper()}__URL), or leave services out"
+        )
 
     @model_validator(mode="after")
-    def _check_exposure(self) -> Settings:
-        if self.auth.mode == "off" and not (is_loopback(self.server.host) or self.auth.allow_unauthenticated):
-            raise ValueError(
-                f"server.host {self.server.host} is reachable by others and auth.mode is off: bind to 127.0.0.1, "
-                "or set auth.allow_unauthenticated: true where something in front authenticates"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_resource(self) -> Settings:
-        if self.auth.mode == "off":
-            return self
-        if not self.auth.issuers:
-            raise ValueError(
-                "auth.issuers: must name at least one authorization server, [{issuer: https://login.example.com}]; "
-                "or say auth.mode: off, to serve without authentication"
-            )
-        url = self.server.public_url
-        if url is None:
-            if self.server.port == 0 or not is_loopback(self.server.host):
-                raise ValueError("server.public_url: is required, since tokens must be for it: public_url + /mcp")
-            return self
-        try:
-            secure_url(url)
-        except ValueError as error:
-            raise ValueError(f"server.public_url: {error}") from None
-        if urlsplit(url).query:
-            raise ValueError("server.public_url: must not have a ?query")
+    def _check_each(self) -> Settings:
+        """Faults of all services at once, a line for each."""
+        faults = [fault for service in self.by_mount.values() for fault in service.faults()]
+        if faults:
+            raise ValueError("\n".join(dict.fromkeys(faults)))
         return self

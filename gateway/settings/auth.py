@@ -61,7 +61,6 @@ class Issuer(Section):
 
     issuer: str = Field(
         description="Its identifier, exactly as its tokens have it in iss: case and trailing slash count.",
-        json_schema_extra={"reload": "restart"},
     )
     preset: Literal["strict", "keycloak", "entra", "auth0", "okta", "cognito", "simple_oauth", "google"] = knob(
         "strict", "What this issuer's tokens look like, see docs/issuers; strict is RFC 9068."
@@ -135,9 +134,7 @@ class Issuer(Section):
 class Scopes(Section):
     """Which scopes a caller needs. None unless said here, or by a tool."""
 
-    list_: tuple[str, ...] = Field(
-        (), alias="list", description="To list tools.", json_schema_extra={"reload": "restart"}
-    )
+    list_: tuple[str, ...] = Field((), alias="list", description="To list tools.")
     call: tuple[str, ...] = knob((), "To call any tool, besides the tool's own scopes.")
     implies: dict[str, tuple[str, ...]] = knob(dict, "Scopes that stand for others too: {admin: [read, write]}.")
 
@@ -171,6 +168,11 @@ class Auth(Section):
     )
     dpop: Literal["off", "accept", "require"] = knob(
         "off", "Tokens bound to a client's key (RFC 9449). off: such tokens are refused. require: no others."
+    )
+    shared_audience: bool = knob(
+        False,
+        "Accept tokens that another of the services accepts too, where that one says so as well: the same audience "
+        "of the same issuer. Whoever is let in to one is then let in to the other.",
     )
     documentation: str | None = knob(None, "Page for people who want a token; resource_documentation in the metadata.")
     allow_unauthenticated: bool = knob(

@@ -163,7 +163,6 @@ class Backend(Section):
 
     url: str = Field(
         description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.",
-        json_schema_extra={"reload": "restart"},
     )
     timeout: Duration = knob(
         30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600

@@ -29,29 +29,26 @@ EXCLUDED: Final = (
 class Annotations(Section):
     """MCP's hints to clients about a tool (tools "Tool annotations")."""
 
-    title: str | None = knob(None, "Title.", live=True)
-    readOnlyHint: bool | None = knob(None, "Changes nothing.", live=True)  # noqa: N815, MCP's name
-    destructiveHint: bool | None = knob(None, "May destroy.", live=True)  # noqa: N815
-    idempotentHint: bool | None = knob(None, "Again is as once.", live=True)  # noqa: N815
-    openWorldHint: bool | None = knob(None, "Reaches beyond the service.", live=True)  # noqa: N815
+    title: str | None = knob(None, "Title.")
+    readOnlyHint: bool | None = knob(None, "Changes nothing.")  # noqa: N815, MCP's name
+    destructiveHint: bool | None = knob(None, "May destroy.")  # noqa: N815
+    idempotentHint: bool | None = knob(None, "Again is as once.")  # noqa: N815
+    openWorldHint: bool | None = knob(None, "Reaches beyond the service.")  # noqa: N815
 
 
 class Argument(Section):
     """What the operator knows better than the listing about one argument."""
 
-    schema_: dict[str, JsonValue] | None = Field(
-        None, alias="schema", description="JSON Schema.", json_schema_extra={"reload": "live"}
-    )
-    description: str | None = knob(None, "Description.", live=True)
+    schema_: dict[str, JsonValue] | None = Field(None, alias="schema", description="JSON Schema.")
+    description: str | None = knob(None, "Description.")
     required: bool | None = knob(
-        None, "Whether it must be given; absent: as the listing says, or no where there is a default here.", live=True
+        None, "Whether it must be given; absent: as the listing says, or no where there is a default here."
     )
     default: Secret[JsonValue] | None = knob(
-        None, "Sent where the caller leaves the argument out, and published in its schema.", live=True
+        None, "Sent where the caller leaves the argument out, and published in its schema."
     )
     hidden: bool = knob(
         False, "Not shown to callers, refused from them, and always sent with its default, which may be a secret.",
-        live=True,
     )  # fmt: skip
 
     @property
@@ -72,41 +69,37 @@ class ToolOverride(Section):
     name: str | None = knob(
         None,
         "Name of the tool, in place of one made from the method's; * is what the pattern's one * stands for.",
-        live=True,
         pattern=r"^[A-Za-z0-9_.*-]{1,128}$",
     )
-    title: str | None = knob(None, "Title.", live=True)
-    description: str | None = knob(None, "Description.", live=True)
-    annotations: Annotations = knob(Annotations, "Hints to clients.", live=True)
-    scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, in place of the listing's.", live=True)
-    timeout: Duration | None = knob(None, "Deadline of a call, in place of backend.timeout.", live=True, gt=0, le=3600)
+    title: str | None = knob(None, "Title.")
+    description: str | None = knob(None, "Description.")
+    annotations: Annotations = knob(Annotations, "Hints to clients.")
+    scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, in place of the listing's.")
+    timeout: Duration | None = knob(None, "Deadline of a call, in place of backend.timeout.", gt=0, le=3600)
     structure: Literal["by-name", "by-position", "by-name-in-list"] | None = knob(
-        None, "Shape of params, in place of the listing's.", live=True
+        None, "Shape of params, in place of the listing's."
     )
     arguments: dict[str, Argument] = knob(
         dict,
         "By name. Where the listing does not tell the parameters, these are all of them, in order.",
-        live=True,
     )
     content: Literal["json", "blocks"] = knob(
-        "json", "blocks: the method's result is MCP content itself (a list of blocks, or {content: [...]}).", live=True
+        "json", "blocks: the method's result is MCP content itself (a list of blocks, or {content: [...]})."
     )
     input_required: bool = knob(
         False,
         "The method may answer {resultType: input_required, ...}: 2026-07-28 clients are asked, and their "
         "inputResponses come back to it among its named params.",
-        live=True,
     )
     requires: dict[str, JsonValue] = knob(
-        dict, "Client capabilities without which the tool cannot be called, e.g. {sampling: {}}.", live=True
+        dict, "Client capabilities without which the tool cannot be called, e.g. {sampling: {}}."
     )
     confirm: bool | None = knob(
         None,
         "Ask the person through the client before each call; absent: as catalog.confirm_destructive says.",
-        live=True,
     )
     output_schema: dict[str, JsonValue] | bool | None = knob(
-        None, "JSON Schema of the result, in place of the listing's; false: none.", live=True
+        None, "JSON Schema of the result, in place of the listing's; false: none."
     )
 
     @field_validator("scopes")
@@ -118,11 +111,10 @@ class ToolOverride(Section):
 class CatalogSettings(Section):
     """Which methods become tools, and how long a listing is good."""
 
-    ttl: Duration = knob(300.0, "Age at which a listing is refreshed, in the background.", live=True, ge=0.05, le=86400)
+    ttl: Duration = knob(300.0, "Age at which a listing is refreshed, in the background.", ge=0.05, le=86400)
     max_stale: Duration = knob(
         86400.0,
         "Age up to which the last good listing serves while refreshing fails.",
-        live=True,
         ge=0,
         le=30 * 86400,
     )
@@ -130,63 +122,55 @@ class CatalogSettings(Section):
         None,
         "Listing file, as for backend.listing.dialect: static, that serves where no listing can be had and the last "
         "good one is older than max_stale.",
-        live=True,
     )
     max_tools: int = knob(
-        5000, "Most methods to offer. A listing with more is not used, and the last good one serves.", live=True, ge=1
+        5000, "Most methods to offer. A listing with more is not used, and the last good one serves.", ge=1
     )
     views_at_once: int = knob(
         8, "Most listings of callers' own views asked for at a time; further callers wait their turn.", ge=1, le=1000
     )
     notify_interval: Duration = knob(
-        10.0, "Least time between two notices to clients that tools changed; the first comes at once.", live=True, ge=0
+        10.0, "Least time between two notices to clients that tools changed; the first comes at once.", ge=0
     )
-    page_size: int = knob(500, "Most tools on one page of MCP's tools/list.", live=True, ge=1, le=5000)
-    rest_page_size: int = knob(50, "Most tools on one page of GET /mcp/tools/list.", live=True, ge=1, le=5000)
-    include: tuple[str, ...] = knob(("*",), "Patterns of backend methods to offer.", live=True)
+    page_size: int = knob(500, "Most tools on one page of MCP's tools/list.", ge=1, le=5000)
+    rest_page_size: int = knob(50, "Most tools on one page of GET /mcp/tools/list.", ge=1, le=5000)
+    include: tuple[str, ...] = knob(("*",), "Patterns of backend methods to offer.")
     exclude: tuple[str, ...] = knob(
         EXCLUDED,
         "Patterns of backend methods to hide; stronger than include. Besides these, methods are hidden whose names say "
         "that they reveal a secret (private keys, seeds, mnemonics, passwords). A list of your own replaces both.",
-        live=True,
     )
     names: Literal["mcp", "llm"] = knob(
         "llm",
         "Names of tools on /mcp, in tool search and on the command line. llm: as most LLM APIs take them, "
         "[A-Za-z0-9_-]{1,64}. mcp: as MCP allows, [A-Za-z0-9_.-]{1,128}, and as REST and /jsonrpc always show them. "
         "A client chooses with ?names= on any URL; calls may use either, or the method's own name.",
-        live=True,
     )
     trust_annotations: bool = knob(
         False,
         "Publish the backend's own readOnlyHint and its like as hints, rather than in _meta.",
-        live=True,
     )
     confirm_destructive: bool = knob(
-        False, "Ask the person before each call of a tool that is published with destructiveHint: true.", live=True
+        False, "Ask the person before each call of a tool that is published with destructiveHint: true."
     )
     search: bool = knob(
         False,
         "List two tools in place of all: search_tools finds the others by words, call_tool calls them. For catalogs "
         "too large for a model's context; calls by name work as ever.",
-        live=True,
     )
     pin: str | None = knob(
         None,
         "File with what was reviewed of each tool (name, texts, schemas, who may call it, how it is called), written "
         "by `tools --pin`. A backend that changes a tool afterwards is found out.",
-        live=True,
     )
     pin_mode: Literal["hold", "report"] = knob(
         "hold",
         "hold: a tool that is new or differs from its pin is not offered until pinned anew. "
         "report: it is offered, and `check` and the log name it; the scopes of its pin are still needed.",
-        live=True,
     )
     tools: dict[str, ToolOverride] = knob(
         dict,
         "Overrides by method name or pattern (node.*); of several that match, later ones win.",
-        live=True,
     )
 
     def secrets(self) -> Iterator[str]:

@@ -7,19 +7,24 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 
-def knob(default: Any, help: str, *, live: bool = False, **bounds: Any) -> Any:
-    """A field; ``live`` says that a reload applies it without a restart."""
-    extra: dict[str, JsonValue] = {"reload": "live" if live else "restart"}
+def knob(default: Any, help: str, **bounds: Any) -> Any:
+    """Return a field; what is callable makes its default."""
     if callable(default):
-        return Field(default_factory=default, description=help, json_schema_extra=extra, **bounds)
-    return Field(default, description=help, json_schema_extra=extra, **bounds)
+        return Field(default_factory=default, description=help, **bounds)
+    return Field(default, description=help, **bounds)
 
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all knobs are the same. The order within a map counts: of patterns, later ones win."""
+        if not isinstance(other, Section) or not super().__eq__(other):
+            return False
+        return all(list(value) == list(getattr(other, name)) for name, value in self if isinstance(value, dict))
 
 
 def http_url(url: str) -> str:

@@ -16,9 +16,7 @@ _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
 class Icon(Section):
     """An image for people."""
 
-    src: str = Field(
-        description="https://… or data:image/…", max_length=65_536, json_schema_extra={"reload": "restart"}
-    )
+    src: str = Field(description="https://… or data:image/…", max_length=65_536)
     mime_type: str | None = knob(None, "Its media type, where src does not tell.", max_length=128)
     sizes: tuple[str, ...] = knob((), "Sizes it is good for: 48x48, or any.", max_length=20)
     theme: Literal["light", "dark"] | None = knob(None, "Background it is made for.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from pydantic.fields import FieldInfo
 
 from gateway.settings import Settings
 from gateway.settings.jsonpath import Path as CompiledPath
+from gateway.settings.services import ServiceSections
 
 Key: TypeAlias = str | int
 _TEXTS: Final = (str, SecretStr, CompiledPath)
+_OF_SERVICE: Final = re.compile(rf"services_(.+?)_(?:{'|'.join(ServiceSections.model_fields)})_")
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,22 @@ def find(path: Sequence[Key]) -> Knob | None:
 
 def nearest(path: Sequence[str]) -> tuple[Key, ...] | None:
     """The path of the knob that ``path`` was probably meant for, or None where none is like it."""
-    paths: list[tuple[Key, ...]] = [tuple(known.split(".")) for known, _ in knobs() if "*" not in known]
+    known = [*knobs(), *_knobs_of_service(path)]
+    paths: list[tuple[Key, ...]] = [tuple(name.split(".")) for name, _ in known if "*" not in name]
     for length in range(len(path)):
         section = find(path[:length])
         paths += [(*section.path, key) for key in keys_of(section)] if section else []
     # Either separator, since the environment's is two of the characters that names have too.
-    by_name = {_flat(known): known for known in paths}
+    by_name = {_flat(one): one for one in paths}
     (name,) = difflib.get_close_matches(_flat(path), by_name, n=1) or (None,)
     return None if name is None else by_name[name]
+
+
+def _knobs_of_service(path: Sequence[str]) -> Iterator[tuple[str, FieldInfo]]:
+    """The knobs of the service that a misspelled path is of, if it is of one."""
+    match = _OF_SERVICE.match(_flat(path))
+    name = match[1].strip("_") if match else path[1] if len(path) > 1 and path[0] == "services" else None
+    return iter(()) if name is None else knobs(ServiceSections, f"services.{name}")
 
 
 def _flat(path: Sequence[Key]) -> str:
@@ -110,7 +121,7 @@ def _as_model(kind: Any) -> type[BaseModel] | None:
 
 def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every knob with its path, those of ``catalog.tools`` under ``catalog.tools.*``, those of an issuer under
-    ``auth.issuers.*``."""
+    ``auth.issuers.*``, and those of a service once, as they stand at the top level."""
     for name, field in model.model_fields.items():
         where = f"{path}.{field.alias or name}".lstrip(".")
         inner = model_of(field)
@@ -119,13 +130,13 @@ def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[s
             yield from knobs(inner, where)
         else:
             yield where, field
-        if element is not None:
+        if element is not None and element is not ServiceSections:
             yield from knobs(element, f"{where}.*")
 
 
 def model_of(field: FieldInfo) -> type[BaseModel] | None:
     """The section that a field is, or None."""
-    return _as_model(field.annotation)
+    return next(filter(None, map(_as_model, _alternatives(field.annotation))), None)
 
 
 def _element_of(field: FieldInfo) -> type[BaseModel] | None:

@@ -26,12 +26,14 @@ _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _SAMPLE_SECONDS: Final = 10.0
 _BAD_HTTP: Final = ("aiohttp.http_exceptions", "aiohttp.web_protocol")
 """Where aiohttp has what it raises for a malformed head, and for a malformed body that nobody reads."""
-_level = _LEVELS["info"]
+INFO: Final = _LEVELS["info"]
+threshold = INFO
+"""The least severity that is written: compared first where a line would be made for each request."""
 _lines: Lines | None = None
 
 
 def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
-    if _LEVELS.get(method, _LEVELS["error"]) < _level:
+    if _LEVELS.get(method, _LEVELS["error"]) < threshold:
         raise structlog.DropEvent
     return event
 
@@ -120,15 +122,10 @@ def _through(steps: Iterable[Processor], logger: Any, method: str, event: Any) -
     return event
 
 
-def set_level(level: str) -> None:
+def set_level(name: str) -> None:
     """Change the least severity that is written, at once."""
-    global _level
-    _level = _LEVELS[level]
-
-
-def enabled(level: str) -> bool:
-    """Tell whether a line of this severity is written: asked first where a line would be made for each request."""
-    return _LEVELS[level] >= _level
+    global threshold
+    threshold = _LEVELS[name]
 
 
 class _Bridge(logging.Handler):

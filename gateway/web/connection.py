@@ -1,17 +1,16 @@
-"""A connection to one of our ports, below requests and routes: what aiohttp would answer by itself, and its end.
+"""A port and its connections, below paths and handlers: what aiohttp would answer by itself, and the end of it.
 
-aiohttp's runner gives no say in any of it. So its server gets connections of our own, which override public methods:
-``handle_error``, ``shutdown`` and ``eof_received`` of :class:`aiohttp.web.RequestHandler`. The request factory and
-handler are public attributes of :class:`aiohttp.web.Server`, ``write_headers`` and ``write_eof`` methods of
+aiohttp's low-level server gives no say in some of it. So it gets connections of our own, which override public methods:
+``handle_error``, ``shutdown`` and ``eof_received`` of :class:`aiohttp.web.RequestHandler`. The request factory is a
+public argument of :class:`aiohttp.web.Server`, ``write_headers`` and ``write_eof`` are methods of
 :class:`aiohttp.abc.AbstractStreamWriter`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 from aiohttp.http import HttpVersion10, HttpVersion11, RawRequestMessage, StreamWriter
@@ -19,9 +18,9 @@ from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpPr
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 
-from gateway.errors import ExpectationFailed, InternalError, MalformedHttp
+from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp
 from gateway.mcp.exchange import EVENT_STREAM
-from gateway.web.replies import ALWAYS, mcp_error, refusal
+from gateway.web.exchange import MCP, json_response
 
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _BACKLOG: Final = 1024
@@ -31,12 +30,22 @@ _FIRST_LOOK: Final = 0.5
 _NEXT_LOOK: Final = 0.1
 
 
+class Handler(Protocol):
+    """What a port serves."""
+
+    async def __call__(self, request: web.BaseRequest, /) -> web.StreamResponse: ...
+
+    def refusal(self, request: web.BaseRequest, error: GatewayError) -> web.Response:
+        """The answer to a request that was not handed over, or broke the handler."""
+        ...
+
+
 class _Framing(BadHttpMessage):
     """The request could be read in two ways, or is of a version that is not spoken here."""
 
 
 class Writer(StreamWriter):
-    """The way out for one answer, as aiohttp's, but no answer names our software, whoever made it."""
+    """The way out for one answer, as aiohttp's, but with the headers that every answer has, whoever made it."""
 
     def __init__(self, connection: Connection, message: RawRequestMessage, body: StreamReader) -> None:
         super().__init__(connection, asyncio.get_running_loop())
@@ -46,7 +55,9 @@ class Writer(StreamWriter):
         self.over = False
 
     async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
-        headers.popall("Server", None)
+        headers["Server"] = "gateway"  # aiohttp's own names its version and Python's
+        headers.setdefault("Cache-Control", "no-store")
+        headers.setdefault("X-Content-Type-Options", "nosniff")
         self.streams = headers.get("Content-Type") == EVENT_STREAM
         if not status_line.startswith("HTTP/1."):  # aiohttp repeats the request's version
             status_line = f"HTTP/1.1{status_line[len('HTTP/1.1') :]}"
@@ -62,9 +73,14 @@ class Connection(web.RequestHandler):
 
     answer: Writer | None = None
 
+    def __init__(self, server: _Server) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(server, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
+        self._refusal = server.handler.refusal
+
     def handle_error(
         self,
-        request: Any,
+        request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
         message: str | None = None,
@@ -75,12 +91,13 @@ class Connection(web.RequestHandler):
         """
         super().handle_error(request, status, exc)  # for its line in the log
         if isinstance(exc, _Framing):
-            response = refusal(request, MalformedHttp(exc.message))
+            response = self._refusal(request, MalformedHttp(exc.message))
         elif isinstance(exc, HttpProcessingError):  # the parser's; its path is unknown, and MCP clients know one form
-            response = mcp_error(request, MalformedHttp(_fault(exc)))
+            error = MalformedHttp(_fault(exc))
+            response = json_response(MCP.error_bytes(error, None), error.status)
         else:
-            response = refusal(request, InternalError())
-        response.headers.update({**ALWAYS, "Connection": "close"})
+            response = self._refusal(request, InternalError())
+        response.headers["Connection"] = "close"
         response.force_close()
         return response
 
@@ -148,17 +165,42 @@ def _check_framing(request: web.BaseRequest) -> None:
         raise _Framing(message="Content-Encoding must be there once")
 
 
-def _checked(handle: Callable[[Any], Awaitable[web.StreamResponse]]) -> Callable[[Any], Awaitable[web.StreamResponse]]:
-    async def checked(request: Any) -> web.StreamResponse:
-        _check_framing(request)
-        try:
-            return await handle(request)
-        except web.HTTPExpectationFailed:  # raised before our middlewares, and aiohttp's text quotes the header
-            response = refusal(request, ExpectationFailed("Expect must be 100-continue"))
-            response.headers.update(ALWAYS)
-            return response
+async def _expect(request: web.BaseRequest, expected: str) -> None:
+    """Ask for the body that a client holds back (RFC 9110 §10.1.1). Raises :class:`ExpectationFailed`."""
+    if request.version < HttpVersion11:
+        return
+    if expected.lower() != "100-continue":
+        raise ExpectationFailed("Expect must be 100-continue")
+    await request.writer.write(_CONTINUE)
+    request.writer.output_size = 0  # the answer has not begun
 
-    return checked
+
+class _Server(web.Server):
+    """aiohttp's, with connections of ours."""
+
+    def __init__(self, handler: Handler) -> None:
+        super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
+        self.handler = handler
+
+    def __call__(self) -> Connection:
+        # Not as aiohttp does it: that drops all arguments without a word if it does not know one.
+        return Connection(self)
+
+    def _request(
+        self, message: RawRequestMessage, body: StreamReader, connection: Any, _: object, task: asyncio.Task[None]
+    ) -> web.BaseRequest:
+        connection.answer = Writer(connection, message, body)
+        return web.BaseRequest(message, body, connection, connection.answer, task, asyncio.get_running_loop())
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        _check_framing(request)
+        expected = request.headers.get("Expect")
+        if expected:
+            try:
+                await _expect(request, expected)
+            except ExpectationFailed as error:
+                return self.handler.refusal(request, error)
+        return await self.handler(request)
 
 
 @dataclass(frozen=True)
@@ -166,37 +208,21 @@ class Port:
     """A port that is listened on. ``number`` is the bound one."""
 
     number: int
-    _runner: web.AppRunner
-    _server: asyncio.Server
+    _server: _Server
+    _listener: asyncio.Server
+    _shutdown_timeout: float
 
     async def close(self) -> None:
         """Take no further connection, and end those there are as :meth:`Connection.shutdown` does."""
-        self._server.close()
-        await self._runner.cleanup()
+        self._listener.close()
+        await asyncio.sleep(0)  # what has come in by now is under way after this
+        self._server.pre_shutdown()
+        await self._server.shutdown(self._shutdown_timeout)
 
 
-async def listen(application: web.Application, host: str, port: int, shutdown_timeout: float) -> Port:
-    """Serve. Raises :class:`OSError` where the port cannot be had."""
-    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=shutdown_timeout)
-    await runner.setup()
-    manager = cast(web.Server, runner.server)
-    make_request = manager.request_factory
-
-    def request_of(message: Any, body: Any, connection: Any, _: Any, task: Any) -> web.BaseRequest:
-        connection.answer = Writer(connection, message, body)
-        return make_request(message, body, connection, connection.answer, task)
-
-    manager.request_factory = request_of
-    manager.request_handler = _checked(manager.request_handler)
-    loop = asyncio.get_running_loop()
-
-    def connection() -> Connection:
-        # Not by way of the manager: it would drop all of these without a word if it did not know one.
-        return Connection(manager, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
-
-    try:
-        server = await loop.create_server(connection, host, port, backlog=_BACKLOG)
-    except OSError:
-        await runner.cleanup()
-        raise
-    return Port(server.sockets[0].getsockname()[1], runner, server)
+async def listen(handler: Handler, host: str, port: int, shutdown_timeout: float) -> Port:
+    """Serve. Requests under way have ``shutdown_timeout`` seconds to finish once the port is closed. Raises
+    :class:`OSError` where the port cannot be had."""
+    server = _Server(handler)
+    listener = await asyncio.get_running_loop().create_server(server, host, port, backlog=_BACKLOG)
+    return Port(listener.sockets[0].getsockname()[1], server, listener, shutdown_timeout)

@@ -3,61 +3,72 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
+from gateway.errors import NotAcceptable
+from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.exchange import EVENT_STREAM, Inbound, Reply, StreamReply
-from gateway.web.context import CONTEXT, TRACE, caller_of
-from gateway.web.reading import check_accepts_json, read_json_body
-from gateway.web.replies import JSON, with_headers
+from gateway.web.exchange import JSON, Exchange
 
 _STREAM_HEADERS: Final = {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"}
 _KEEP_ALIVE: Final = b":\n\n"
 
 
-async def post(request: web.Request) -> web.StreamResponse:
-    check_accepts_json(request)
-    body = await read_json_body(request)
-    return await _send(request, await request.app[CONTEXT].endpoint.answer(_inbound(request, body)))
+class EventStream(web.StreamResponse):
+    """Messages as server-sent events, none of them sent yet. ``notices`` says that they come as long as the client
+    listens, not until a call is over."""
+
+    def __init__(self, exchange: Exchange, reply: StreamReply) -> None:
+        super().__init__(headers={**_STREAM_HEADERS, **reply.headers, **exchange.headers})
+        self.notices = reply.notices
+        self._events = reply.events
+
+    async def send(self, exchange: Exchange) -> None:
+        """Send all. A client that hangs up ends it, and with it whatever the events hold."""
+        async with aclosing(self._events) as events:
+            try:
+                await self.prepare(exchange.request)
+                async for message in events:
+                    await self.write(_KEEP_ALIVE if message is None else b"event: message\ndata: %b\n\n" % message)
+                await self.write_eof()
+            except ConnectionError:
+                exchange.fields["left"] = True
 
 
-async def get(request: web.Request) -> web.StreamResponse:
-    """The older eras' stream of notifications."""
-    return await _send(request, await request.app[CONTEXT].endpoint.listen(_inbound(request)))
+@dataclass(frozen=True, slots=True)
+class McpSurface:
+    """``POST`` has the messages; ``GET`` the older eras' stream of notifications, ``DELETE`` the end of their
+    sessions."""
+
+    endpoint: Endpoint
+
+    async def post(self, exchange: Exchange) -> web.StreamResponse:
+        accept = ",".join(exchange.request.headers.getall("Accept", ("*/*",)))  # who does not say gets JSON
+        if not ("*/*" in accept or "application/json" in accept or "application/*" in accept):
+            raise NotAcceptable("Accept must admit application/json")
+        return _answer(exchange, await self.endpoint.answer(_inbound(exchange)))
+
+    async def get(self, exchange: Exchange) -> web.StreamResponse:
+        return _answer(exchange, await self.endpoint.listen(_inbound(exchange)))
+
+    async def delete(self, exchange: Exchange) -> web.StreamResponse:
+        return _answer(exchange, await self.endpoint.end(_inbound(exchange)))
 
 
-async def delete(request: web.Request) -> web.StreamResponse:
-    """The end of an older era's session."""
-    return await _send(request, await request.app[CONTEXT].endpoint.end(_inbound(request)))
+def _inbound(exchange: Exchange) -> Inbound:
+    return Inbound(exchange.request.headers, exchange.body, exchange.caller)
 
 
-def _inbound(request: web.Request, body: bytes = b"") -> Inbound:
-    return Inbound(request.headers, body, caller_of(request))
-
-
-async def _send(request: web.Request, reply: Reply | StreamReply) -> web.StreamResponse:
-    fields = request[TRACE].fields
-    fields["mcp"] = reply.method
+def _answer(exchange: Exchange, reply: Reply | StreamReply) -> web.StreamResponse:
+    exchange.fields["mcp"] = reply.method
     if reply.tool:
-        fields["tool"] = reply.tool[:128]
+        exchange.fields["tool"] = reply.tool[:128]
     if isinstance(reply, StreamReply):
-        return await _stream(request, reply)
+        return EventStream(exchange, reply)
+    exchange.error = reply.error
     if not reply.body:
         return web.Response(status=reply.status, headers=reply.headers)
-    response = web.Response(body=reply.body, status=reply.status, headers=reply.headers, content_type=JSON)
-    return response if reply.error is None else with_headers(request, response, reply.error)
-
-
-async def _stream(request: web.Request, reply: StreamReply) -> web.StreamResponse:
-    """Messages as server-sent events. A client that hangs up ends it, and with it whatever the events hold."""
-    response = web.StreamResponse(headers={**_STREAM_HEADERS, **reply.headers})
-    async with aclosing(reply.events) as events:
-        try:
-            await response.prepare(request)
-            async for message in events:
-                await response.write(_KEEP_ALIVE if message is None else b"event: message\ndata: %b\n\n" % message)
-            await response.write_eof()
-        except ConnectionError:
-            request[TRACE].fields["left"] = True
-    return response
+    return web.Response(body=reply.body, status=reply.status, headers=reply.headers, content_type=JSON)

@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from gateway.background import Background
+from gateway.errors import GatewayError
 from gateway.text import printable
+from gateway.web.exchange import REST, json_response
 
 
-def admin_application(
-    unready: Callable[[], str | None], background: Background, renew: Callable[[], Awaitable[str]]
-) -> web.Application:
+class AdminHandler:
     """``/livez`` is 200 while the loop turns. ``/readyz`` is 503 with the reason while ``unready`` gives one, and with
-    ``?verbose`` has a line for each piece of background work. That one of these ended does not make it unready: it is
-    started again, and calls are served meanwhile. ``POST /refresh`` is 200 once ``renew`` has listed anew, and 502 with
-    the reason that it gives where there is no new listing."""
+    ``?verbose`` has the lines of ``describe``: of services, and of background work. That one of these ended does not
+    make it unready: it is started again, and calls are served meanwhile. ``POST /refresh`` is 200 once ``renew`` has
+    listed anew, and 502 with the reason that it gives where there is no new listing."""
 
-    async def livez(_: web.Request) -> web.Response:
+    def __init__(
+        self,
+        unready: Callable[[], str | None],
+        describe: Callable[[], Iterable[str]],
+        renew: Callable[[], Awaitable[str]],
+    ) -> None:
+        self._unready = unready
+        self._describe = describe
+        self._renew = renew
+        self.routes = {
+            "/livez": (("GET", "HEAD"), self._livez),
+            "/readyz": (("GET", "HEAD"), self._readyz),
+            "/refresh": (("POST",), self._refresh),
+        }
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path not in self.routes:
+            return web.Response(status=404, text="not found\n")
+        methods, handler = self.routes[request.path]
+        if request.method not in methods:
+            return web.Response(status=405, text="method not allowed\n", headers={"Allow": ", ".join(methods)})
+        return await handler(request)
+
+    def refusal(self, _: web.BaseRequest, error: GatewayError) -> web.Response:
+        return json_response(REST.error_bytes(error, None), error.status)
+
+    async def _livez(self, _: web.BaseRequest) -> web.Response:
         return web.Response(text="ok\n")
 
-    async def readyz(request: web.Request) -> web.Response:
-        reason = unready()
-        lines = [reason or "ok", *(background.describe() if "verbose" in request.query else ())]
+    async def _readyz(self, request: web.BaseRequest) -> web.Response:
+        reason = self._unready()
+        lines = [reason or "ok", *(self._describe() if "verbose" in request.query else ())]
         return web.Response(status=200 if reason is None else 503, text="".join(f"{line}\n" for line in lines))
 
-    async def refresh(request: web.Request) -> web.Response:
+    async def _refresh(self, request: web.BaseRequest) -> web.Response:
         if "Origin" in request.headers:  # a page in a browser on this machine reaches the port too
             return web.Response(status=403, text="not for pages in browsers\n")
-        trouble = printable(await renew())  # a stranger's words, perhaps on a terminal
+        trouble = printable(await self._renew())  # a stranger's words, perhaps on a terminal
         return web.Response(status=502, text=f"{trouble}\n") if trouble else web.Response(text="ok\n")
-
-    application = web.Application()
-    application.router.add_get("/livez", livez)
-    application.router.add_get("/readyz", readyz)
-    application.router.add_post("/refresh", refresh)
-    return application

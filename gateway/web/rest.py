@@ -11,33 +11,35 @@ from aiohttp import web
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
+from gateway.catalog.discovery import Discovery
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
-from gateway.model import NOTHING, Catalog, Naming, Tool
+from gateway.invocation import Invocation
+from gateway.mcp.operations import Operations
+from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
 from gateway.text import printable
-from gateway.web.context import CONTEXT, TRACE, caller_of
-from gateway.web.reading import read_json_body
-from gateway.web.replies import json_response, rest_error
+from gateway.web.exchange import Exchange, json_response
 
 TOOLS: Final = "/mcp/tools"
 PATIENCE: Final = 3.5
 """Seconds that a caller waits for a first listing: older discovery clients give up after five, and an answer says when
 to come back."""
-OWN_SEGMENTS: Final = {"list": "GET", "describe": "GET", "invoke": "POST"}
-"""Segments of our own, and their methods."""
+OWN_SEGMENTS: Final = ("list", "describe", "invoke")
+"""Segments of our own."""
 _SUFFIX: Final = "~"  # no tool name has it
 
 
 @dataclass(frozen=True, slots=True)
 class RestProjector:
-    """``shared`` is the catalog that callers without a token see."""
+    """``shared`` is the catalog that callers without a token see; ``mount`` is where the service is."""
 
     access: Access
     shared: Catalog | None = None
     naming: Naming = Naming.MCP
+    mount: str = ""
 
     @property
     def key(self) -> str:
-        return f"rest {self.naming} {self.shared.digest if self.shared else ''}"
+        return f"rest {self.mount} {self.naming} {self.shared.digest if self.shared else ''}"
 
     def project(self, tool: Tool) -> dict[str, Any]:
         """Every member that older clients require, where MCP would leave some out."""
@@ -49,15 +51,10 @@ class RestProjector:
             "inputSchema": tool.input_schema,
             "outputSchema": tool.output_schema if isinstance(tool.output_schema, Mapping) else {},
             "annotations": tool.all_annotations,
-            "endpoint": f"{TOOLS}/{quote(segment_of(name))}",
+            "endpoint": f"{self.mount}{TOOLS}/{quote(segment_of(name))}",
             "method": printable(tool.method),
             "requiresAuth": self.access.needs_token(tool, self.shared),
         }
-
-
-def projector_for(request: web.Request) -> RestProjector:
-    context = request.app[CONTEXT]
-    return RestProjector(context.access, context.discovery.current(), caller_of(request).naming or Naming.MCP)
 
 
 def segment_of(name: str) -> str:
@@ -69,51 +66,58 @@ def name_of(segment: str) -> str:
     return segment.removesuffix(_SUFFIX) if segment.removesuffix(_SUFFIX) in OWN_SEGMENTS else segment
 
 
-async def list_tools(request: web.Request) -> web.Response:
-    """``GET /mcp/tools/list?cursor=&names=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
-    context = request.app[CONTEXT]
-    cursor, projector = request.query.get("cursor"), projector_for(request)
-    caller, size = caller_of(request), context.rest_page_size()
-    page = await context.operations.list_tools(caller, cursor, projector, size, PATIENCE)
-    return json_response(b'{"tools":%b,"nextCursor":%b}' % (page.tools, jsonrpc.encode(page.cursor)))
+@dataclass(frozen=True, slots=True)
+class RestSurface:
+    """``page_size`` is the number of tools on a page; ``mount`` is where the service is."""
+
+    operations: Operations
+    invocation: Invocation
+    discovery: Discovery
+    access: Access
+    page_size: int
+    mount: str
+
+    async def list_tools(self, exchange: Exchange) -> web.Response:
+        """``GET /mcp/tools/list?cursor=&names=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
+        caller, cursor = exchange.caller, exchange.request.query.get("cursor")
+        page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
+        return json_response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
+
+    async def describe(self, exchange: Exchange) -> web.Response:
+        """``GET /mcp/tools/describe?name=&names=`` → ``{tool}``."""
+        caller, name = exchange.caller, exchange.request.query.get("name")
+        if not name:
+            raise MissingParameter('The parameter "name" is missing')
+        await self.operations.admit_discovery(caller)
+        tool = await self.invocation.find(caller, name, PATIENCE)
+        self.access.check_sight(caller, tool)
+        return json_response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
+
+    async def invoke(self, exchange: Exchange) -> web.Response:
+        """``POST /mcp/tools/invoke`` with ``{name, arguments}`` → ``{result}``."""
+        body = jsonrpc.decode_strictly(exchange.body)
+        if not isinstance(body, dict):
+            raise InvalidRequest("The body must be an object with name and arguments")
+        name = body.get("name")
+        if not isinstance(name, str) or not name:
+            raise MissingParameter('"name" must be the name of a tool')
+        arguments = body.get("arguments")
+        if arguments in (None, []):
+            arguments = {}  # PHP writes an empty map as a list
+        if not isinstance(arguments, dict):
+            raise InvalidArguments('"arguments" must be an object')
+        exchange.fields["tool"] = name[:128]
+        call = await self.invocation.prepare(exchange.caller, name, arguments)
+        exchange.fields["tool"] = call.tool.name
+        outcome = await call.execute()
+        if outcome.fault is not None:
+            raise outcome.fault
+        return json_response(jsonrpc.encode({"result": json_value(outcome.value)}))
+
+    def _projector(self, caller: Caller) -> RestProjector:
+        return RestProjector(self.access, self.discovery.current(), caller.naming or Naming.MCP, self.mount)
 
 
-async def describe(request: web.Request) -> web.Response:
-    """``GET /mcp/tools/describe?name=&names=`` → ``{tool}``."""
-    context = request.app[CONTEXT]
-    name = request.query.get("name")
-    if not name:
-        raise MissingParameter('The parameter "name" is missing')
-    caller, projector = caller_of(request), projector_for(request)
-    await context.operations.admit_discovery(caller)
-    tool = await context.invocation.find(caller, name, PATIENCE)
-    context.access.check_sight(caller, tool)
-    return json_response(jsonrpc.encode({"tool": projector.project(tool)}))
-
-
-async def invoke(request: web.Request) -> web.Response:
-    """``POST /mcp/tools/invoke`` with ``{name, arguments}`` → ``{result}``."""
-    context = request.app[CONTEXT]
-    body = jsonrpc.decode_strictly(await read_json_body(request))
-    if not isinstance(body, dict):
-        raise InvalidRequest("The body must be an object with name and arguments")
-    name = body.get("name")
-    if not isinstance(name, str) or not name:
-        raise MissingParameter('"name" must be the name of a tool')
-    arguments = body.get("arguments")
-    if arguments in (None, []):
-        arguments = {}  # PHP writes an empty map as a list
-    if not isinstance(arguments, dict):
-        raise InvalidArguments('"arguments" must be an object')
-    request[TRACE].fields["tool"] = name[:128]
-    call = await context.invocation.prepare(caller_of(request), name, arguments)
-    request[TRACE].fields["tool"] = call.tool.name
-    outcome = await call.execute()
-    if outcome.fault is not None:
-        return rest_error(request, outcome.fault)
-    return json_response(b'{"result":%b}' % value_bytes(outcome.value))
-
-
-def value_bytes(value: Any) -> bytes:
-    """A call's value as JSON; what has no result is null."""
-    return b"null" if value is NOTHING else jsonrpc.encode(value)
+def json_value(value: Any) -> Any:
+    """Return a call's value as JSON has it: no result is null."""
+    return None if value is NOTHING else value

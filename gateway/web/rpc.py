@@ -10,6 +10,7 @@ each error, null where the request's cannot be read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -17,57 +18,60 @@ from aiohttp import web
 from gateway import batch, jsonrpc
 from gateway.batch import Room
 from gateway.errors import GatewayError, InternalError
-from gateway.jsonrpc import BadMessage, Notification, Request
-from gateway.web.context import CONTEXT
-from gateway.web.reading import JSONRPC_TYPES, read_json_body
-from gateway.web.replies import json_response, rpc_error, rpc_error_bytes
+from gateway.invocation import Invocation
+from gateway.jsonrpc import BadMessage, Notification, Raw, Request
+from gateway.web.exchange import RPC, Exchange, json_response, refused, rpc_error
 from gateway.web.tool_route import call_in, value_of
 
 
-async def post(request: web.Request) -> web.Response:
-    try:
-        value = jsonrpc.decode_any_ids(await read_json_body(request, JSONRPC_TYPES))
-        if not isinstance(value, list):
-            return await _single(request, value)
-        batch.check_length(value)
-    except GatewayError as error:
-        return rpc_error(request, error, getattr(error, "id", None))
-    room = Room(request.app[CONTEXT].operations.max_response)
-    answers = [answer for item in value if (answer := await _item(request, item, room)) is not None]
-    if not answers:
-        return web.Response(status=204)
-    return json_response(b"[" + b",".join(answers) + b"]")
+@dataclass(frozen=True, slots=True)
+class RpcSurface:
+    """``max_response`` is what the answers of one batch may have together, in bytes."""
 
+    invocation: Invocation
+    max_response: int
 
-async def _single(request: web.Request, value: Any) -> web.Response:
-    """One message: a refusal is the exchange's own status, so that its challenge is seen; the rest is in-band."""
-    message = call_in(value)
-    try:
-        body = await _answer(request, message)
-    except GatewayError as error:
-        if error.refuses or isinstance(error, InternalError):
-            return rpc_error(request, error, message.id if isinstance(message, Request) else None)
-        body = _error(message, error)
-    return web.Response(status=204) if body is None else json_response(body)
+    async def post(self, exchange: Exchange) -> web.Response:
+        try:
+            value = jsonrpc.decode_any_ids(exchange.body)
+            if not isinstance(value, list):
+                return await self._single(exchange, value)
+            batch.check_length(value)
+        except BadMessage as error:
+            return refused(exchange, error, RPC, error.id)
+        room = Room(self.max_response)
+        answers = [Raw(answer) for item in value if (answer := await self._item(exchange, item, room)) is not None]
+        if not answers:
+            return web.Response(status=204)
+        return json_response(jsonrpc.encode(answers))
 
-
-async def _item(request: web.Request, value: Any, room: Room) -> bytes | None:
-    """One message of a batch: whatever becomes of it concerns no other, but for the room that its answer takes."""
-    try:
+    async def _single(self, exchange: Exchange, value: Any) -> web.Response:
+        """One message: a refusal is the exchange's own status, so that its challenge is seen; the rest is in-band."""
         message = call_in(value)
-    except BadMessage as error:
-        return rpc_error_bytes(error.id, error)
-    try:
-        body = await _answer(request, message)
-    except GatewayError as error:
-        return _error(message, error)
-    return None if isinstance(message, Notification) or body is None else room.fit(message.id, body)
+        try:
+            body = await self._answer(exchange, message)
+        except GatewayError as error:
+            if error.refuses or isinstance(error, InternalError):
+                return refused(exchange, error, RPC, message.id if isinstance(message, Request) else None)
+            body = _error(message, error)
+        return web.Response(status=204) if body is None else json_response(body)
 
+    async def _item(self, exchange: Exchange, value: Any, room: Room) -> bytes | None:
+        """One message of a batch: whatever becomes of it concerns no other, but for the room that its answer takes."""
+        try:
+            message = call_in(value)
+        except BadMessage as error:
+            return rpc_error(error, error.id)
+        try:
+            body = await self._answer(exchange, message)
+        except GatewayError as error:
+            return _error(message, error)
+        return None if isinstance(message, Notification) or body is None else room.fit(message.id, body)
 
-async def _answer(request: web.Request, message: Request | Notification) -> bytes | None:
-    value = await value_of(request, message, message.method)
-    return None if isinstance(message, Notification) else jsonrpc.result_bytes(message.id, value)
+    async def _answer(self, exchange: Exchange, message: Request | Notification) -> bytes | None:
+        value = await value_of(self.invocation, exchange, message, message.method)
+        return None if isinstance(message, Notification) else jsonrpc.response_bytes(message.id, value)
 
 
 def _error(message: Request | Notification, error: GatewayError) -> bytes | None:
-    return None if isinstance(message, Notification) else rpc_error_bytes(message.id, error)
+    return None if isinstance(message, Notification) else rpc_error(error, message.id)

@@ -6,6 +6,7 @@ by path is what runs. Errors come with their own HTTP status; :mod:`gateway.web.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -22,60 +23,53 @@ from gateway.errors import (
     MissingParameter,
     UnknownTool,
 )
+from gateway.invocation import Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
+from gateway.mcp.operations import Operations
 from gateway.model import Tool
-from gateway.web.context import CONTEXT, TRACE, caller_of
-from gateway.web.reading import JSONRPC_TYPES, read_json_body
-from gateway.web.replies import json_response, rpc_error
-from gateway.web.rest import OWN_SEGMENTS, name_of, value_bytes
+from gateway.web.exchange import RPC, Exchange, json_response, refused
+from gateway.web.rest import json_value
 
 log = structlog.get_logger()
 
 
-async def post(request: web.Request) -> web.Response:
-    return await _call(request, await read_json_body(request, JSONRPC_TYPES))
+@dataclass(frozen=True, slots=True)
+class ToolSurface:
+    operations: Operations
+    invocation: Invocation
 
+    async def post(self, exchange: Exchange) -> web.Response:
+        return await self._call(exchange, exchange.body)
 
-async def get(request: web.Request) -> web.Response:
-    """``GET ?query=`` with the JSON-RPC request as its value, for tools that are marked read-only."""
-    if request.headers.get("Sec-Fetch-Site") == "cross-site":
-        raise Forbidden("A foreign page may not call")
-    # Whether there is such a tool, and what kind, is what a listing would tell.
-    await request.app[CONTEXT].operations.admit_discovery(caller_of(request))
-    tool = await request.app[CONTEXT].invocation.find(caller_of(request), _name_in(request))
-    if tool.annotations.get("readOnlyHint") is not True:
-        raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
-    query = request.query.get("query")
-    if query is None:
-        raise MissingParameter('The parameter "query" is missing')
-    return await _call(request, query.encode("utf-8", "surrogateescape"))
+    async def get(self, exchange: Exchange) -> web.Response:
+        """``GET ?query=`` with the JSON-RPC request as its value, for tools that are marked read-only."""
+        if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
+            raise Forbidden("A foreign page may not call")
+        # Whether there is such a tool, and what kind, is what a listing would tell.
+        await self.operations.admit_discovery(exchange.caller)
+        tool = await self.invocation.find(exchange.caller, exchange.tool)
+        if tool.annotations.get("readOnlyHint") is not True:
+            raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
+        query = exchange.request.query.get("query")
+        if query is None:
+            raise MissingParameter('The parameter "query" is missing')
+        return await self._call(exchange, query.encode("utf-8", "surrogateescape"))
 
-
-def _name_in(request: web.Request) -> str:
-    """The name in the path. Raises :class:`MethodNotAllowed`."""
-    segment = request.match_info["name"]
-    if segment in OWN_SEGMENTS:
-        raise MethodNotAllowed("Method not allowed", allow=OWN_SEGMENTS[segment])
-    return name_of(segment)
-
-
-async def _call(request: web.Request, body: bytes) -> web.Response:
-    """The response to one message, or 204: a notification is made, and nobody hears what came of it but that the
-    exchange itself is refused."""
-    try:
-        message = call_in(jsonrpc.decode_any_ids(body))
-    except BadMessage as error:
-        return rpc_error(request, error, error.id)
-    except GatewayError as error:
-        return rpc_error(request, error)
-    id = message.id if isinstance(message, Request) else None
-    try:
-        value = await value_of(request, message, _name_in(request))
-    except GatewayError as error:
-        if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage):
-            return rpc_error(request, error, id)
-        return web.Response(status=204)
-    return web.Response(status=204) if id is None else json_response(jsonrpc.result_bytes(id, value))
+    async def _call(self, exchange: Exchange, body: bytes) -> web.Response:
+        """The response to one message, or 204: a notification is made, and nobody hears what came of it but that the
+        exchange itself is refused."""
+        try:
+            message = call_in(jsonrpc.decode_any_ids(body))
+        except GatewayError as error:
+            return refused(exchange, error, RPC, error.id if isinstance(error, BadMessage) else None)
+        id = message.id if isinstance(message, Request) else None
+        try:
+            value = await value_of(self.invocation, exchange, message, exchange.tool)
+        except GatewayError as error:
+            if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage):
+                return refused(exchange, error, RPC, id)
+            return web.Response(status=204)
+        return web.Response(status=204) if id is None else json_response(jsonrpc.response_bytes(id, value))
 
 
 def call_in(value: Any) -> Request | Notification:
@@ -86,8 +80,8 @@ def call_in(value: Any) -> Request | Notification:
     return message
 
 
-async def value_of(request: web.Request, message: Request | Notification, name: str) -> bytes:
-    """What a call of plain JSON-RPC comes to, as JSON. Raises :class:`GatewayError` for whatever becomes of it
+async def value_of(invocation: Invocation, exchange: Exchange, message: Request | Notification, name: str) -> Any:
+    """Return what a call of plain JSON-RPC comes to. Raises :class:`GatewayError` for whatever becomes of it
     otherwise, so that the error gets the ``id`` of its request."""
 
     def arguments(tool: Tool) -> dict[str, Any]:
@@ -95,13 +89,13 @@ async def value_of(request: web.Request, message: Request | Notification, name: 
             raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
         return by_name(tool, message.params)
 
-    request[TRACE].fields["tool"] = name[:128]
+    exchange.fields["tool"] = name[:128]
     try:
-        call = await request.app[CONTEXT].invocation.prepare(caller_of(request), name, arguments)
-        request[TRACE].fields["tool"] = call.tool.name
+        call = await invocation.prepare(exchange.caller, name, arguments)
+        exchange.fields["tool"] = call.tool.name
         outcome = await call.execute()
         if outcome.fault is None:
-            return value_bytes(outcome.value)
+            return json_value(outcome.value)
         raise outcome.fault
     except UnknownTool:
         raise MethodNotFound(f"Method not found: {message.method[:128]}") from None

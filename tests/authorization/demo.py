@@ -20,9 +20,9 @@ from typing import Any, Final
 import jwt
 from aiohttp import web
 
-from gateway.app import Gateway
 from gateway.config import load
 from gateway.demo import Bookshop
+from gateway.server import Server
 from gateway.telemetry import logs
 from tests.authorization.servers import OidcProvider, Resource, oidc_provider
 from tests.services.launch import free_port
@@ -83,7 +83,7 @@ async def gateway(issuer: str, backend: str, port: int) -> AsyncIterator[str]:
         ],
         environ={},
     )
-    running = Gateway(settings)
+    running = Server(settings)
     await running.start()
     try:
         yield f"http://127.0.0.1:{port}"

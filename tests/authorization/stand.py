@@ -18,8 +18,8 @@ import jwt
 from aiohttp import ClientSession
 from multidict import CIMultiDict
 
-from gateway.app import Gateway
 from gateway.config import load
+from gateway.server import Server
 from gateway.settings import Settings
 from tests.authorization.issuer import ForgedIssuer
 from tests.fault.behaviours import Behaviour, Body, Exchange, result
@@ -84,8 +84,8 @@ def subject_of(token: str) -> str:
 class Bearer(Client):
     """A client that shows a token with whatever it sends; None shows none."""
 
-    def __init__(self, session: ClientSession, port: int, token: str | None) -> None:
-        super().__init__(session, port)
+    def __init__(self, session: ClientSession, port: int, token: str | None, mount: str = "") -> None:
+        super().__init__(session, port, mount)
         self.token = token
 
     def request(self, verb: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
@@ -139,7 +139,7 @@ def challenge_of(answer: Answer) -> dict[str, str]:
 class Stand:
     """All of it, running."""
 
-    gateway: Gateway
+    gateway: Server
     issuer: ForgedIssuer
     backend: ScriptedBackend
     listings: Listings
@@ -157,7 +157,7 @@ class Stand:
         """What a changed file does: ``knobs`` on top of those that the gateway has."""
         old = self.gateway.settings
         new = load(None, [f"backend.url={self.backend.url}", "auth.mode=off", *knobs], environ={})
-        await self.gateway.apply(old.model_copy(update={"catalog": new.catalog}))
+        await self.gateway.reload(old.model_copy(update={"catalog": new.catalog}))
 
     def offers(self, *tools: Mapping[str, Any]) -> None:
         """The tools in the listing of Drupal's jsonrpc_mcp (``backend.listing.dialect=jsonrpc_mcp``), to everybody."""
@@ -182,8 +182,8 @@ def settings(url: str, issuers: Sequence[ForgedIssuer], *knobs: str) -> Settings
 
 
 @asynccontextmanager
-async def running(made: Settings) -> AsyncIterator[Gateway]:
-    gateway = Gateway(made)
+async def running(made: Settings) -> AsyncIterator[Server]:
+    gateway = Server(made)
     await gateway.start()
     try:
         await gateway.listed()

@@ -17,8 +17,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from gateway.app import Gateway
 from gateway.config import load
+from gateway.server import Server
 from tests.authorization.conftest import Provider
 from tests.authorization.forge import claims_of, header_of
 from tests.authorization.servers import OidcProvider, Resource
@@ -98,7 +98,7 @@ async def place(oidc_provider: Provider) -> AsyncIterator[Place]:
             f"auth.issuers=[{{issuer: '{server.issuer}'}}]", f"backend.credentials.backend_audience={url}",
             "auth.scopes.list=[tools:list]", "auth.scopes.call=[tools:call]",
         )  # fmt: skip
-        gateway = Gateway(load(None, knobs, environ={}))
+        gateway = Server(load(None, knobs, environ={}))
         await gateway.start()
         try:
             yield Place(url, server, backend)

@@ -157,7 +157,7 @@ async def test_a_preset_loosens_what_it_says_and_nothing_else(preset: str, case:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_audience_stands_in_for_the_resource_where_the_preset_says_so(preset: str) -> None:
     named = access(preset).claims.get("aud")
-    is_resource = page(preset).settings.resource in ([named] if isinstance(named, str) else named or ())
+    is_resource = page(preset).settings.by_mount[""].resource in ([named] if isinstance(named, str) else named or ())
     assert PRESETS[preset].stands_in is not is_resource
 
 

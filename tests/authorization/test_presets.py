@@ -105,7 +105,7 @@ async def desk(preset: str, key: Key, **knobs: Any) -> AsyncIterator[Desk]:
         asking = configured.introspection.model_copy(update={"endpoint": issuer.url("introspection")})
         changes = {"jwks_uri": issuer.jwks_uri, "introspection": asking, **knobs}
         configured = configured.model_copy(update=changes)
-        policy = policy_of(configured, settings.resource, extra_audiences=False, implies={})
+        policy = policy_of(configured, settings.by_mount[""].resource, extra_audiences=False, implies={})
         outbound = Outbound()
         keys = IssuerKeys(configured, outbound)
         verifier: Verifier = SignatureVerifier([(policy, keys)])
@@ -186,7 +186,7 @@ async def test_a_token_without_what_its_issuer_always_gives_is_refused(preset: s
 def test_what_a_page_tells_to_write_is_one_protected_resource(preset: str) -> None:
     settings = page(preset).settings
     assert settings.auth.issuers[0].preset == preset
-    assert faults_of(settings) == []
+    assert faults_of(settings.by_mount[""]) == []
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -88,7 +88,7 @@ async def test_a_tool_that_only_bearers_are_shown_takes_a_token_whatever_it_says
             assert await said(bearer) == expected
             assert await refused(nobody, expected) == expected
             it.backend.pages["/mcp/tools/list"] = page("free", "maybe")
-            await gateway._parts.discovery.refresh()
+            await gateway.services[""].discovery.refresh()
             assert await said(bearer) == {"free": False, "maybe": False}, "what was shown before is not kept"
 
 

@@ -19,7 +19,7 @@ async def test_callers_whose_listings_are_equal_share_every_tool() -> None:
         return Listing("static", tuple(Method(name, "static") for name in ("add", "echo")))
 
     knobs = CatalogSettings(ttl=3600)
-    discovery = Discovery(list_all, Builder(Params(), Validators()), lambda: knobs, callers_own=True)
+    discovery = Discovery(list_all, Builder(Params(), Validators()), knobs, callers_own=True)
     catalogs = [
         await discovery.catalog(Caller(view=View("https://login.example.com", f"user-{number}", frozenset({"read"}))))
         for number in range(100)

@@ -1,16 +1,17 @@
-"""Callers' own listings over a reload: kept where it hides nothing, taken away at once where it does."""
+"""Callers' own listings over a reload: their catalogs are built anew, and nobody is asked."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
+from gateway.catalog.views import Listings
 from gateway.errors import CatalogUnavailable
+from gateway.model import Listing
 from gateway.settings import CatalogSettings
-from tests.authorization.world import ANN, BOB, MAX_STALE, TTL, World, a_world, caller, down
+from tests.authorization.world import ANN, BOB, MAX_STALE, TTL, World, a_world, down
 
 
 @pytest.fixture
@@ -19,125 +20,80 @@ async def world() -> AsyncIterator[World]:
         yield world
 
 
-async def test_a_reload_hides_a_tool_from_every_view_also_from_one_that_is_being_fetched(world: World) -> None:
-    for one in (ANN, BOB):
-        await world.names(one)
-    world.gate.clear()
-    waiting = asyncio.create_task(world.names(caller("cy-1", "cy")))
-    await world.has_asked("ann-1", "bob-1", "cy-1")
-    world.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE, exclude=("a",))
-    await world.discovery.rebuild()
-    assert world.discovery.current(ANN.view) is None
-    world.gate.set()
-    assert await waiting == ("b",)
-    assert [await world.names(one) for one in (ANN, BOB)] == [("b",), ("b",)]
-    assert world.told == [ANN.view, BOB.view]
-
-
 def knobs(**changed: Any) -> CatalogSettings:
     return CatalogSettings.model_validate({"ttl": TTL, "max_stale": MAX_STALE, **changed})
 
 
-async def reloaded(world: World, new: CatalogSettings, *, forget: bool = False) -> None:
-    world.knobs = new
-    await world.discovery.rebuild(forget=forget)
-
-
-LISTED_ANEW: Final = ("a", "c")
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"page_size": 7},
-        {"rest_page_size": 7},
-        {"ttl": 50.0},
-        {"max_tools": 1},
-        {"notify_interval": 1.0},
-        {"search": True},
-        {"exclude": ["rpc.*", "z"]},
-        {"tools": {"a": {"title": "Alpha", "description": "The first.", "timeout": 3}}},
-        {"tools": {"z": {"scopes": ["admin"], "arguments": {"key": {"default": "k", "hidden": True}}}}},
-    ],
-    ids=lambda changed: ", ".join(changed),
-)
-async def test_a_reload_that_hides_nothing_keeps_every_view_while_the_backend_cannot_list(
-    world: World, changed: dict[str, Any]
-) -> None:
+async def test_a_reload_builds_every_view_anew_while_the_backend_cannot_list(world: World) -> None:
     for one in (ANN, BOB):
         await world.names(one)
-    await reloaded(world, knobs(**changed))
     for token in ("ann-1", "bob-1"):
         world.listed[token] = down()
+    await world.reload(knobs(exclude=["a"]))
     for one in (ANN, BOB, ANN, BOB):
-        assert await world.names(one) == ("a", "b")
-    assert world.discovery.remaining(ANN.view) == 0
-
-
-async def test_a_view_that_a_reload_kept_is_stale_and_asked_for_anew(world: World) -> None:
-    await world.names(ANN)
-    world.listed["ann-1"] = LISTED_ANEW
-    await reloaded(world, knobs(page_size=7))
-    assert await world.names(ANN) == ("a", "b")
-    await world.settled()
-    assert await world.names(ANN) == LISTED_ANEW
-    assert world.asked == ["ann-1", "ann-1"]
-    assert world.told == [ANN.view]
+        assert await world.names(one) == ("b",)
+        assert await world.discovery.find(one, "a") is None
+    assert world.told == [ANN.view, BOB.view]
+    assert world.asked == ["ann-1", "bob-1"]
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        {"include": ["b"]},
-        {"exclude": ["a"]},
+        {"tools": {"a": {"title": "Alpha"}}},
         {"tools": {"a": {"scopes": ["admin"]}}},
-        {"tools": {"*": {"requires": {"sampling": {}}}}},
         {"tools": {"a": {"confirm": True}}},
-        {"tools": {"a": {"annotations": {"destructiveHint": True}}}},
         {"tools": {"a": {"arguments": {"key": {"default": "k", "hidden": True}}}}},
         {"confirm_destructive": True},
     ],
     ids=str,
 )
-async def test_a_reload_that_hides_something_takes_it_away_at_once_also_where_the_backend_cannot_list(
-    world: World, changed: dict[str, Any]
-) -> None:
-    await world.names(ANN)
+async def test_nothing_that_was_built_by_other_knobs_is_shown_again(world: World, changed: dict[str, Any]) -> None:
+    before = await world.discovery.catalog(ANN)
     world.listed["ann-1"] = down()
-    await reloaded(world, knobs(**changed))
+    await world.reload(knobs(**changed))
+    after = await world.discovery.catalog(ANN)
+    assert after is not before
+    assert (after.digest == before.digest) is ("confirm_destructive" in changed), "neither tool is marked destructive"
+
+
+async def test_a_view_that_is_built_anew_is_as_fresh_as_its_listing(world: World) -> None:
+    await world.names(ANN)
+    world.now += TTL / 4
+    await world.reload(knobs(page_size=7))
+    assert await world.names(ANN) == ("a", "b")
+    assert world.discovery.remaining(ANN.view) == TTL * 3 / 4
+    assert world.told == [], "nothing differs"
+
+
+async def test_a_caller_whose_listing_cannot_be_offered_by_the_new_knobs_is_listed_anew(world: World) -> None:
+    await world.names(ANN)
+    await world.reload(knobs(max_tools=1))
     with pytest.raises(CatalogUnavailable):
         await world.names(ANN)
-    with pytest.raises(CatalogUnavailable):
-        await world.discovery.find(ANN, "a")
+    world.listed["ann-1"] = ("a",)
+    world.now += 60
+    assert await world.names(ANN) == ("a",)
 
 
-async def test_a_reload_that_hides_something_of_one_view_keeps_the_others(world: World) -> None:
+async def test_a_stream_has_its_callers_view_built_anew_and_asks_nobody(world: World) -> None:
+    await world.names(ANN)
+    await world.reload(knobs(exclude=["a"]))
+    world.discovery.keep(ANN)
+    await world.settled()
+    assert world.told == [ANN.view]
+    assert world.asked == ["ann-1"]
+
+
+async def test_before_another_backend_every_view_is_asked_for_and_told_of_where_it_differs(world: World) -> None:
     world.listed["bob-1"] = ("b",)
     for one in (ANN, BOB):
         await world.names(one)
-    for token in ("ann-1", "bob-1"):
-        world.listed[token] = down()
-    await reloaded(world, knobs(exclude=["a"]))
-    assert await world.names(BOB) == ("b",)
-    with pytest.raises(CatalogUnavailable):
-        await world.names(ANN)
-
-
-async def test_what_a_second_reload_hides_is_gone_although_the_first_hid_nothing(world: World) -> None:
-    await world.names(ANN)
-    world.listed["ann-1"] = down()
-    await reloaded(world, knobs(page_size=7))
-    assert await world.names(ANN) == ("a", "b")
-    await world.settled()
-    await reloaded(world, knobs(page_size=7, exclude=["b"]))
-    with pytest.raises(CatalogUnavailable):
-        await world.names(ANN)
-
-
-async def test_other_pins_that_hold_tools_back_take_every_view_away(world: World) -> None:
-    await world.names(ANN)
-    await reloaded(world, knobs(), forget=True)
-    assert world.discovery.current(ANN.view) is None
+    world.listed["ann-1"] = ("c",)
+    await world.reload(world.knobs, listings=False)
+    assert [await world.names(one) for one in (ANN, BOB)] == [("c",), ("b",)]
+    assert world.told == [ANN.view]
+    assert world.asked == ["ann-1", "bob-1"] * 2
 
 
 async def test_a_listing_that_was_under_way_brings_nothing_back_that_a_reload_hid(world: World) -> None:
@@ -146,8 +102,29 @@ async def test_a_listing_that_was_under_way_brings_nothing_back_that_a_reload_hi
     world.gate.clear()
     assert await world.names(ANN) == ("a", "b")
     await world.has_asked("ann-1", "ann-1")
-    await reloaded(world, knobs(exclude=["b"]))
+    await world.reload(knobs(exclude=["b"]))
     world.gate.set()
     await world.settled()
     assert await world.names(ANN) == ("a",)
     assert await world.discovery.find(ANN, "b") is None
+
+
+async def test_callers_with_equal_listings_share_what_is_kept_and_the_oldest_are_let_go() -> None:
+    listings = Listings(most=250)
+    made = [Listing("static", (), digest=name, size=100) for name in ("one", "two", "three")]
+    assert [listings.add(listing) for listing in (made[0], made[1], made[0], made[2])] == ["one", "two", "one", "three"]
+    assert [listing.digest in listings for listing in made] == [True, False, True]
+    assert listings.add(Listing("static", (), digest="huge", size=251)) == ""
+    assert listings.add(Listing("static", ())) == ""
+
+
+async def test_after_a_failure_a_reload_has_the_next_caller_ask_at_once(world: World) -> None:
+    """What the reload brought, such as another CA file, may be the remedy."""
+    world.listed["ann-1"] = down()
+    with pytest.raises(CatalogUnavailable):
+        await world.names(ANN)
+    world.listed["ann-1"] = ("a",)
+    with pytest.raises(CatalogUnavailable):
+        await world.names(ANN)
+    await world.reload(world.knobs)
+    assert await world.names(ANN) == ("a",)

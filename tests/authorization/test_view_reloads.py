@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from gateway.catalog import pins
-from tests.authorization.stand import CALLS, LISTS, Stand, names, stand
+from tests.authorization.stand import CALLS, LISTS, Stand, challenge_of, names, stand
 from tests.fault.behaviours import Body
 from tests.fault.methods import ADD, ECHO, VOID
 from tests.protocol.talk import Client
 
 TWO_AND_THREE = {"a": 2, "b": 3}
+UNKNOWN = dict(
+    zip(CALLS, [(200, -32602), (200, -32602), (404, "tool_not_found"), (404, -32601), (200, -32601)], strict=True)
+)
+"""How each surface says that there is no such tool."""
 
 
 @pytest.fixture
@@ -35,22 +39,42 @@ async def test_a_larger_page_costs_nobody_a_call(it: Stand) -> None:
         assert await names(it.of("ann"), surface) == ["add", "echo"]
 
 
-@pytest.mark.parametrize("knob", ["catalog.exclude=[echo]", "catalog.tools={echo: {scopes: [admin]}}"])
-async def test_what_a_reload_hides_is_gone_at_once(it: Stand, knob: str) -> None:
-    await it.reload(knob)
+async def test_what_a_reload_excludes_is_unknown_at_once(it: Stand) -> None:
+    await it.reload("catalog.exclude=[echo]")
     for surface in CALLS:
-        assert (await it.of("ann").call(surface, "echo", {"value": 1})).status == 503
+        assert (await it.of("ann").call(surface, "echo", {"value": 1})).fault == UNKNOWN[surface]
+        assert (await it.of("ann").call(surface, "add", TWO_AND_THREE)).status == 200
+    for surface in LISTS:
+        assert await names(it.of("ann"), surface) == ["add"]
     assert it.shown("echo") == []
 
 
-@pytest.mark.parametrize(("mode", "status"), [("hold", 503), ("report", 200)])
+async def test_the_scope_that_a_reload_demands_is_missing_at_once(it: Stand) -> None:
+    await it.reload("catalog.tools={echo: {scopes: [admin]}}")
+    for surface in CALLS:
+        answer = await it.of("ann").call(surface, "echo", {"value": 1})
+        assert (answer.status, challenge_of(answer)["scope"]) == (403, "admin")
+    for surface in LISTS:
+        assert await names(it.of("ann"), surface) == ["add"]
+    assert it.shown("echo") == []
+
+
+async def test_what_a_reload_shows_again_needs_no_new_listing(it: Stand) -> None:
+    asked = it.backend.calls("rpc.discover")
+    await it.reload("catalog.exclude=[echo]")
+    assert await names(it.of("ann")) == ["add"]
+    await it.reload()
+    assert await names(it.of("ann")) == ["add", "echo"]
+    assert (await it.of("ann").call("tool", "echo", {"value": 1})).result == 1
+    assert it.backend.calls("rpc.discover") == asked
+
+
+@pytest.mark.parametrize(("mode", "status"), [("hold", 404), ("report", 200)])
 async def test_pins_that_hold_tools_back_take_what_was_shown_away_and_others_do_not(
     it: Stand, tmp_path: Path, mode: str, status: int
 ) -> None:
-    shared = it.gateway.settings
     pins.write(tmp_path / "pins.json", ())
     await it.reload(f"catalog.pin={tmp_path / 'pins.json'}", f"catalog.pin_mode={mode}")
-    assert it.gateway.settings is not shared
     assert (await it.of("ann").call("tool", "add", TWO_AND_THREE)).status == status
 
 

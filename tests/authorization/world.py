@@ -36,9 +36,15 @@ class World:
 
     def made(self, *, callers_own: bool) -> Discovery:
         builder = Builder(Params(), Validators())
-        made = Discovery(self.fetch, builder, lambda: self.knobs, lambda: self.now, callers_own=callers_own)
-        made.on_changed(self.told.append)
+        made = Discovery(self.fetch, builder, self.knobs, lambda: self.now, callers_own=callers_own)
+        made.after_publish = self.told.append
         return made
+
+    async def reload(self, knobs: CatalogSettings, *, listings: bool = True) -> None:
+        """Go on with another discovery, before the same backend or, without ``listings``, before another one."""
+        self.knobs = knobs
+        before, self.discovery = self.discovery, self.made(callers_own=True)
+        await self.discovery.take_over(before, listings=listings, catalogs=False)
 
     async def fetch(self, caller: Caller) -> Listing:
         token = caller.principal.token.reveal() if caller.principal else ""
@@ -49,7 +55,8 @@ class World:
         answer = self.listed.get(token, ("a", "b"))
         if isinstance(answer, Exception):
             raise answer
-        return Listing("static", tuple(Method(name, "static") for name in answer))
+        methods = tuple(Method(name, "static") for name in answer)
+        return Listing("static", methods, digest=" ".join(answer), size=100)
 
     async def names(self, caller: Caller) -> tuple[str, ...]:
         return (await self.discovery.catalog(caller)).names

@@ -60,7 +60,7 @@ async def _of_callers() -> float:
         verifier = SignatureVerifier([(policy, IssuerKeys(settings, outbound))], keep=3600)
         authenticator = Authenticator(verifier)
         knobs = CatalogSettings(ttl=3600)
-        discovery = Discovery(_list_all, Builder(Params(), Validators()), lambda: knobs, callers_own=True)
+        discovery = Discovery(_list_all, Builder(Params(), Validators()), knobs, callers_own=True)
 
         async def comes(authorization: bytes) -> None:
             shown = Presented((authorization.decode(),), (), "POST", "/mcp", False, "127.0.0.1")

@@ -137,7 +137,7 @@ async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_no
     ids: list[str] = []
     async with serving(late) as (url, _), source(url, others=()) as asked:
         assert (await asked.call("system.listMethods")).found
-        second = await asked.call("system.listMethods")
+        second = await asked.call("other")
     assert not second.found
     assert second.summary == "HTTP 200, no JSON-RPC response: the id of another call"
     assert len(set(ids)) == 2

@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import ClientSession
 
-from gateway.app import Gateway
 from gateway.config import load
+from gateway.server import Server
 from gateway.settings import Settings
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -18,7 +18,7 @@ from tests.front import ground
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import Client
 
-Start = Callable[..., Awaitable[Gateway]]
+Start = Callable[..., Awaitable[Server]]
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +49,8 @@ async def start(backend: ScriptedBackend) -> AsyncIterator[Start]:
     """``await start("section.knob=value", ...)`` is a running gateway whose first listing is over."""
     async with AsyncExitStack() as stack:
 
-        async def started(*knobs: str, url: str = "") -> Gateway:
-            gateway = Gateway(settings(url or backend.url, *knobs))
+        async def started(*knobs: str, url: str = "") -> Server:
+            gateway = Server(settings(url or backend.url, *knobs))
             await gateway.start()
             stack.push_async_callback(gateway.stop)
             await gateway.listed()
@@ -67,12 +67,12 @@ async def session() -> AsyncIterator[ClientSession]:
 
 
 @pytest.fixture
-async def gateway(start: Start) -> Gateway:
+async def gateway(start: Start) -> Server:
     return await start()
 
 
 @pytest.fixture
-def client(gateway: Gateway, session: ClientSession) -> Client:
+def client(gateway: Server, session: ClientSession) -> Client:
     return Client(session, gateway.port)
 
 

@@ -92,10 +92,11 @@ class Answer:
 
 
 class Client:
-    """One client of one gateway."""
+    """One client of one gateway, of the service at ``mount`` where it has several."""
 
-    def __init__(self, session: ClientSession, port: int) -> None:
+    def __init__(self, session: ClientSession, port: int, mount: str = "") -> None:
         self.port = port
+        self.mount = mount
         self._session = session
 
     async def send(
@@ -105,7 +106,7 @@ class Client:
         body: bytes | None = None,
         headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     ) -> Answer:
-        """One exchange; ``path`` goes out as it is."""
+        """One exchange; ``path``, below the mount, goes out as it is."""
         sent: CIMultiDict[str] = CIMultiDict(headers)
         async with self.request(verb, path, body, sent) as answer:
             raw = await answer.read()
@@ -115,7 +116,7 @@ class Client:
 
     def request(self, verb: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
         """An exchange whose body is not read yet, as aiohttp has it."""
-        url = URL(f"http://127.0.0.1:{self.port}{path}", encoded=True)
+        url = URL(f"http://127.0.0.1:{self.port}{self.mount}{path}", encoded=True)
         return self._session.request(verb, url, data=body, headers=headers)
 
     @asynccontextmanager

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import ClientConnectorError, ClientSession
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.fault.behaviours import Hang, error, result
 from tests.fault.methods import Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -18,10 +18,10 @@ from tests.protocol.talk import Answer, Client
 
 
 @pytest.fixture
-async def waiting(backend: ScriptedBackend) -> AsyncIterator[Gateway]:
+async def waiting(backend: ScriptedBackend) -> AsyncIterator[Server]:
     """A gateway whose backend has not answered the first listing yet."""
     backend.on("rpc.discover", Hang("nothing"))
-    gateway = Gateway(settings(backend.url))
+    gateway = Server(settings(backend.url))
     await gateway.start()
     async with asyncio.timeout(10):
         await backend.called("rpc.discover")
@@ -30,12 +30,12 @@ async def waiting(backend: ScriptedBackend) -> AsyncIterator[Gateway]:
     await gateway.stop()
 
 
-async def asked(session: ClientSession, gateway: Gateway, path: str) -> Answer:
+async def asked(session: ClientSession, gateway: Server, path: str) -> Answer:
     return await Client(session, gateway.admin_port).get(path)
 
 
 async def test_it_is_alive_but_not_ready_until_the_first_listing_attempt_is_over(
-    session: ClientSession, backend: ScriptedBackend, waiting: Gateway
+    session: ClientSession, backend: ScriptedBackend, waiting: Server
 ) -> None:
     """A rollout must not swap a warm replica for a cold one."""
     assert (await asked(session, waiting, "/livez")).status == 200
@@ -100,7 +100,7 @@ async def test_the_admin_port_serves_no_tools(session: ClientSession, start: Sta
 
 
 async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_with(
-    session: ClientSession, gateway: Gateway
+    session: ClientSession, gateway: Server
 ) -> None:
     ended = asyncio.Event()
 
@@ -124,12 +124,12 @@ async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_wi
 # --- listing anew ---------------------------------------------------------------------------------------------
 
 
-async def refreshed(session: ClientSession, gateway: Gateway, **headers: str) -> Answer:
+async def refreshed(session: ClientSession, gateway: Server, **headers: str) -> Answer:
     async with asyncio.timeout(20):
         return await Client(session, gateway.admin_port).send("POST", "/refresh", headers=headers)
 
 
-async def test_a_refresh_lists_anew_at_once(session: ClientSession, gateway: Gateway, backend: ScriptedBackend) -> None:
+async def test_a_refresh_lists_anew_at_once(session: ClientSession, gateway: Server, backend: ScriptedBackend) -> None:
     assert "novel" not in await Front(gateway.port, session).tools()
     backend.on("rpc.discover", result(openrpc((Rpc("novel"),))))
     answer = await refreshed(session, gateway)
@@ -138,7 +138,7 @@ async def test_a_refresh_lists_anew_at_once(session: ClientSession, gateway: Gat
 
 
 async def test_a_refresh_asks_once_more_where_a_listing_is_under_way(
-    session: ClientSession, waiting: Gateway, backend: ScriptedBackend
+    session: ClientSession, waiting: Server, backend: ScriptedBackend
 ) -> None:
     """That one may have been answered before what changed."""
     asking = asyncio.create_task(refreshed(session, waiting))
@@ -151,7 +151,7 @@ async def test_a_refresh_asks_once_more_where_a_listing_is_under_way(
 
 
 async def test_a_refresh_that_brings_nothing_says_why(
-    session: ClientSession, gateway: Gateway, backend: ScriptedBackend
+    session: ClientSession, gateway: Server, backend: ScriptedBackend
 ) -> None:
     tools = await Front(gateway.port, session).tools()
     backend.on("rpc.discover", error(-32000, "out of \x1b[2J\u202eorder"))
@@ -162,7 +162,7 @@ async def test_a_refresh_that_brings_nothing_says_why(
 
 
 async def test_a_page_in_a_browser_cannot_have_the_backend_listed(
-    session: ClientSession, gateway: Gateway, backend: ScriptedBackend
+    session: ClientSession, gateway: Server, backend: ScriptedBackend
 ) -> None:
     answer = await refreshed(session, gateway, Origin="https://evil.example")
     assert answer.status == 403

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import JSON, MODERN, Client, exchange, modern_headers, modern_request, request, status_of
 
@@ -176,7 +176,7 @@ async def test_a_body_that_never_comes_is_408(start: Any) -> None:
     ],
 )
 async def test_headers_that_readers_would_read_differently_are_400(
-    gateway: Gateway, backend: ScriptedBackend, lines: str
+    gateway: Server, backend: ScriptedBackend, lines: str
 ) -> None:
     """H05, RFC 9112 §3.2."""
     head = f"POST /mcp HTTP/1.1\r\n{lines}\r\nContent-Length: {len(ADD)}\r\n\r\n"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.streams import PATIENCE, Stream
 from tests.protocol.talk import (
@@ -26,7 +26,7 @@ from tests.protocol.talk import (
 from tests.protocol.watched import Watched
 
 Connect = Callable[..., Awaitable[Client]]
-Start = Callable[..., Awaitable[Gateway]]
+Start = Callable[..., Awaitable[Server]]
 
 LATEST = LEGACY[0]
 ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
@@ -167,7 +167,7 @@ async def leave(stream: Stream, watched: Watched) -> None:
 
 
 async def test_hanging_up_cancels_a_plain_call_of_the_modern_era(
-    gateway: Gateway, session: ClientSession, watched: Watched
+    gateway: Server, session: ClientSession, watched: Watched
 ) -> None:
     """2026-07-28 basic/patterns/cancellation: closing the connection is the cancellation, and MUST be heeded."""
     body, headers = modern_request("tools/call", ADD), modern_headers("tools/call", "add")
@@ -185,7 +185,7 @@ async def test_hanging_up_cancels_a_stream_of_the_modern_era(client: Client, wat
 @pytest.mark.parametrize("in_session", [True, False])
 @pytest.mark.parametrize("version", LEGACY)
 async def test_hanging_up_cancels_nothing_in_the_older_eras(
-    gateway: Gateway,
+    gateway: Server,
     session: ClientSession,
     client: Client,
     backend: ScriptedBackend,
@@ -203,7 +203,7 @@ async def test_hanging_up_cancels_nothing_in_the_older_eras(
 
 
 async def test_hanging_up_a_stream_cancels_nothing_in_the_older_eras(
-    gateway: Gateway, session: ClientSession, client: Client, backend: ScriptedBackend, watched: Watched
+    gateway: Server, session: ClientSession, client: Client, backend: ScriptedBackend, watched: Watched
 ) -> None:
     headers = legacy_headers(LATEST, await client.initialize())
     async with client.stream(request("tools/call", WITH_PROGRESS), headers) as stream:
@@ -214,7 +214,7 @@ async def test_hanging_up_a_stream_cancels_nothing_in_the_older_eras(
         assert await watched.over() == "finished"
 
 
-async def gone(gateway: Gateway, session: ClientSession, backend: ScriptedBackend) -> None:
+async def gone(gateway: Server, session: ClientSession, backend: ScriptedBackend) -> None:
     """Return when the gateway knows of connections that were closed before: it hears of them in order, and a modern
     client's that is closed now shows at the backend."""
     later = Watched()
@@ -225,7 +225,7 @@ async def gone(gateway: Gateway, session: ClientSession, backend: ScriptedBacken
 
 
 async def test_a_call_whose_client_hung_up_can_still_be_cancelled_by_name(
-    gateway: Gateway, session: ClientSession, client: Client, backend: ScriptedBackend, watched: Watched
+    gateway: Server, session: ClientSession, client: Client, backend: ScriptedBackend, watched: Watched
 ) -> None:
     opened = await client.initialize()
     await hang_up(session, gateway.port, request("tools/call", ADD, 7), legacy_headers(LATEST, opened), watched)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import ClientSession
 
-from gateway.app import Gateway
+from gateway.server import Server
 from gateway.web import rest
 from tests.fault.behaviours import Hang, result
 from tests.fault.methods import openrpc
@@ -22,10 +22,10 @@ PATIENCE = 30.0
 
 
 @pytest.fixture
-async def waiting(backend: ScriptedBackend) -> AsyncIterator[Gateway]:
+async def waiting(backend: ScriptedBackend) -> AsyncIterator[Server]:
     """A gateway whose backend takes its time for the first listing."""
     backend.on("rpc.discover", Hang("nothing", result(openrpc(tuple(METHODS)))))
-    gateway = Gateway(settings(backend.url, "backend.listing.timeout=60s"))
+    gateway = Server(settings(backend.url, "backend.listing.timeout=60s"))
     await gateway.start()
     async with asyncio.timeout(PATIENCE):
         await backend.called("rpc.discover")
@@ -40,7 +40,7 @@ async def answered(session: ClientSession, url: str) -> tuple[int, str | None, s
 
 
 async def test_rest_says_when_to_come_back_while_the_listing_goes_on_and_mcp_waits_for_it(
-    session: ClientSession, backend: ScriptedBackend, waiting: Gateway
+    session: ClientSession, backend: ScriptedBackend, waiting: Server
 ) -> None:
     front = Front(waiting.port, session)
     tools = f"{front.mcp}/tools"
@@ -67,7 +67,7 @@ def test_the_wait_of_rest_leaves_time_for_the_answer_within_four_seconds() -> No
 
 
 async def test_a_call_that_is_cancelled_while_it_waits_for_the_first_listing_is_not_made(
-    session: ClientSession, backend: ScriptedBackend, waiting: Gateway
+    session: ClientSession, backend: ScriptedBackend, waiting: Server
 ) -> None:
     client = Client(session, waiting.port)
     headers = legacy_headers(LEGACY[0], await client.initialize())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
@@ -80,14 +80,14 @@ def watched(backend: ScriptedBackend) -> Watched:
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-async def test_a_client_that_sends_no_more_gets_its_answer_and_the_end(gateway: Gateway, surface: str) -> None:
+async def test_a_client_that_sends_no_more_gets_its_answer_and_the_end(gateway: Server, surface: str) -> None:
     async with asyncio.timeout(PATIENCE), HalfClosed(gateway.port, written(surface)) as reader:
         check_sum(await reader.read())
 
 
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_a_client_that_sends_no_more_may_wait_for_its_answer(
-    gateway: Gateway, watched: Watched, surface: str
+    gateway: Server, watched: Watched, surface: str
 ) -> None:
     async with asyncio.timeout(PATIENCE), HalfClosed(gateway.port, written(surface)) as reader:
         await watched.begun()
@@ -96,7 +96,7 @@ async def test_a_client_that_sends_no_more_may_wait_for_its_answer(
         check_sum(raw.replace(CONTINUE, b""))  # a busy machine may take its time
 
 
-async def test_health_is_told_to_who_sends_no_more(gateway: Gateway) -> None:
+async def test_health_is_told_to_who_sends_no_more(gateway: Server) -> None:
     sent = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
     async with asyncio.timeout(PATIENCE), HalfClosed(gateway.admin_port, sent) as reader:
         assert (await reader.read()).endswith(b"ok\n")
@@ -154,7 +154,7 @@ async def test_a_client_of_http_1_0_is_asked_nothing(clock: Clock) -> None:
             check_sum(await reader.read())
 
 
-async def test_a_stream_ends_with_its_clients_word(gateway: Gateway, watched: Watched) -> None:
+async def test_a_stream_ends_with_its_clients_word(gateway: Server, watched: Watched) -> None:
     """2026-07-28 basic/patterns/cancellation: closing a stream is the cancellation."""
     sent = posted("/mcp", modern_request("tools/call", STREAMED), modern_headers("tools/call", "add"))
     async with asyncio.timeout(PATIENCE):
@@ -170,14 +170,14 @@ async def test_a_stream_ends_with_its_clients_word(gateway: Gateway, watched: Wa
 
 @pytest.mark.parametrize("sent", [b"", b"POST /mcp HT", written("invoke")[:-5]], ids=["nothing", "head", "body"])
 async def test_a_request_that_breaks_off_ends_the_connection_at_once(
-    gateway: Gateway, backend: ScriptedBackend, sent: bytes
+    gateway: Server, backend: ScriptedBackend, sent: bytes
 ) -> None:
     async with asyncio.timeout(PATIENCE), HalfClosed(gateway.port, sent) as reader:
         assert await reader.read() == b""
         assert backend.requests == []
 
 
-async def test_an_idle_connection_ends_with_its_client(gateway: Gateway) -> None:
+async def test_an_idle_connection_ends_with_its_client(gateway: Server) -> None:
     async with asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         writer.write(written("invoke"))

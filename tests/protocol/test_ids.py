@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.fault.behaviours import Hang, InTurn, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
@@ -80,7 +80,7 @@ async def test_the_backend_gets_ids_of_our_own(client: Client, backend: Scripted
     assert "mine" not in ids
 
 
-async def test_answers_to_equal_ids_do_not_cross(gateway: Gateway, backend: ScriptedBackend) -> None:
+async def test_answers_to_equal_ids_do_not_cross(gateway: Server, backend: ScriptedBackend) -> None:
     """R18: the first call answers last, and each client gets its own."""
     backend.on("echo", InTurn((Hang("nothing", result("first")), result("second"))))
     async with ClientSession() as one, ClientSession() as other, asyncio.timeout(10):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -19,7 +19,7 @@ from tests.protocol.streams import PATIENCE, Mark, Stream
 from tests.protocol.talk import JSON, LEGACY, Client, legacy_headers
 
 Connect = Callable[..., Awaitable[Client]]
-Start = Callable[..., Awaitable[Gateway]]
+Start = Callable[..., Awaitable[Server]]
 
 QUICK = ("catalog.ttl=50ms", "catalog.notify_interval=0")
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}

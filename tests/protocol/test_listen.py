@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -20,7 +20,7 @@ from tests.protocol.streams import Mark
 from tests.protocol.talk import JSON, SUBSCRIPTION, Client, exchange, modern_headers, modern_request, status_of
 
 Connect = Callable[..., Awaitable[Client]]
-Start = Callable[..., Awaitable[Gateway]]
+Start = Callable[..., Awaitable[Server]]
 
 QUICK = ("catalog.ttl=50ms", "catalog.notify_interval=0")
 TOOLS = {"toolsListChanged": True}

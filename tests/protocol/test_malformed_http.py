@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import serving
 from tests.protocol.talk import Client, modern_headers, modern_request, status_of
 
-Start = Callable[..., Awaitable[Gateway]]
+Start = Callable[..., Awaitable[Server]]
 
 PORTS = pytest.mark.parametrize("port", ["port", "admin_port"])
 CANARY = b"canary"
@@ -75,14 +75,14 @@ async def all_said(port: int, sent: bytes) -> bytes:
 
 
 def refused(raw: bytes) -> Any:
-    """The error of a 400 that says nothing about our software, nor repeats what it was sent."""
+    """The error of a 400 that says nothing more about our software, nor repeats what it was sent."""
     assert status_of(raw) == 400
     top, _, body = raw.partition(b"\r\n\r\n")
     fields = dict(line.lower().split(b": ", 1) for line in top.splitlines()[1:])
     assert fields[b"content-type"] == b"application/json"
     assert fields[b"connection"] == b"close"
     assert fields[b"cache-control"] == b"no-store"
-    assert b"server" not in fields
+    assert fields[b"server"] == b"gateway"
     assert b"canary" not in raw.lower()
     assert len(body) == int(fields[b"content-length"])
     return json.loads(body)["error"]
@@ -91,7 +91,7 @@ def refused(raw: bytes) -> Any:
 @PORTS
 @pytest.mark.parametrize("sent", AMBIGUOUS)
 async def test_what_readers_may_read_differently_is_400_and_the_end(
-    gateway: Gateway, backend: ScriptedBackend, sent: bytes, port: str
+    gateway: Server, backend: ScriptedBackend, sent: bytes, port: str
 ) -> None:
     """RFC 9112 §6.1 for HTTP/1.0; whatever is behind it on the connection is not read as a request."""
     raw = await all_said(getattr(gateway, port), sent)
@@ -106,7 +106,7 @@ async def test_what_readers_may_read_differently_is_400_and_the_end(
 @PORTS
 @pytest.mark.parametrize("sent", UNREADABLE)
 async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
-    gateway: Gateway, backend: ScriptedBackend, sent: bytes, port: str
+    gateway: Server, backend: ScriptedBackend, sent: bytes, port: str
 ) -> None:
     error = refused(await all_said(getattr(gateway, port), sent))
     assert error["code"] == 400
@@ -124,7 +124,7 @@ async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
     ],
 )
 async def test_a_refusal_speaks_the_language_of_its_path(
-    gateway: Gateway, path: str, code: int | str, members: dict[str, None] | None
+    gateway: Server, path: str, code: int | str, members: dict[str, None] | None
 ) -> None:
     """It comes before the path has led to a route."""
     raw = await all_said(gateway.port, head("2.0", LENGTH, path=path) + BODY)
@@ -134,7 +134,7 @@ async def test_a_refusal_speaks_the_language_of_its_path(
     assert json.loads(raw.partition(b"\r\n\r\n")[2]) == {"error": error, **beside}
 
 
-async def test_http_1_0_is_served(gateway: Gateway, backend: ScriptedBackend) -> None:
+async def test_http_1_0_is_served(gateway: Server, backend: ScriptedBackend) -> None:
     """nginx speaks it to what is behind it unless told otherwise."""
     raw = await all_said(gateway.port, head("1.0", LENGTH) + BODY)
     assert status_of(raw) == 200
@@ -142,7 +142,7 @@ async def test_http_1_0_is_served(gateway: Gateway, backend: ScriptedBackend) ->
 
 
 @PORTS
-async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(gateway: Gateway, port: str) -> None:
+async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(gateway: Server, port: str) -> None:
     """H17, RFC 9110 §10.1.1."""
     sent = NEXT.replace(b"\r\n\r\n", b"\r\nExpect: canary\r\nConnection: close\r\n\r\n")
     raw = await all_said(getattr(gateway, port), sent)
@@ -155,24 +155,27 @@ async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(gateway:
     ("verb", "path"),
     [("GET", "/mcp/tools/list"), ("GET", "/nope"), ("PUT", "/mcp"), ("POST", "/mcp"), ("OPTIONS", "/mcp")],
 )
-async def test_no_answer_names_the_server_software(client: Client, verb: str, path: str) -> None:
-    assert "Server" not in (await client.send(verb, path)).headers
+async def test_an_answer_names_the_server_software_without_its_version(client: Client, verb: str, path: str) -> None:
+    """RFC 9110 §10.2.4: details help attackers."""
+    assert (await client.send(verb, path)).headers.getall("Server") == ["gateway"]
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/nope"])
-async def test_no_answer_of_the_admin_port_names_the_server_software(gateway: Gateway, path: str) -> None:
+async def test_an_answer_of_the_admin_port_names_the_server_software_without_its_version(
+    gateway: Server, path: str
+) -> None:
     raw = await all_said(gateway.admin_port, f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
-    assert b"\r\nserver:" not in raw.lower()
+    assert raw.lower().count(b"\r\nserver: ") == raw.count(b"\r\nServer: gateway\r\n") == 1
 
 
-async def test_no_stream_names_the_server_software(client: Client) -> None:
+async def test_a_stream_names_the_server_software_without_its_version(client: Client) -> None:
     params = {"name": "add", "arguments": {"a": 2, "b": 3}, "_meta": {"progressToken": "p"}}
     headers = modern_headers("tools/call", "add") | {"Accept": "application/json, text/event-stream"}
     async with client.request(
         "POST", "/mcp", json.dumps(modern_request("tools/call", params)).encode(), {**headers, **JSON_TYPE}
     ) as answer:
         assert answer.content_type == "text/event-stream"
-        assert "Server" not in answer.headers
+        assert answer.headers.getall("Server") == ["gateway"]
 
 
 JSON_TYPE = {"Content-Type": "application/json"}

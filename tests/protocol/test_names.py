@@ -222,7 +222,7 @@ async def test_a_change_of_the_names_reaches_clients_at_once(
     assert await names_of(client, MODERN) == LLM_NAMES
     async with client.listen({"toolsListChanged": True}) as stream:
         assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
-        await gateway.apply(settings(backend.url, "catalog.names=mcp"))
+        await gateway.reload(settings(backend.url, "catalog.names=mcp"))
         assert (await stream.message())["method"] == "notifications/tools/list_changed"
     assert await names_of(client, MODERN) == MCP_NAMES
     assert await names_of(client, "rest") == MCP_NAMES

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.app import Gateway
+from gateway.server import Server
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, exchange, modern_headers, modern_request, request, status_of
 
@@ -18,10 +18,7 @@ ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
 APP = "https://app.example.com"
 PUBLIC = "https://gw.example.net"
 PLACES = ("/mcp", "/mcp/tools/list", "/mcp/tools/describe", "/mcp/tools/invoke", "/mcp/tools/add", "/nope")
-JSON_RPC = {
-    *((verb, "/mcp") for verb in ("GET", "POST", "OPTIONS")),
-    *(("POST", f"/mcp/tools/{name}") for name in ("list", "describe", "add")),
-}
+JSON_RPC = {*((verb, "/mcp") for verb in ("GET", "POST", "OPTIONS")), ("POST", "/mcp/tools/add")}
 """Where errors are JSON-RPC's."""
 
 
@@ -64,7 +61,7 @@ async def test_loopback_is_our_own_host_on_any_port(client: Client, host: str) -
 
 
 async def test_the_host_of_public_url_and_configured_hosts_are_ours(connect: Connect) -> None:
-    client = await connect(f"server.public_url={PUBLIC}", "mcp.hosts=[Intern.example.net]")
+    client = await connect(f"server.public_url={PUBLIC}", "server.allowed_hosts=[Intern.example.net]")
     for host in ("gw.example.net", "gw.example.net:443", "intern.example.net:8080", "localhost"):
         assert (await call(client, Host=host)).status == 200
     for host in ("evil.example.com", "gw.example.net.evil.example.com", "x.gw.example.net"):
@@ -72,11 +69,11 @@ async def test_the_host_of_public_url_and_configured_hosts_are_ours(connect: Con
 
 
 async def test_a_proxy_in_front_may_check_the_host_instead(connect: Connect) -> None:
-    client = await connect('mcp.hosts=["*"]')
+    client = await connect('server.allowed_hosts=["*"]')
     assert (await call(client, Host="anything.example.com")).status == 200
 
 
-async def test_an_absolute_target_is_a_host_too(gateway: Gateway, backend: ScriptedBackend) -> None:
+async def test_an_absolute_target_is_a_host_too(gateway: Server, backend: ScriptedBackend) -> None:
     """H08, RFC 9112 §3.2.2: the target's host counts, not the header's."""
     body = json.dumps(request("tools/call", ADD)).encode()
     head = "POST http://evil.example.com/mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -111,7 +108,7 @@ async def test_an_absolute_target_is_a_host_too(gateway: Gateway, backend: Scrip
 )
 async def test_an_origin_that_is_not_allowed_is_403(connect: Connect, backend: ScriptedBackend, origin: str) -> None:
     """H07; streamable-http "Security Warning": present and invalid MUST be 403. The error has no id."""
-    client = await connect(f"mcp.origins=[{APP}]")
+    client = await connect(f"server.allowed_origins=[{APP}]")
     for answer in (
         await call(client, Origin=origin),
         await client.mcp(request("tools/call", ADD), {"Origin": origin}),
@@ -145,7 +142,7 @@ async def test_our_own_port_may_call_by_any_name_of_loopback(client: Client, nam
 
 
 async def test_a_port_of_loopback_that_is_not_ours_may_not_call(client: Client, backend: ScriptedBackend) -> None:
-    """Another program's page on the same machine is foreign until mcp.origins names it."""
+    """Another program's page on the same machine is foreign until server.allowed_origins names it."""
     assert (await call(client, Origin=f"http://localhost:{backend.port}")).status == 403
 
 
@@ -174,7 +171,7 @@ async def test_a_preflight_of_a_configured_origin_is_204_and_stops_here(
     connect: Connect, backend: ScriptedBackend, path: str
 ) -> None:
     """H09, WHATWG Fetch "CORS-preflight request": the exact origin, and never a wildcard."""
-    client = await connect(f"mcp.origins=[{APP}]")
+    client = await connect(f"server.allowed_origins=[{APP}]")
     answer = await client.send("OPTIONS", path, headers=preflight(APP))
     assert (answer.status, answer.body) == (204, b"")
     assert answer.headers["Access-Control-Allow-Origin"] == APP
@@ -188,7 +185,7 @@ async def test_a_preflight_of_a_configured_origin_is_204_and_stops_here(
 
 async def test_headers_that_tools_name_are_allowed_as_a_page_asks_for_them(connect: Connect) -> None:
     """SEP-2243: Mcp-Param-*, which no fixed list can have and no wildcard covers; other names are not repeated."""
-    client = await connect(f"mcp.origins=[{APP}]")
+    client = await connect(f"server.allowed_origins=[{APP}]")
     asked = "authorization,mcp-param-region, Mcp-Param-Dry-Run,x-other,x-mcp-param-no,mcp-param-"
     answer = await client.send("OPTIONS", "/mcp", headers=preflight(APP) | {"Access-Control-Request-Headers": asked})
     allowed = {name.strip().lower() for name in answer.headers["Access-Control-Allow-Headers"].split(",")}
@@ -212,7 +209,7 @@ async def test_a_configured_origin_can_read_every_answer(
     connect: Connect, verb: str, path: str, body: Any, status: int
 ) -> None:
     """WHATWG Fetch "CORS check": errors included, or the page could not tell them apart."""
-    client = await connect(f"mcp.origins=[{APP}]")
+    client = await connect(f"server.allowed_origins=[{APP}]")
     raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     answer = await client.send(verb, path, raw, {"Origin": APP, "Content-Type": "application/json"})
     assert answer.status == status

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.app import Gateway
 from gateway.limits import Budget
 from gateway.mcp.cursors import Cursors
 from gateway.model import ANONYMOUS
+from gateway.server import Server
 from gateway.signing import Keys, read_secrets
 from gateway.store.memory import MemoryStore
 from tests.fault.methods import Rpc
@@ -111,7 +111,7 @@ async def test_a_cursor_goes_on_in_a_catalog_that_changed_meanwhile(
     gateway = await start(*PAGES_OF_TWO)
     client = Client(session, gateway.port)
     _, cursor = await read(client, surface)
-    await gateway.apply(settings(backend.url, *PAGES_OF_TWO, f"catalog.exclude=[{gone}]"))
+    await gateway.reload(settings(backend.url, *PAGES_OF_TWO, f"catalog.exclude=[{gone}]"))
     assert list(chain(*await rest_of(client, surface, cursor))) == expected
 
 
@@ -122,7 +122,7 @@ async def test_a_new_tool_appears_on_the_page_it_belongs_to(
     gateway = await start(*PAGES_OF_TWO, "catalog.exclude=[alpha, epsilon]")
     client = Client(session, gateway.port)
     first, cursor = await read(client, surface)
-    await gateway.apply(settings(backend.url, *PAGES_OF_TWO, "catalog.exclude=[]"))
+    await gateway.reload(settings(backend.url, *PAGES_OF_TWO, "catalog.exclude=[]"))
     following = list(chain(*await rest_of(client, surface, cursor)))
     assert first + following == NAMES[1:], "epsilon was ahead and comes, alpha was behind and does not"
 
@@ -185,7 +185,7 @@ async def test_a_cursor_is_good_for_ten_minutes(
     file = tmp_path / "secret"
     file.write_text("a-secret-of-32-bytes-or-somewhat-more\n")
     client = await connect(*PAGES_OF_TWO, f"server.secret_file={file}")
-    keys = Keys(read_secrets(str(file)), settings(backend.url).mount_id)
+    keys = Keys(read_secrets(str(file)), settings(backend.url).by_mount[""].mount_id)
 
     def issued(age: float) -> str:
         replica = Cursors(keys, Budget(MemoryStore(), "none", "1/hour"), lambda: time.time() - age)
@@ -221,7 +221,7 @@ async def test_a_reload_changes_how_many_cursors_can_be_followed(
     gateway = await start(*TIGHT)
     client = Client(session, gateway.port)
     _, cursor = await read(client, "rest")
-    await gateway.apply(settings(backend.url, *PAGES_OF_TWO, "limits.discovery=1/hour"))
+    await gateway.reload(settings(backend.url, *PAGES_OF_TWO, "limits.discovery=1/hour"))
     statuses = [(await page(client, "rest", cursor)).status for _ in range(11)]
     assert statuses == [200] * 10 + [429]
 
@@ -245,9 +245,7 @@ async def test_calls_discover_and_initialize_cost_nothing_of_it(connect: Connect
     assert (await page(client, MODERN)).status == 200
 
 
-async def test_a_listing_costs_the_backend_nothing_while_it_is_fresh(
-    gateway: Gateway, backend: ScriptedBackend
-) -> None:
+async def test_a_listing_costs_the_backend_nothing_while_it_is_fresh(gateway: Server, backend: ScriptedBackend) -> None:
     async with ClientSession() as session:
         client = Client(session, gateway.port)
         await asyncio.gather(*(page(client, surface) for surface in SURFACES * 3))

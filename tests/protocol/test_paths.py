@@ -126,7 +126,7 @@ async def test_an_escaped_letter_is_the_same_path(client: Client) -> None:
     ("path", "allowed"),
     [
         ("/mcp", {"DELETE", "GET", "POST"}),
-        ("/mcp/tools/invoke", {"GET", "HEAD", "POST"}),
+        ("/mcp/tools/invoke", {"POST"}),
         ("/mcp/tools/add", {"GET", "HEAD", "POST"}),
     ],
 )
@@ -148,12 +148,12 @@ async def test_nothing_under_tools_can_be_deleted(client: Client, backend: Scrip
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(("segment", "allowed"), [("list", "GET"), ("describe", "GET")])
-async def test_a_segment_of_our_own_is_no_tool_to_post_to(client: Client, segment: str, allowed: str) -> None:
+@pytest.mark.parametrize("segment", ["list", "describe"])
+async def test_a_segment_of_our_own_is_no_tool_to_post_to(client: Client, segment: str) -> None:
     """RFC 9110 §15.5.6: the path is there, and for another verb."""
     answer = await client.post(f"/mcp/tools/{segment}", json.loads(ADD))
-    assert answer.status == 405
-    assert answer.headers["Allow"] == allowed
+    assert answer.fault == (405, "method_not_allowed")
+    assert answer.headers["Allow"] == "GET, HEAD"
 
 
 async def test_a_method_override_is_not_heard(client: Client) -> None:

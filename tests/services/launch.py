@@ -109,6 +109,18 @@ class Service:
         self.stop()
         self._start(self._directory.name)
 
+    def freeze(self) -> None:
+        """Accepts connections from now on, and answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Goes on, with what was asked meanwhile."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
+
     def stop(self) -> None:
         """Ends the whole process group, politely first."""
         process, self._process = self._process, None
@@ -280,13 +292,23 @@ def openrpc_server(pem: Path | None = None, clients_ca: Path | None = None) -> S
     return Service("openrpc_server", lambda port: [node, program, "--port", str(port), *tls], scheme=scheme)
 
 
-def drupal(*, version: int | None = None, mcp: bool = False, page_size: int = 50, anonymous: bool = False) -> Drupal:
-    """Our Drupal; `version` of its module jsonrpc is 2 when not given, with `mcp` 3."""
+def drupal(
+    *,
+    version: int | None = None,
+    mcp: bool = False,
+    page_size: int = 50,
+    anonymous: bool = False,
+    jwks: str = "",
+    audience: str = "",
+) -> Drupal:
+    """Our Drupal; `version` of its module jsonrpc is 2 when not given, with `mcp` 3. With `jwks`, the URL of a key set,
+    tokens for `audience` count that are signed so."""
     require_module("aiohttp", "aiohttp")
     options = ["--page-size", str(page_size)]
     options += ["--version", str(version)] if version else []
     options += ["--mcp"] if mcp else []
     options += ["--anonymous"] if anonymous else []
+    options += ["--jwks", jwks, "--audience", audience] if jwks else []
     program = [sys.executable, str(BACKENDS / "drupal.py")]
     return Drupal("drupal", lambda port: [*program, "--port", str(port), *options], "/jsonrpc")
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.background import Background
+from gateway.background import Background, keep_fresh, retry_delay
 
 Work: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -108,13 +108,60 @@ async def test_the_pause_grows_to_half_a_minute_and_is_short_again_after_a_stead
     for _ in range(7):
         waits.append(await soon(world.pauses))
         world.go_on()
-    assert waits == sorted(waits)
-    assert waits[0] < 1
-    assert waits[-1] == waits[-2] == 30
+    assert waits == [retry_delay(failures) for failures in range(1, 8)]
     assert await soon(world.pauses) == 30
     steady = True
     world.go_on()
     assert await soon(world.pauses) == waits[0]
+
+
+def test_each_failure_in_a_row_waits_longer_for_the_next_attempt_up_to_half_a_minute() -> None:
+    waits = [retry_delay(failures) for failures in range(1, 9)]
+    assert waits == [1, 2, 5, 15, 30, 30, 30, 30]
+
+
+async def test_what_is_kept_fresh_is_fetched_at_once_and_again_shortly_before_it_is_old(world: World) -> None:
+    fetched = []
+
+    async def refresh() -> None:
+        fetched.append(world.now)
+
+    async def pause(seconds: float) -> None:
+        world.pauses.put_nowait(seconds)
+        world.now += seconds
+        if world.pauses.qsize() == 50:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await keep_fresh(refresh, lambda: fetched[-1] + 100.0 - world.now if fetched else 0.0, pause)
+    waits = [world.pauses.get_nowait() for _ in fetched]
+    assert fetched[0] == 1000.0
+    assert all(85 <= wait <= 98 for wait in waits)
+    assert len(set(waits)) > 1, "replicas spread"
+
+
+async def test_what_is_fresh_already_is_not_fetched_before_it_gets_old(world: World) -> None:
+    async def refresh() -> None:
+        raise ZeroDivisionError
+
+    async def pause(seconds: float) -> None:
+        world.now += seconds
+
+    with pytest.raises(ZeroDivisionError):
+        await keep_fresh(refresh, lambda: 1100.0 - world.now, pause)
+    assert 1085 <= world.now <= 1098
+
+
+async def test_what_is_old_before_it_is_fetched_is_not_asked_for_without_a_pause(world: World) -> None:
+    async def refresh() -> None:
+        pass
+
+    async def pause(seconds: float) -> None:
+        assert seconds > 0
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await keep_fresh(refresh, lambda: -5.0, pause)
 
 
 async def test_work_that_goes_on_is_said_to_run(world: World) -> None:

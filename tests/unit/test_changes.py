@@ -7,8 +7,12 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from gateway.catalog.build import Builder
 from gateway.catalog.changes import Changes, Event
-from gateway.model import SHARED, View
+from gateway.catalog.discovery import Discovery
+from gateway.catalog.validation import Validators
+from gateway.model import SHARED, Caller, Listing, View
+from gateway.settings import CatalogSettings, Params
 
 ADA: Final = View("https://login.example.com", "ada")
 INTERVAL: Final = 10.0
@@ -44,7 +48,16 @@ def virtually(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Non
 
 
 def hub(interval: float = INTERVAL, heartbeat: float = HEARTBEAT) -> Changes:
-    return Changes(lambda: interval, heartbeat)
+    changes = Changes()
+    changes.follow(discovery(), interval, heartbeat)
+    return changes
+
+
+def discovery() -> Discovery:
+    async def fetch(_: Caller) -> Listing:
+        raise NotImplementedError
+
+    return Discovery(fetch, Builder(Params(), Validators()), CatalogSettings())
 
 
 class Listener:
@@ -133,12 +146,11 @@ async def test_without_an_interval_every_change_is_told() -> None:
 
 @virtually
 async def test_a_changed_interval_holds_from_the_next_change_on() -> None:
-    interval = 100.0
-    changes = Changes(lambda: interval, HEARTBEAT)
+    changes = hub(100.0)
     listener = Listener(changes)
     changes.tell(SHARED)
     await at(1)
-    interval = 5
+    changes.follow(discovery(), 5, HEARTBEAT)
     changes.tell(SHARED)
     await at(50)
     assert listener.changed_at == [0, 5]

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from gateway.app import Current, Gateway, pipeline
 from gateway.config import ConfigError, load
 from gateway.credentials import faults_of
 from gateway.layers import Layers
+from gateway.server import Server
 from gateway.settings import Settings
+from tests.front import built
 
 PUBLIC = "https://gw.example.com"
 RESOURCE = f"{PUBLIC}/mcp"
@@ -40,7 +41,7 @@ def unjudged(knobs: Sequence[str]) -> Settings:
 
 def faults(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> list[str]:
     """What stands against the settings, which is what keeps them from being loaded."""
-    found = faults_of(unjudged(ground(*knobs, url=url)))
+    found = faults_of(unjudged(ground(*knobs, url=url)).by_mount[""])
     assert refusal(*ground(*knobs, url=url)) == found
     return found
 
@@ -150,10 +151,10 @@ def test_these_may_not_and_the_fault_names_the_knob(knob: str, knobs: tuple[str,
 @pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
 async def test_a_gateway_with_a_fault_does_not_start(knob: str, knobs: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
-        await pipeline(Current(unjudged(ground(*knobs))))
+        await built(unjudged(ground(*knobs)).by_mount[""])
     assert caught.value.faults[0].startswith(knob)
     with pytest.raises(ConfigError):
-        await Gateway(unjudged(ground(*knobs))).start()
+        await Server(unjudged(ground(*knobs))).start()
 
 
 def test_all_faults_are_told_at_once() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config import ConfigError, load, merge
+from gateway.config import ConfigError, differing, keep_for_process, load, needs_restart
 from gateway.settings import Settings
 from gateway.strict_yaml import read_yaml
 
@@ -104,7 +104,7 @@ def test_an_unknown_key_is_told_with_the_known_ones(tmp_path: Path, text: str, p
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mcp: {hosts: gw.example.com}", "mcp.hosts: must be a list, such as [one, two]"),
+        ("server: {allowed_hosts: gw.example.com}", "server.allowed_hosts: must be a list, such as [one, two]"),
         ("mcp: {server: {version: 1.0}}", "mcp.server.version: must be a text; in quotes"),
         ("mcp: {server: bookshop}", "mcp.server: must be a mapping, such as {name: value}"),
         ("catalog: {tools: [a]}", "catalog.tools: must be a mapping, such as {name: value}"),
@@ -335,41 +335,35 @@ def made(**sections: Any) -> Settings:
     return Settings.model_validate({"backend": backend, "auth": {"mode": "off"}, **sections})
 
 
-def test_a_reload_applies_live_knobs_and_names_the_others() -> None:
+def test_a_reload_names_the_knobs_of_the_process_and_keeps_their_values() -> None:
     old = made()
     new = made(
-        server={"port": 1},
+        server={"port": 1, "allowed_hosts": ["gw.example.com"]},
         backend={"credentials": {"mode": "static", "value": SECRET}, "timeout": "1s"},
         catalog={"ttl": "7s", "tools": {"a": {"title": "A"}}},
-        limits={"discovery": "1/hour"},
         auth={"mode": "off", "scopes": {"list": ["read"]}},
         telemetry={"log": {"level": "debug", "format": "text"}},
     )
-    change = merge(old, new)
-    assert set(change.changed) == {"catalog.ttl", "catalog.tools", "limits.discovery", "telemetry.log.level"}
-    assert set(change.needs_restart) == {
-        "server.port",
+    assert needs_restart(old, new) == ("server.port", "telemetry.log.format")
+    kept = keep_for_process(old, new)
+    assert set(differing(old, kept)) == {
+        "server.allowed_hosts",
         "backend.timeout",
         "backend.credentials.mode",
         "backend.credentials.value",
+        "catalog.ttl",
+        "catalog.tools.a",
         "auth.scopes.list",
-        "telemetry.log.format",
+        "telemetry.log.level",
     }
-    assert change.settings.catalog == new.catalog
-    assert change.settings.limits == new.limits
-    assert change.settings.server == old.server
-    assert change.settings.backend == old.backend
-    assert (change.settings.telemetry.log.level, change.settings.telemetry.log.format) == ("debug", "auto")
-    assert SECRET not in str(change)
-
-
-def test_a_reload_without_a_change_changes_nothing() -> None:
-    change = merge(made(), made())
-    assert (change.changed, change.needs_restart) == ((), ())
-    assert change.settings == made()
-
-
-def test_a_reload_does_not_touch_the_settings_it_starts_from() -> None:
-    old = made()
-    merge(old, made(catalog={"ttl": "7s"}))
+    assert set(differing(kept, new)) == {"server.port", "telemetry.log.format"}
     assert old == made()
+
+
+def test_of_several_services_what_differs_is_named_by_its_service() -> None:
+    crm, shop = {"backend": {"url": URL}}, {"backend": {"url": f"{URL}/shop"}}
+    old = Settings.model_validate({"services": {"crm": crm, "shop": shop}, "auth": {"mode": "off"}})
+    other = {**crm, "limits": {"discovery": "1/hour"}}
+    new = Settings.model_validate({"services": {"crm": other, "news": shop}, "auth": {"mode": "off"}})
+    assert [*differing(old, new)] == ["services.crm.limits.discovery", "services.shop", "services.news"]
+    assert [*differing(old, old)] == []

@@ -108,8 +108,8 @@ def test_an_empty_text_is_a_fault_where_there_has_to_be_one() -> None:
         ("backend.timeout", "90", 90),
         ("server.max_body", "64KiB", 65536),
         ("limits.discovery", "5/hour", "5/hour"),
-        ("mcp.hosts", "[a, 'b']", ("a", "b")),
-        ("mcp.hosts", "\n- a\n- b\n", ("a", "b")),
+        ("server.allowed_hosts", "[a, 'b']", ("a", "b")),
+        ("server.allowed_hosts", "\n- a\n- b\n", ("a", "b")),
         ("auth.scopes.implies", "{admin: [read, write]}", {"admin": ("read", "write")}),
         ("catalog.tools.m.confirm", "null", None),
         ("catalog.tools.m.output_schema", "false", False),
@@ -133,7 +133,7 @@ def test_any_json_is_yaml(given: Given) -> None:
 
 @LAYERS
 def test_what_cannot_be_read_as_yaml_is_a_fault_without_its_text(given: Given) -> None:
-    (fault,) = faults(lambda: given("mcp.hosts", "[hunter2"))
+    (fault,) = faults(lambda: given("server.allowed_hosts", "[hunter2"))
     assert "cannot be read as YAML" in fault
     assert "hunter2" not in fault
 
@@ -151,21 +151,21 @@ def test_references_are_resolved_in_every_layer(given: Given, tmp_path: Path) ->
 @LAYERS
 def test_what_a_reference_stands_for_is_not_looked_through_again(given: Given) -> None:
     assert given(TITLE, "${A}", A="${B} $${C}").catalog.tools["m"].title == "${B} $${C}"
-    assert given("mcp.hosts", "[${A}]", A="${B}").mcp.hosts == ("${B}",)
+    assert given("server.allowed_hosts", "[${A}]", A="${B}").server.allowed_hosts == ("${B}",)
 
 
 @LAYERS
 @pytest.mark.parametrize("text", ["[${A}, b]", '["${A}", b]', "['${A}', 'b']", "\n- ${A}\n- b\n"])
 def test_within_a_list_or_map_a_reference_stands_for_text_whatever_it_looks_like(given: Given, text: str) -> None:
     for value in ("a", 'a", "x', "a]", "a: b #c", "12345", ""):
-        assert given("mcp.hosts", text, A=value).mcp.hosts == (value, "b")
+        assert given("server.allowed_hosts", text, A=value).server.allowed_hosts == (value, "b")
 
 
 @LAYERS
 def test_what_cannot_be_text_is_read_as_yaml_once_its_references_are_resolved(given: Given) -> None:
     assert given("server.port", "${PORT}", PORT="80").server.port == 80
     assert given("backend.timeout", "${N}${UNIT}", N="2", UNIT="m").backend.timeout == 120
-    assert given("mcp.hosts", "${HOSTS}", HOSTS="[a, b]").mcp.hosts == ("a", "b")
+    assert given("server.allowed_hosts", "${HOSTS}", HOSTS="[a, b]").server.allowed_hosts == ("a", "b")
     tools = '{m: {timeout: "${T}", title: "${T}", confirm: "${C}"}}'
     tool = given("catalog.tools", tools, T="5s", C="true").catalog.tools["m"]
     assert (tool.timeout, tool.title, tool.confirm) == (5, "5s", True)
@@ -176,13 +176,13 @@ def test_so_it_is_in_the_file(tmp_path: Path) -> None:
     file.write_text(f"""
 backend: {{url: {URL}, timeout: ${{TIME}}, proxy: ${{EMPTY}}}}
 auth: {{mode: ${{MODE}}}}
-mcp: {{hosts: ${{HOSTS}}, origins: [${{ORIGIN}}, $${{x}}]}}
+server: {{allowed_hosts: ${{HOSTS}}, allowed_origins: [${{ORIGIN}}, $${{x}}]}}
 """)
     environ = {"TIME": "1m", "EMPTY": "", "MODE": "off", "HOSTS": "[a, b]", "ORIGIN": "http://a: {b}"}
     made = load(file, (), environ)
     assert (made.backend.timeout, made.backend.proxy, made.auth.mode) == (60, None, "off")
-    assert made.mcp.hosts == ("a", "b")
-    assert made.mcp.origins == ("http://a: {b}", "${x}")
+    assert made.server.allowed_hosts == ("a", "b")
+    assert made.server.allowed_origins == ("http://a: {b}", "${x}")
 
 
 def test_a_fault_behind_a_reference_has_its_place(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_braces_that_are_no_reference_are_what_yaml_makes_of_them(text: str) -> 
 def test_a_reference_that_leads_nowhere_is_one_fault(given: Given, tmp_path: Path) -> None:
     for knob, text, reason in (
         ("backend.url", "${ABSENT}", "the environment has no variable ABSENT"),
-        ("mcp.hosts", "[a, ${ABSENT}]", "the environment has no variable ABSENT"),
+        ("server.allowed_hosts", "[a, ${ABSENT}]", "the environment has no variable ABSENT"),
         ("backend.url", f"${{file:{tmp_path}/absent}}", f"{tmp_path}/absent: No such file or directory"),
         ("backend.url", f"${{file:{tmp_path}}}", f"{tmp_path}: Is a directory"),
     ):
@@ -211,7 +211,7 @@ def test_a_reference_that_leads_nowhere_is_one_fault(given: Given, tmp_path: Pat
 
 @LAYERS
 def test_what_references_stand_for_is_not_shown_where_it_is_no_yaml(given: Given) -> None:
-    (fault,) = faults(lambda: given("mcp.hosts", "${HOSTS}", HOSTS="[hunter2"))
+    (fault,) = faults(lambda: given("server.allowed_hosts", "${HOSTS}", HOSTS="[hunter2"))
     assert "cannot be read as YAML" in fault
     assert "hunter2" not in fault
 
@@ -270,9 +270,9 @@ def test_a_name_of_a_file_that_is_empty_is_called_so() -> None:
 
 
 def test_what_is_no_text_is_in_no_file_of_its_own() -> None:
-    (fault,) = faults(lambda: by_environment("backend.url", URL, GATEWAY__MCP__HOSTS_FILE="/x"))
-    assert fault.startswith("GATEWAY__MCP__HOSTS_FILE: ")
-    assert "${file:...} in GATEWAY__MCP__HOSTS" in fault
+    (fault,) = faults(lambda: by_environment("backend.url", URL, GATEWAY__SERVER__ALLOWED_HOSTS_FILE="/x"))
+    assert fault.startswith("GATEWAY__SERVER__ALLOWED_HOSTS_FILE: ")
+    assert "${file:...} in GATEWAY__SERVER__ALLOWED_HOSTS" in fault
 
 
 def test_all_files_are_told_that_something_was_read_from(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from gateway.credentials import MODES
 from gateway.listing import static
 from gateway.listing.probe import DIALECTS
 from gateway.settings import Settings, is_loopback
+from gateway.strict_yaml import read_yaml
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -77,7 +78,7 @@ def test_the_commented_file_has_every_knob() -> None:
             return {path}
         return set().union(*(paths(child, f"{path}.{key}".lstrip(".")) for key, child in node.items()))
 
-    assert paths(tree, "") == {path for path, _ in knobs() if "*" not in path}
+    assert paths(tree, "") == {path for path, _ in knobs() if "*" not in path} - {"services"}
 
 
 def test_the_schema_for_editors_is_one_and_accepts_the_commented_file() -> None:
@@ -102,10 +103,30 @@ def test_the_page_of_dialects_names_each_and_links_to_what_is_there() -> None:
 
 @pytest.mark.parametrize("example", GATEWAYS, ids=lambda path: path.name)
 def test_every_example_loads(example: Path) -> None:
-    loaded = load(example, (), AnyVariable())
-    assert loaded.backend.url.startswith("http")
-    assert loaded.backend.listing.file is None or Path(loaded.backend.listing.file).is_file()
-    assert loaded.auth.mode == "jwt" or is_loopback(loaded.server.host)
+    for service in load(example, (), AnyVariable()).by_mount.values():
+        assert service.backend.url.startswith("http")
+        assert service.backend.listing.file is None or Path(service.backend.listing.file).is_file()
+        assert service.auth.mode == "jwt" or is_loopback(service.server.host)
+
+
+@pytest.mark.parametrize("example", GATEWAYS, ids=lambda path: path.name)
+def test_the_schema_for_editors_accepts_every_example(example: Path) -> None:
+    jsonschema.validate(read_yaml(example.read_text(), example.name), json.loads(render("json")))
+
+
+def test_the_schema_for_editors_knows_several_services() -> None:
+    schema, backend = json.loads(render("json")), {"url": "http://h/"}
+    for good in ({"services": {"crm": {"backend": backend}}}, {"backend": backend}):
+        jsonschema.validate(good, schema)
+    for bad in (
+        {"services": {"crm": {"backend": backend}}, "backend": backend},
+        {"services": {"Crm": {"backend": backend}}},
+        {"services": {"crm": {"backend": backend, "server": {}}}},
+        {"services": {"crm": {"backend": {"urll": "http://h/"}}}},
+        {"services": {}},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(bad, schema)
 
 
 @pytest.mark.parametrize("example", LISTINGS, ids=lambda path: path.name)

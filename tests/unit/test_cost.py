@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.cost import MAX_APPLICATORS, MAX_ASKED_AGAIN, MAX_CHAIN, TooCostly, measured, resolve
+from gateway.catalog.cost import MAX_APPLICATORS, MAX_ASKED_AGAIN, MAX_CHAIN, TooCostly, measured
 from tests.pace import quickly
 
 Json = dict[str, Any]
@@ -140,23 +140,3 @@ def test_a_thousand_doublings_without_recursion_are_still_refused_only_for_what_
     each_level_twice = definitions(20, lambda ref: {"allOf": [{"properties": {"a": ref}}, {"properties": {"a": ref}}]})
     with quickly(), pytest.raises(TooCostly, match="multiply"):
         measured(each_level_twice)
-
-
-@pytest.mark.parametrize(
-    ("reference", "target"),
-    [
-        ("#", "whole"),
-        ("#/a~1b/c~0d", 1),
-        ("#/list/1", "second"),
-        ("#/list/2", None),
-        ("#/list/x", None),
-        ("#/absent/x", None),
-        ("#anchor", None),
-        ("http://x/#", None),
-        ("", None),
-        ("#/list/0/x", None),
-    ],
-)
-def test_a_json_pointer_leads_within_the_document_or_nowhere(reference: str, target: Any) -> None:
-    document = {"a/b": {"c~d": 1}, "list": ["first", "second"]}
-    assert resolve(document, reference) == (document if target == "whole" else target)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app import Current, pipeline
 from gateway.config import ConfigError, load
 from gateway.credentials import AUTO, MODES, ways_of
 from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.settings import Settings
+from tests.front import built
 
 GATEWAY = Path(__file__).parents[2] / "gateway"
 GROUND = ("backend.url=http://127.0.0.1:9/jsonrpc", "auth.mode=off")
@@ -95,20 +95,21 @@ def test_an_audience_that_cannot_be_read_is_one_fault_and_not_a_missing_audience
 
 async def test_settings_that_were_never_loaded_are_judged_at_start() -> None:
     backend = {"url": "http://127.0.0.1:9/jsonrpc", "credentials": {"mode": "statik"}}
+    unloaded = Settings.model_validate({"backend": backend, "auth": {"mode": "off"}})
     with pytest.raises(ConfigError) as caught:
-        await pipeline(Current(Settings.model_validate({"backend": backend, "auth": {"mode": "off"}})))
+        await built(unloaded.by_mount[""])
     assert caught.value.faults[0].startswith("backend.credentials: mode: must be one of ")
 
 
 def test_auto_is_the_callers_token_where_callers_bring_one_and_else_nothing() -> None:
-    off = load(None, GROUND, {})
+    off = load(None, GROUND, {}).by_mount[""]
     assert {ways_of(off).calls, ways_of(off).listing} == {NoCredential}
     issuers = "auth.issuers=[{issuer: 'https://login.example.com'}]"
     audience = "backend.credentials.backend_audience=http://127.0.0.1:8080/mcp"
-    on = load(None, [GROUND[0], issuers, audience], {})
+    on = load(None, [GROUND[0], issuers, audience], {}).by_mount[""]
     assert {ways_of(on).calls, ways_of(on).listing, ways_of(on).asked} == {SameResource}
     assert ways_of(on).lists_per_caller
-    shared = ways_of(load(None, [GROUND[0], issuers, audience, "backend.listing.identity=shared"], {}))
+    shared = ways_of(load(None, [GROUND[0], issuers, audience, "backend.listing.identity=shared"], {}).by_mount[""])
     assert (shared.calls, shared.asked, shared.lists_per_caller) == (SameResource, NoCredential, False)
 
 

@@ -203,3 +203,11 @@ def test_what_is_neither_is_left_to_others(raw: bytes) -> None:
 def test_a_broken_one_is_named(raw: bytes) -> None:
     with pytest.raises(PinError, match=r"^file: "):
         saved(raw, "file")
+
+
+async def test_another_order_of_positions_is_told_against_a_pin_file(tmp_path: Any) -> None:
+    """It holds a tool back, so that who looks for the reason finds it."""
+    write(tmp_path / "pins.json", await tools(method(structure=Structure.BY_POSITION)))
+    before = saved((tmp_path / "pins.json").read_bytes(), "pins.json") or []
+    after = looks_of(await tools(method(structure=Structure.BY_POSITION, parameters=TWO[::-1])), MCP)
+    assert diff(before, after).changed == (Changed("m", ("order of arguments: query, limit → limit, query",)),)

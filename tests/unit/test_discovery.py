@@ -236,8 +236,7 @@ async def test_a_first_listing_may_be_empty_and_is_kept_for_seconds_only(world: 
 
 async def test_a_change_of_the_knobs_builds_anew_without_a_fetch(world: World) -> None:
     await world.names()
-    world.knobs = CatalogSettings(ttl=TTL, exclude=("a",))
-    await world.discovery.rebuild()
+    await world.reload(exclude=("a",))
     assert await world.names() == ("b",)
     assert world.fetches == 1
     assert world.discovery.remaining(ANYBODY.view) == TTL
@@ -245,17 +244,15 @@ async def test_a_change_of_the_knobs_builds_anew_without_a_fetch(world: World) -
 
 async def test_what_the_knobs_hide_is_no_shrinking_and_comes_back(world: World) -> None:
     await world.names()
-    world.knobs = CatalogSettings(ttl=TTL, include=())
-    await world.discovery.rebuild()
+    await world.reload(include=())
     assert await world.names() == ()
-    world.knobs = CatalogSettings(ttl=TTL)
-    await world.discovery.rebuild()
+    await world.reload(ttl=TTL)
     assert await world.names() == ("a", "b")
 
 
 async def test_listeners_hear_of_a_catalog_before_anybody_sees_it(world: World) -> None:
     heard: list[tuple[tuple[str, ...], Catalog | None]] = []
-    world.discovery.on_change(lambda catalog: heard.append((catalog.names, world.discovery.current())))
+    world.discovery.before_publish = lambda catalog: heard.append((catalog.names, world.discovery.current()))
     first = await world.discovery.catalog(ANYBODY)
     assert heard == [(("a", "b"), None)]
     world.backend.methods = ("c",)
@@ -265,11 +262,10 @@ async def test_listeners_hear_of_a_catalog_before_anybody_sees_it(world: World) 
 
 async def test_listeners_hear_nothing_where_nothing_changed(world: World) -> None:
     heard: list[Catalog] = []
-    world.discovery.on_change(heard.append)
+    world.discovery.before_publish = heard.append
     await world.names()
     world.backend.methods = ("b", "a")
     await refreshed(world, world.now + TTL)
-    await world.discovery.rebuild()
     assert len(heard) == 1
     assert world.fetches == 2
 

@@ -13,7 +13,6 @@ from gateway.catalog.doubt import ASK_AGAIN_AFTER, CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, Seen, Tool, View
-from gateway.settings import CatalogSettings
 from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
 
 MANY = tuple(f"m{n:02}" for n in range(40))
@@ -97,8 +96,7 @@ async def test_what_the_operator_hides_is_gone_at_once(world: World) -> None:
     await world.names()
     world.backend.methods = ("a",)
     await refreshed(world, world.now + TTL)
-    world.knobs = CatalogSettings(ttl=TTL, exclude=("b",))
-    await world.discovery.rebuild()
+    await world.reload(exclude=("b",))
     assert await found(world, "b") is None
 
 
@@ -133,11 +131,12 @@ async def test_methods_that_are_hidden_do_not_count() -> None:
         assert await world.names() == ("m00", "m01", "m02")
 
 
-async def test_a_bound_that_is_lowered_below_the_listing_keeps_what_there_is(world: World) -> None:
+async def test_a_bound_that_is_lowered_below_the_listing_is_said_and_nothing_is_taken_over(world: World) -> None:
     await world.names()
-    world.knobs = CatalogSettings(ttl=TTL, max_tools=1)
-    await world.discovery.rebuild()
-    assert await world.names() == ("a", "b")
+    before = world.discovery
+    with pytest.raises(NoListing, match=r"2 methods to offer, more than catalog\.max_tools \(1\)"):
+        await world.reload(max_tools=1)
+    assert (await before.catalog(ANYBODY)).names == ("a", "b")
 
 
 # --- the fallback ---------------------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ async def test_the_fallback_serves_where_there_never_was_a_listing(spared: World
 
 async def test_the_fallback_comes_after_the_last_good_listing(spared: World) -> None:
     told: list[View] = []
-    spared.discovery.on_changed(told.append)
+    spared.discovery.after_publish = told.append
     await spared.names()
     spared.backend.failure = no_listing()
     assert await refreshed(spared, 5000 + MAX_STALE) == ("a", "b")
@@ -164,7 +163,7 @@ async def test_a_listing_that_can_be_had_again_takes_the_fallbacks_place_and_lis
     spared: World,
 ) -> None:
     told: list[View] = []
-    spared.discovery.on_changed(told.append)
+    spared.discovery.after_publish = told.append
     spared.backend.failure = no_listing()
     await spared.names()
     spared.backend.failure = None
@@ -185,23 +184,24 @@ async def test_once_the_fallback_serves_nobody_waits_for_a_backend_that_hangs(sp
 async def test_the_fallback_follows_the_knobs(spared: World) -> None:
     spared.backend.failure = no_listing()
     await spared.names()
-    spared.knobs = CatalogSettings(ttl=TTL, exclude=("spare",))
+    await spared.reload(exclude=("spare",))
     assert await spared.names() == ()
 
 
-async def test_listeners_hear_when_the_knobs_change_the_fallback_they_see(spared: World) -> None:
+async def test_listeners_hear_when_a_reload_changes_the_fallback_they_see(spared: World) -> None:
     spared.backend.failure = no_listing()
     await spared.names()
     told: list[View] = []
-    spared.discovery.on_changed(told.append)
-    await spared.discovery.rebuild()
+    spared.discovery.after_publish = told.append
+    await spared.reload(exclude=("spare",))
+    assert await spared.names() == ()
     assert told == [ANYBODY.view]
 
 
 async def test_a_rush_of_callers_has_the_fallback_built_once(spared: World) -> None:
     spared.backend.failure = no_listing()
     made: list[Catalog] = []
-    spared.discovery.on_change(made.append)
+    spared.discovery.before_publish = made.append
     catalogs = await asyncio.gather(*(spared.discovery.catalog(caller(str(n))) for n in range(50)))
     assert all(catalog is catalogs[0] for catalog in catalogs)
     assert {id(catalog) for catalog in made} == {id(catalogs[0])}
@@ -220,7 +220,7 @@ async def test_a_promise_that_the_fallback_makes_is_broken_like_any_other() -> N
         world.backend.failure = no_listing()
         await world.names()
         told: list[View] = []
-        world.discovery.on_changed(told.append)
+        world.discovery.after_publish = told.append
         await broken(world, "a")
         assert await outputs(world) == {"a": None}
         assert told == [ANYBODY.view]
@@ -285,7 +285,7 @@ async def test_an_output_schema_that_a_result_broke_is_gone_from_every_view_and_
     ada = caller("ada")
     assert await outputs(world) == await outputs(world, ada) == {"a": NUMBER, "b": NUMBER}
     told: list[View] = []
-    world.discovery.on_changed(told.append)
+    world.discovery.after_publish = told.append
     await broken(world, "a")
     assert await outputs(world) == await outputs(world, ada) == {"a": None, "b": NUMBER}
     assert sorted(told, key=str) == sorted([ANYBODY.view, ada.view], key=str)
@@ -299,9 +299,9 @@ async def test_it_stays_away_over_refreshes_and_reloads_until_it_changes(world: 
     await world.names()
     await broken(world, "a")
     told: list[View] = []
-    world.discovery.on_changed(told.append)
+    world.discovery.after_publish = told.append
     await refreshed(world, world.now + TTL)
-    await world.discovery.rebuild()
+    await world.reload()
     assert (await outputs(world))["a"] is None
     assert told == []
     world.backend.results = {"a": {"type": "string"}}
@@ -315,7 +315,7 @@ async def test_a_second_break_of_the_same_schema_changes_nothing(world: World) -
     await world.names()
     tool = await broken(world, "a")
     told: list[View] = []
-    world.discovery.on_changed(told.append)
+    world.discovery.after_publish = told.append
     await world.discovery.distrust_output(tool)
     assert told == []
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.backend.faults import MAX_BYTES, Cleaner
+from gateway.backend.redaction import shown_in
 from gateway.jsonrpc import Fault
 from tests.pace import quickly
 
@@ -126,7 +127,7 @@ def test_a_secret_that_json_escapes_is_taken_out_of_json_as_well(pad: str) -> No
         Fault(1, json.dumps({"sent": secret}).replace("/", "\\/")),  # PHP
     ):
         passed = cleaner.passed(fault)
-        for said in (cleaner.describe(fault), str(passed), Cleaner().describe(fault, secret)):
+        for said in (cleaner.describe(fault), str(passed), Cleaner().describe(fault, [secret])):
             assert "[redacted]" in said
             assert "k3y" not in said
 
@@ -202,3 +203,8 @@ TORTURES = {
 def test_cleaning_takes_time_linear_in_the_text(text: str) -> None:
     with quickly(0.2):
         CLEANER.clean(text)
+
+
+def test_what_headers_show_is_secret_whatever_they_are_called_but_not_what_everybody_may_know() -> None:
+    headers = {"Authorization": "Bearer t0ken", "X-Api-Key": "k3y", "Accept-Language": "de", "traceparent": "00-1-2-01"}
+    assert shown_in(headers) == ("t0ken", "k3y")

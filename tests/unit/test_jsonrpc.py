@@ -11,10 +11,12 @@ from gateway.errors import InvalidCursor, ParseError, TooLarge
 from gateway.jsonrpc import (
     MAX_CONTAINERS,
     MAX_DEPTH,
+    NULL,
     BadMessage,
     ClientResponse,
     Fault,
     Notification,
+    Raw,
     Request,
     canonical,
     decode,
@@ -23,8 +25,8 @@ from gateway.jsonrpc import (
     error_bytes,
     message_of,
     request_bytes,
+    response_bytes,
     response_of,
-    result_bytes,
 )
 from tests.pace import quickly
 
@@ -143,6 +145,11 @@ def test_many_shallow_brackets_are_not_deep() -> None:
         rb'{"":1,"":2}',
         b'{"a":1,"a":"x\\":"}',
         b'{"a":":","a":"\\":","b":"\\":"}',
+        rb'{"a":1,"a":2,"b":"\u0022:"}',
+        rb'{"a":1,"a":2,"b":"\"\u003a"}',
+        rb'{"a":1,"a":2,"b":"\"\u003A"}',
+        rb'{"a":1,"a":2,"b":"\u003A"}',
+        rb'{"a":":","a":2,"\u003a":"\u003A"}',
         '{"é":1,"\\u00e9":2}'.encode(),
     ],
 )
@@ -203,7 +210,19 @@ def call(**members: Any) -> dict[str, Any]:
 def test_an_id_is_a_string_or_an_integer_and_comes_as_it_is(id: Any) -> None:
     message = message_of(call(id=id, params={"a": 1}))
     assert message == Request(id, "m", {"a": 1})
-    assert result_bytes(id, b"[]") == b'{"jsonrpc":"2.0","id":%b,"result":[]}' % encode(id)
+    assert response_bytes(id, []) == b'{"jsonrpc":"2.0","id":%b,"result":[]}' % encode(id)
+
+
+def test_what_is_serialized_already_goes_into_an_answer_as_it_is() -> None:
+    result = {"tools": Raw(b'[{"b": 1, "a":2}]'), "next": None, "more": {"_meta": Raw(b"{}")}}
+    assert response_bytes(NULL, result) == (
+        b'{"jsonrpc":"2.0","id":null,"result":{"tools":[{"b": 1, "a":2}],"next":null,"more":{"_meta":{}}}}'
+    )
+
+
+def test_a_result_that_json_cannot_say_is_refused() -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        response_bytes(1, {"text": "\ud800"})
 
 
 @pytest.mark.parametrize("id", [None, True, False, 1.0, 1.5, {}, [], ["a"], "x" * 257, "é" * 129, 10**256])

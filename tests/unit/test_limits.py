@@ -7,8 +7,10 @@ from contextlib import suppress
 import pytest
 
 from gateway.errors import RateLimited
-from gateway.limits import AddressReader, Budget, network_of
+from gateway.limits import MAX_HANDLES, Budget, network_of
+from gateway.model import AccessToken, Caller, Principal
 from gateway.store.memory import MemoryStore
+from gateway.web.public import AddressReader
 
 
 class Clock:
@@ -33,13 +35,13 @@ def store(clock: Clock) -> MemoryStore:
 
 async def spend(budget: Budget, address: str = "192.0.2.1", times: int = 1) -> None:
     for _ in range(times):
-        await budget.spend(address)
+        await budget.spend(Caller(address))
 
 
 async def wait_of(budget: Budget, address: str = "192.0.2.1") -> int:
     """What a refused request is told."""
     with pytest.raises(RateLimited) as caught:
-        await budget.spend(address)
+        await budget.spend(Caller(address))
     assert caught.value.retry_after is not None
     return caught.value.retry_after
 
@@ -60,7 +62,7 @@ async def test_a_refusal_says_what_is_allowed(store: MemoryStore) -> None:
     budget = Budget(store, "next page", "3/minute", times=10)
     await spend(budget, times=30)
     with pytest.raises(RateLimited, match=r"^Too many next page requests, at most 30 per minute$"):
-        await budget.spend("192.0.2.1")
+        await budget.spend(Caller("192.0.2.1"))
 
 
 @pytest.mark.parametrize("rate", ["1/second", "7/second", "3/minute", "7/minute", "1000/minute", "7/hour", "1/day"])
@@ -99,6 +101,14 @@ async def test_callers_and_budgets_do_not_spend_from_each_other(store: MemorySto
         await wait_of(budget)
 
 
+async def test_what_was_spent_stays_spent_however_many_callers_came_since(store: MemoryStore) -> None:
+    budget = Budget(store, "discovery", "1/hour")
+    await spend(budget)
+    for number in range(MAX_HANDLES + 1):
+        await spend(budget, f"198.18.{number // 256}.{number % 256}")
+    await wait_of(budget)
+
+
 async def test_changing_addresses_within_an_ipv6_network_gains_nothing(store: MemoryStore) -> None:
     budget = Budget(store, "discovery", "1/hour")
     await spend(budget, "2001:db8:1:2::1")
@@ -109,19 +119,19 @@ async def test_changing_addresses_within_an_ipv6_network_gains_nothing(store: Me
 async def test_a_higher_rate_holds_at_once(store: MemoryStore, clock: Clock) -> None:
     budget = Budget(store, "discovery", "1/day")
     await spend(budget)
-    budget.set_rate("60/minute")
+    budget = Budget(store, "discovery", "60/minute")
     assert await wait_of(budget) == 1
     clock.now += 1
     await spend(budget)
     await spend(budget, "192.0.2.2", 60)
     with pytest.raises(RateLimited, match="60 per minute"):
-        await budget.spend("192.0.2.2")
+        await budget.spend(Caller("192.0.2.2"))
 
 
 async def test_a_lower_rate_holds_at_once(store: MemoryStore, clock: Clock) -> None:
     budget = Budget(store, "discovery", "1000/minute")
     await spend(budget, times=500)
-    budget.set_rate("4/minute")
+    budget = Budget(store, "discovery", "4/minute")
     await spend(budget, times=2)
     assert await wait_of(budget) == 15
     clock.now += 15
@@ -182,6 +192,7 @@ async def test_addresses_without_number_keep_no_caller_with_a_token_waiting(cloc
     budget = Budget(MemoryStore(clock, most=10), "discovery", "1/hour")
     for number in range(1000):
         with suppress(RateLimited):
-            await budget.spend(f"2001:db8:{number:x}::1")
+            await budget.spend(Caller(f"2001:db8:{number:x}::1"))
     assert await wait_of(budget, "192.0.2.1") == 3600
-    await spend(budget, "https://login.example.com\nann")
+    ann = Principal("https://login.example.com", "ann", "app", frozenset(), 1e10, AccessToken("t"))
+    await budget.spend(Caller("192.0.2.1", principal=ann))

@@ -23,13 +23,13 @@ class Names:
         return {"name": tool.name, "description": tool.description}
 
 
-def catalog(*names: str, description: str = "", digest: str = "") -> Catalog:
+def catalog(*names: str, description: str = "") -> Catalog:
     tools = tuple(Tool(name, name, description, {}, Binding(name, Structure.BY_NAME)) for name in sorted(names))
-    return Catalog(tools, digest or "-".join(names), "static", 0.0)
+    return Catalog(tools, "static", 0.0)
 
 
-def names_of(tools: bytes) -> list[str]:
-    return [tool["name"] for tool in jsonrpc.decode(tools)]
+def names_of(tools: jsonrpc.Raw) -> list[str]:
+    return [tool["name"] for tool in jsonrpc.decode(bytes(tools))]
 
 
 def walk(pages: Pages, listed: Catalog, size: int) -> list[list[str]]:
@@ -52,7 +52,7 @@ def test_pages_hold_at_most_so_many_tools_and_together_all_of_them(size: int, le
 
 def test_an_empty_catalog_has_one_empty_page() -> None:
     page = Pages().page(catalog(), Names(), None, 10)
-    assert (page.tools, page.last) == (b"[]", None)
+    assert (bytes(page.tools), page.last) == (b"[]", None)
 
 
 def test_a_page_is_bounded_in_bytes_as_well() -> None:
@@ -90,7 +90,7 @@ def test_a_page_is_serialized_once_for_each_catalog_projector_and_size() -> None
     assert names.shown == 2
     assert pages.page(catalog(*"ab"), Names("other"), None, 10) is not first
     assert pages.page(catalog(*"ab"), names, None, 1) is not first
-    assert pages.page(catalog(*"ab", digest="changed"), names, None, 10) is not first
+    assert pages.page(catalog(*"ab", description="changed"), names, None, 10) is not first
 
 
 def test_names_that_lead_to_the_same_place_share_a_page() -> None:
@@ -121,7 +121,7 @@ def test_the_cache_is_bounded_and_a_page_that_does_not_fit_is_still_served(size:
 
 def test_the_least_used_page_makes_room() -> None:
     pages, names = Pages(max_bytes=1000), Names()
-    listed = [catalog("a", description="x" * 300, digest=str(n)) for n in range(3)]
+    listed = [catalog("a", description=str(n) * 300) for n in range(3)]
     for one in listed:
         pages.page(one, names, None, 10)
     pages.page(listed[2], names, None, 10)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.pins import Pin, PinError, Pins, pin_of, read, write
+from gateway.catalog.diff import diff, saved
+from gateway.catalog.pins import _NOT_PINNED, Pin, PinError, Pins, pin_of, read, write
 from gateway.catalog.validation import Validators
 from gateway.listing import jsonrpc_mcp
-from gateway.model import Catalog, Listing, Method, Parameter, Structure, Tool
+from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure, Tool
 from gateway.settings import CatalogSettings, Params
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
@@ -26,7 +28,7 @@ def method(name: str = "m", **members: Any) -> Method:
 
 
 async def built(*methods: Method, pins: Pins | None = None, **knobs: Any) -> Catalog:
-    builder = Builder(Params(), Validators(), pins=lambda: pins)
+    builder = Builder(Params(), Validators(), pins=pins)
     return await builder.build(Listing("openrpc", methods), CatalogSettings.model_validate(knobs))
 
 
@@ -263,3 +265,57 @@ def test_a_file_that_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> No
 def test_a_good_entry_is_a_pin(tmp_path: Path) -> None:
     (tmp_path / "pins.json").write_text(json.dumps({"tools": {"m": GOOD}}))
     assert read(tmp_path / "pins.json") == {"m": Pin(**GOOD)}  # type: ignore[arg-type]
+
+
+# --- a new field ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ColoredTool(Tool):
+    color: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedBinding(Binding):
+    queue: str = ""
+
+
+BOUND = Binding("m", Structure.BY_NAME)
+
+
+@pytest.mark.parametrize(
+    ("tool", "field"),
+    [
+        (ColoredTool("m", "m", "", {}, BOUND), "ColoredTool: color"),
+        (Tool("m", "m", "", {}, QueuedBinding("m", Structure.BY_NAME)), "QueuedBinding: queue"),
+    ],
+)
+def test_a_tool_with_a_field_of_which_nobody_decided_whether_it_is_pinned_is_refused(tool: Tool, field: str) -> None:
+    with pytest.raises(TypeError, match=field):
+        pin_of(tool)
+
+
+def test_what_is_not_pinned_is_a_field_and_is_not_pinned() -> None:
+    pinned = {field.name for field in fields(Pin)}
+    assert {field.name for noun in (Tool, Binding) for field in fields(noun)} - pinned >= _NOT_PINNED
+
+
+ENTRY = GOOD | {"structure": "by-position", "arguments": ["to", "from"]}
+
+
+def changed(name: str) -> dict[str, Any]:
+    """The entry with another value for one member."""
+    other = {str: lambda text: text + "x", list: lambda names: [*names, "x"], bool: lambda yes: not yes}
+    value = ENTRY[name]
+    return {**ENTRY, name: {"x": 1} if isinstance(value, dict) else other.get(type(value), lambda _: "x")(value)}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Pin)])
+async def test_every_field_of_a_pin_is_compared_with_the_tool_and_told_by_a_diff(name: str) -> None:
+    (tool,) = (await built(method())).tools
+    entry = changed(name)
+    differs = Pins({"m": replace(pin_of(tool), **{name: entry[name]})}).drift(tool)
+    assert differs is not None
+    assert differs.reason == f"changed since it was pinned: {name.replace('_', ' ')}"
+    before, after = (saved(json.dumps({"tools": {"m": one}}).encode(), "a file") for one in (ENTRY, entry))
+    assert diff(before or (), after or ()).changed

@@ -6,25 +6,27 @@ import asyncio
 import gc
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError, InvalidParams
-from gateway.jsonrpc import Request
+from gateway.jsonrpc import Raw, Request
 from gateway.mcp.exchange import Events
 from gateway.mcp.progress import with_progress
+
+Result: TypeAlias = dict[str, Any]
 
 REQUEST = Request(7, "tools/call", {})
 HOUR = 3600.0
 
 
-def stream(work: Callable[[], Awaitable[bytes]], *, cancels: bool = True) -> tuple[Events, list[asyncio.Task[bytes]]]:
+def stream(work: Callable[[], Awaitable[Result]], *, cancels: bool = True) -> tuple[Events, list[asyncio.Task[Result]]]:
     """A stream and, once it has begun, its work."""
-    tasks: list[asyncio.Task[bytes]] = []
+    tasks: list[asyncio.Task[Result]] = []
 
-    def start() -> asyncio.Task[bytes]:
+    def start() -> asyncio.Task[Result]:
         tasks.append(asyncio.ensure_future(work()))
         return tasks[0]
 
@@ -38,14 +40,14 @@ async def last(events: Events) -> Any:
 
 
 async def test_a_result_becomes_the_response() -> None:
-    async def work() -> bytes:
-        return b'{"sum":5}'
+    async def work() -> Result:
+        return {"sum": Raw(b"5")}
 
     assert await last(stream(work)[0]) == {"jsonrpc": "2.0", "id": 7, "result": {"sum": 5}}
 
 
 async def test_an_error_becomes_the_response() -> None:
-    async def work() -> bytes:
+    async def work() -> Result:
         raise InvalidParams("no")
 
     response = await last(stream(work)[0])
@@ -53,7 +55,7 @@ async def test_an_error_becomes_the_response() -> None:
 
 
 async def test_an_unforeseen_failure_becomes_an_internal_error_and_is_logged() -> None:
-    async def work() -> bytes:
+    async def work() -> Result:
         raise ZeroDivisionError("secret")
 
     with capture_logs() as lines:
@@ -66,7 +68,7 @@ async def test_an_unforeseen_failure_becomes_an_internal_error_and_is_logged() -
 async def test_an_error_that_nobody_is_left_to_hear_is_no_trouble(cancels: bool) -> None:
     """asyncio would report an exception of a task that nobody asked for."""
 
-    async def work() -> bytes:
+    async def work() -> Result:
         raise GatewayError("no")
 
     reported: list[dict[str, Any]] = []
@@ -81,7 +83,7 @@ async def test_an_error_that_nobody_is_left_to_hear_is_no_trouble(cancels: bool)
 
 
 async def test_work_that_fails_as_it_is_cancelled_is_no_trouble_either() -> None:
-    async def work() -> bytes:
+    async def work() -> Result:
         try:
             await asyncio.Event().wait()
         finally:

@@ -10,6 +10,7 @@ import referencing
 
 from gateway.catalog.schemas import Unsound, bundle, object_schema
 from gateway.catalog.validation import Validators
+from gateway.listing import openrpc
 from tests.pace import quickly
 
 Json = dict[str, Any]
@@ -109,3 +110,16 @@ def test_names_that_are_searched_for_in_a_large_schema_are_found_or_not_at_once(
     deep = {"allOf": [{"$defs": {f"d{n}": {"properties": {"a": {}}} for n in range(20_000)}}] * 4}
     with quickly(0.1), pytest.raises(Unsound):
         bundle({**deep, "items": {"$ref": "absent"}}, {})
+
+
+def test_a_parameter_is_found_in_the_document_alone_by_a_pointer_as_its_uri_is_written() -> None:
+    named = {"name": "text", "schema": TEXT}
+    references = ["#/components/contentDescriptors/a%20b", "http://x.example/d.json#/components/contentDescriptors/a b"]
+    listing = openrpc.parse({
+        "openrpc": "1.3.2",
+        "methods": [{"name": f"m{n}", "params": [{"$ref": reference}]} for n, reference in enumerate(references)],
+        "components": {"contentDescriptors": {"a b": named}},
+    })  # fmt: skip
+    found, outside = (method.parameters or () for method in listing.methods)
+    assert [(parameter.name, parameter.schema) for parameter in found] == [("text", TEXT)]
+    assert [(parameter.name, parameter.schema) for parameter in outside] == [("arg0", True)]

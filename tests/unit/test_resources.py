@@ -32,9 +32,7 @@ ADA: Final = Caller(
         "https://login.example.com", "ada", "app", frozenset({"read"}), 2_000_000_000.0, AccessToken("t")
     )
 )
-TOOL: Final = Tool(
-    "drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True, digest="d1"
-)
+TOOL: Final = Tool("drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True)
 KEY: Final = ec_key("proof")
 
 
@@ -117,10 +115,10 @@ async def test_what_a_caller_spent_at_one_resource_is_not_spent_at_another(
     mounts: tuple[Mount, Mount, Mount],
 ) -> None:
     one, replica, other = mounts
-    await one.budget.spend("192.0.2.1")
+    await one.budget.spend(Caller("192.0.2.1"))
     with pytest.raises(RateLimited):
-        await replica.budget.spend("192.0.2.1")
-    await other.budget.spend("192.0.2.1")
+        await replica.budget.spend(Caller("192.0.2.1"))
+    await other.budget.spend(Caller("192.0.2.1"))
 
 
 def settings(*knobs: str, url: str = "http://crm.example.com/jsonrpc") -> Settings:
@@ -147,4 +145,4 @@ JWT: Final = (
 def test_the_resource_identifies_a_mount_and_where_there_is_none_the_service(
     knobs: tuple[str, ...], mount: str
 ) -> None:
-    assert settings(*knobs).mount_id == mount
+    assert settings(*knobs).by_mount[""].mount_id == mount

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.hiding import Change
 from gateway.catalog.lint import lint
 from gateway.catalog.risks import moves_value, reveals_secret
 from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Structure
-from gateway.settings import EXCLUDED, CatalogSettings, Params
+from gateway.settings import CatalogSettings, Params
 from tests.pace import quickly
 
 REVEALING = """
@@ -114,8 +113,3 @@ async def test_a_trusted_backends_word_that_it_changes_nothing_counts() -> None:
 async def test_only_what_introspects_is_hidden_of_a_services_system() -> None:
     names = ("system.info", "system.reboot", "system.ntpserver.query", "system.listMethods", "system.multicall")
     assert (await offered(*names)).names == ("system.info", "system.ntpserver.query")
-
-
-async def test_a_change_back_to_the_default_list_hides_secrets_at_once() -> None:
-    catalog = await offered("dumpprivkeys", exclude=["stop"])
-    assert Change(CatalogSettings(exclude=("stop",)), CatalogSettings(exclude=EXCLUDED)).hides(catalog)

@@ -21,7 +21,7 @@ def somebody(subject: str, token: str = "t") -> Caller:
 
 
 ADA, BOB = somebody("ada"), somebody("bob")
-TOOL = Tool("drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True, digest="d1")
+TOOL = Tool("drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True)
 ARGUMENTS = {"table": "users"}
 KEYS = Keys((b"a secret of sixteen bytes and more",), "https://gateway.example.com/mcp")
 ROOTS = {"where": {"method": "roots/list"}}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -109,7 +111,7 @@ async def test_the_answer_is_what_the_tool_declares_and_says_how_many_more_there
     assert len(answer["tools"]) == 2
     assert answer["matches"] == 5
     (first, *_) = answer["tools"]
-    tool = catalog.find(first["name"])
+    tool = catalog.by_name.get(first["name"])
     assert tool is not None
     assert (first["description"], first["inputSchema"]) == (tool.description, tool.input_schema)
 
@@ -122,10 +124,10 @@ async def test_equal_tools_come_in_the_order_of_the_catalog() -> None:
 async def test_large_schemas_do_not_make_a_large_answer() -> None:
     labels = {"type": "string", "enum": ["x" * 50 + str(n) for n in range(900)]}
     tools = tuple(
-        Tool(f"t{n:02}", "m", "Copy.", {"properties": {"a": labels}}, Binding("m", Structure.BY_NAME), digest=str(n))
+        Tool(f"t{n:02}", "m", "Copy.", {"properties": {"a": labels}}, Binding("m", Structure.BY_NAME))
         for n in range(10)
     )
-    answer = await Search().answer(Catalog(tools, "d", "static", 0.0), "copy", 10)
+    answer = await Search().answer(Catalog(tools, "static", 0.0), "copy", 10)
     assert 1 <= len(answer["tools"]) < 10
     assert len(str(answer)) <= MAX_BYTES * 1.1
     assert answer["matches"] == 10
@@ -141,6 +143,28 @@ async def test_searches_at_the_same_time_share_one_index_and_one_that_is_cancell
     assert answers[0]["matches"] == 2
 
 
+class Failing(tuple[Tool, ...]):
+    """Tools that cannot be read while ``failure`` is set."""
+
+    failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[Tool]:
+        if self.failure is not None:
+            raise self.failure
+        return super().__iter__()
+
+
+async def test_an_index_that_could_not_be_made_is_made_by_the_next_search(catalog: Catalog) -> None:
+    tools = Failing(catalog.tools)
+    flaky, search = replace(catalog, tools=tools), Search()
+    assert flaky.digest == catalog.digest
+    tools.failure = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        await search.answer(flaky, "user")
+    tools.failure = None
+    assert (await search.answer(flaky, "user"))["matches"] == 2
+
+
 async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_holding_up_the_loop() -> None:
     tools = tuple(
         Tool(
@@ -149,11 +173,10 @@ async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_hold
             f"Update thing {n} of area {n % 50} with what is given, and tell whoever listens to it.",
             {"properties": {f"field{n % 7}": {}, "dry_run": {}}},
             Binding("m", Structure.BY_NAME),
-            digest=str(n),
         )
         for n in range(5000)
     )
-    catalog, search = Catalog(tools, "d", "static", 0.0), Search()
+    catalog, search = Catalog(tools, "static", 0.0), Search()
     turns = 0
 
     async def count() -> None:
@@ -179,6 +202,6 @@ def test_the_two_doors_are_sound_tools() -> None:
     for tool in OWN.values():
         validators.compile(tool.input_schema)
     assert DOORS.names == ("call_tool", "search_tools")
-    assert DOORS.find("call_tool") is CALL_TOOL
+    assert DOORS.by_name["call_tool"] is CALL_TOOL
     arguments: dict[str, Any] = {"query": "x", "limit": 3}
     assert validators.compile(SEARCH_TOOLS.input_schema).is_valid(arguments)

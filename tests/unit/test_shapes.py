@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.backend.params import Conventions, Params
-from gateway.backend.shapes import Shapes
+from gateway.backend.params import Conventions, Params, Shapes
 from gateway.catalog.build import Builder
 from gateway.catalog.lint import lint
 from gateway.catalog.validation import Validators

@@ -16,17 +16,18 @@ MODULES = sorted(
 
 # A file imports from the steps below its own, or from its own folder. Who stands on one step are strangers.
 STEPS = (
-    ("errors", "json_bounds", "strict_yaml", "text", "units"),
-    ("model", "jsonrpc", "references", "settings"),
-    ("background", "batch", "layers", "outbound", "signals", "signing", "telemetry"),
-    ("store", "backend", "auth"),
+    ("errors", "json_bounds", "json_pointer", "json_schema", "strict_yaml", "text", "units"),
+    ("jsonrpc", "references", "settings"),
+    ("model",),
+    ("background", "batch", "layers", "outbound", "signals", "signing", "single_flight", "store", "telemetry", "uses"),
+    ("backend", "auth"),
     ("listing", "credentials"),
     ("catalog", "limits", "rounds", "config"),
     ("invocation",),
     ("mcp",),
-    ("web",),
-    ("guard", "remarks"),
-    ("app", "report", "trust_report", "trying", "config_reference"),
+    ("web", "mount", "remarks", "service_files"),
+    ("service",),
+    ("server", "report", "trust_report", "trying", "config_reference", "options"),
     ("reloading",),
     ("serving", "demo"),
     ("cli",),
@@ -36,7 +37,7 @@ STEP = {name: number for number, names in enumerate(STEPS) for name in names}
 
 # A library, and who may name it.
 HOMES = {
-    "aiohttp.web": ("web", "app", "demo"),
+    "aiohttp.web": ("web", "demo"),
     "aiohttp": ("outbound", "web.connection"),
     "jwt": ("auth",),
     "cryptography": ("auth",),
@@ -45,12 +46,12 @@ HOMES = {
     "jsonschema_rs": ("catalog.validation",),
     "jsonschema": ("listing.static",),
     "jsonpath_rfc9535": ("settings.jsonpath",),
-    "click": ("cli",),
+    "click": ("cli", "options"),
     "uvloop": ("cli",),
     "pydantic": ("settings", "units", "config", "config_reference"),
 }
 WITHIN_FUNCTIONS = {("gateway.cli", "uvloop")}
-TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager", "service"}
+TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350
 
 

@@ -73,7 +73,7 @@ def test_each_is_reached_by_the_name_that_its_service_has_in_the_end(
     gateway = gateways[overlay]
     settings = load(DEPLOY / "base" / "gateway.yaml", environ=environment(container_of(gateway)))
     assert gateway["Service"]["metadata"]["name"] == NAMES[overlay]
-    assert settings.mcp.hosts == (NAMES[overlay],)
+    assert settings.server.allowed_hosts == (NAMES[overlay],)
 
 
 def test_without_a_kubectl_that_will_do_the_test_fails_and_says_what_to_install(

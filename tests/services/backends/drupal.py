@@ -2,15 +2,18 @@
 
 Ours, not PHP: it speaks the bytes that real sites were seen to speak (see the package drupal_site).
 Callers are `admin:admin` or bearer `tok-admin`, `api:api` or `tok-api`, `editor:editor` or `tok-editor`.
+With --jwks and --audience also whoever has an access token that is signed by these keys, for this audience.
 `GET /_test/requests` lists what the site was asked, `DELETE /_test/requests` forgets it.
 
 Usage: python drupal.py --port N [--version 1|2|3] [--mcp] [--page-size N] [--anonymous]
+                        [--jwks URL --audience URI]
 """
 
 import argparse
 from dataclasses import dataclass, field
 from typing import Any
 
+import jwt
 from aiohttp import web
 from drupal_site import calls, listing, pages, people, php, tools
 from drupal_site.methods import METHODS, Site
@@ -25,6 +28,7 @@ class Drupal:
     mcp: bool
     page_size: int
     anonymous: bool
+    trusted: people.Trusted | None = None
     site: Site = field(default_factory=Site)
     seen: list[dict[str, Any]] = field(default_factory=list)
 
@@ -53,7 +57,7 @@ class Drupal:
         known = people.accounts(mcp=self.mcp)
         if self.anonymous and not authorization:
             return people.Account("anonymous", None, by_bearer=True)
-        return people.authenticate(authorization, known)
+        return people.authenticate(authorization, known, self.trusted)
 
     def _turn_away(self, request: web.Request, refused: Refused) -> web.Response:
         if refused is Refused.WRONG_PASSWORD:
@@ -139,10 +143,13 @@ def main() -> None:
     parser.add_argument("--mcp", action="store_true", help="install jsonrpc_mcp")
     parser.add_argument("--page-size", type=int, default=50, help="of /mcp/tools/list")
     parser.add_argument("--anonymous", action="store_true", help="without credentials a caller is admin")
+    parser.add_argument("--jwks", help="keys of the authorization server whose tokens count")
+    parser.add_argument("--audience", help="that these tokens must be for")
     options = parser.parse_args()
+    trusted = people.Trusted(jwt.PyJWKClient(options.jwks), options.audience) if options.jwks else None
     # jsonrpc_mcp 1.5 needs jsonrpc 3.
     version = options.version or (3 if options.mcp else 2)
-    drupal = Drupal(version, options.mcp, options.page_size, options.anonymous)
+    drupal = Drupal(version, options.mcp, options.page_size, options.anonymous, trusted)
     app = web.Application(client_max_size=64 * 1024**2)
     app.router.add_route("*", "/{path:.*}", drupal.handle)
     web.run_app(app, host="127.0.0.1", port=options.port, print=None)

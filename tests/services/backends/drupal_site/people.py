@@ -1,12 +1,15 @@
 """Who calls: user name and password, or the bearer token of a stub OAuth server.
 
 `admin` may do everything, `api` nothing (with jsonrpc_mcp: read content), `editor` reads some content.
+A site that trusts an authorization server takes its access tokens as well, whose subject is the name of a user.
 """
 
 import base64
 import binascii
 from dataclasses import dataclass
 from enum import Enum
+
+import jwt
 
 SCOPES = frozenset({"tutorial:read", "tutorial:search"})
 CONTENT = frozenset({"access content", "view article bodies"})
@@ -32,6 +35,23 @@ class Refused(Enum):
     WRONG_PASSWORD = 403
 
 
+@dataclass(frozen=True)
+class Trusted:
+    """The keys of an authorization server, and the audience that its tokens must be for here."""
+
+    keys: jwt.PyJWKClient
+    audience: str
+
+    def subject(self, token: str) -> str | None:
+        """Whose token it is; None where it does not count."""
+        try:
+            key = self.keys.get_signing_key_from_jwt(token)
+            claims = jwt.decode(token, key, algorithms=["RS256", "ES256"], audience=self.audience)
+        except jwt.PyJWTError:
+            return None
+        return str(claims["sub"])
+
+
 def accounts(*, mcp: bool) -> dict[str, Account]:
     """Every account by name; the site with jsonrpc_mcp lets `api` read content, as the captured one."""
     return {
@@ -41,16 +61,20 @@ def accounts(*, mcp: bool) -> dict[str, Account]:
     }
 
 
-def authenticate(authorization: str, known: dict[str, Account]) -> Account | Refused:
-    """`Basic name:name` or `Bearer tok-name`."""
+def authenticate(authorization: str, known: dict[str, Account], trusted: Trusted | None = None) -> Account | Refused:
+    """`Basic name:name`, `Bearer tok-name`, or the access token of a server that is trusted."""
     scheme, _, credentials = authorization.partition(" ")
     if scheme.lower() == "basic":
         try:
-            name, _, password = base64.b64decode(credentials).decode().partition(":")
+            user, _, password = base64.b64decode(credentials).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return Refused.WRONG_PASSWORD
-        return known[name] if name in known and name == password else Refused.WRONG_PASSWORD
-    account = known.get(credentials.strip().removeprefix("tok-"))
-    if scheme.lower() == "bearer" and account and credentials.strip().startswith("tok-"):
-        return Account(account.name, account.permissions, account.scopes, by_bearer=True)
-    return Refused.NO_CREDENTIALS
+        return known[user] if user in known and user == password else Refused.WRONG_PASSWORD
+    if scheme.lower() != "bearer":
+        return Refused.NO_CREDENTIALS
+    token = credentials.strip()
+    name = token.removeprefix("tok-") if token.startswith("tok-") else trusted and trusted.subject(token)
+    account = known.get(name or "")
+    if account is None:
+        return Refused.NO_CREDENTIALS
+    return Account(account.name, account.permissions, account.scopes, by_bearer=True)

@@ -1,0 +1,88 @@
+"""The issuers of one service: their keys, the ways to them, and verifiers of their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from gateway.auth.addresses import reach_of
+from gateway.auth.claims import Policy
+from gateway.auth.introspection import GOOGLE, IntrospectionVerifier
+from gateway.auth.jwks import FetchFailed, IssuerKeys
+from gateway.auth.verifier import SignatureVerifier, Verifiers
+from gateway.background import Background
+from gateway.outbound import Outbound, TlsFiles
+from gateway.settings import Credentials, Issuer
+
+
+class Issuers:
+    """Hold the keys of each issuer and the way to it, by its identifier; with ``auth.mode: off`` there is none, and one
+    way to wherever the settings say.
+
+    A service and those that a reload puts in its place may share one of these. ``token_endpoints`` are where tokens for
+    the backend are had. Raises :class:`OSError` where a CA file cannot be used.
+    """
+
+    def __init__(self, issuers: Sequence[Issuer], token_endpoints: Iterable[str | None]) -> None:
+        endpoints = tuple(token_endpoints)
+        self.outbounds: dict[str, Outbound] = {}
+        for issuer in issuers:
+            tls, reach = TlsFiles(issuer.ca_file, ca_knob="auth.issuers.ca_file"), reach_of(issuer, GOOGLE, *endpoints)
+            self.outbounds[issuer.issuer] = Outbound(connections=20, tls=tls, reach=reach)
+        self.keys = {issuer.issuer: IssuerKeys(issuer, self.outbounds[issuer.issuer]) for issuer in issuers}
+        self.background = Background()
+        if not issuers:
+            self.outbounds[""] = Outbound(connections=20)
+
+    def __repr__(self) -> str:
+        return f"<Issuers {', '.join(self.keys) or 'none'}: {self.unready() or 'ready'}>"
+
+    def start(self) -> None:
+        """Fetch keys and keep them fresh, once for all services that share them."""
+        if not any(self.background.describe()):
+            for keys in self._signing():
+                self.background.start(f"keys of {keys.issuer.issuer}", keys.keep_fresh)
+
+    def unready(self) -> str | None:
+        """Why tokens cannot be verified. One issuer of several that cannot be reached is no reason, once tried."""
+        lacking = [keys for keys in self._signing() if keys.keys is None]
+        untried = not all(keys.attempted.is_set() for keys in lacking)
+        if lacking and (untried or len(lacking) == len(self.keys)):
+            return f"no keys of {lacking[0].issuer.issuer}"
+        return None
+
+    def verifier(self, policies: Iterable[Policy]) -> Verifiers:
+        """Return what verifies a token by these policies, one for each issuer."""
+        pairs = [(policy, self.keys[policy.issuer.issuer]) for policy in policies]
+        signed = [pair for pair in pairs if not pair[0].issuer.introspects]
+        asked = [pair for pair in pairs if pair[0].issuer.introspects]
+        asks = IntrospectionVerifier(*asked[0], self.outbounds[asked[0][0].issuer.issuer]) if asked else None
+        names = frozenset(policy.issuer.issuer for policy, _ in asked)
+        return Verifiers(SignatureVerifier(signed) if signed else None, asks, names)
+
+    def token_endpoint(self, settings: Credentials) -> Callable[[], Awaitable[str]]:
+        """Where tokens for the backend are had: as configured, else as the first issuer says."""
+
+        async def place() -> str:
+            if settings.token_endpoint is not None:
+                return settings.token_endpoint
+            if not self.keys:
+                raise FetchFailed("with auth.mode: off there is no issuer to tell; set token_endpoint")
+            endpoint = (await next(iter(self.keys.values())).metadata()).token_endpoint
+            if endpoint is None:
+                raise FetchFailed("the issuer's metadata have no token_endpoint; set token_endpoint")
+            return endpoint
+
+        return place
+
+    def outbound(self) -> Outbound:
+        """Return the way to the first issuer."""
+        return next(iter(self.outbounds.values()))
+
+    async def close(self) -> None:
+        await self.background.stop()
+        for outbound in self.outbounds.values():
+            await outbound.close()
+
+    def _signing(self) -> list[IssuerKeys]:
+        """The issuers whose tokens are verified by keys."""
+        return [keys for keys in self.keys.values() if not keys.issuer.introspects]

@@ -1,0 +1,23 @@
+"""What stays at one path while the services behind it are replaced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.catalog.changes import Changes
+from gateway.limits import Streams
+from gateway.mcp.running import RunningCalls
+
+
+@dataclass(frozen=True)
+class Mount:
+    """The streams that clients hold open, how many each of them holds, and the calls that they may cancel by name."""
+
+    changes: Changes = field(default_factory=Changes)
+    streams: Streams = field(default_factory=Streams)
+    calls: RunningCalls = field(default_factory=RunningCalls)
+
+    async def close(self) -> None:
+        """End the streams, and the calls whose clients are gone."""
+        self.changes.close()
+        await self.calls.close()

@@ -1,0 +1,193 @@
+"""The ports of one process, and the table from path to service. A reload swaps what changed in it.
+
+What is changed, new or gone is found by comparing settings. Everything new is built before anything is swapped, so that
+a faulty configuration changes nothing. The old services go once their last call has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Final
+
+import structlog
+
+from gateway import config
+from gateway.background import Background
+from gateway.config import ConfigError
+from gateway.mount import Mount
+from gateway.remarks import remarks_on
+from gateway.service import Service
+from gateway.service_files import ServiceFiles
+from gateway.settings import ServiceSettings, Settings
+from gateway.signing import read_secrets
+from gateway.store.memory import MemoryStore
+from gateway.telemetry import logs
+from gateway.web.connection import Handler, Port, listen
+from gateway.web.ops import AdminHandler
+from gateway.web.public import AddressReader, Origins, PublicHandler
+
+_ADMIN_SHUTDOWN: Final = 0.1
+"""Seconds that requests for health have to finish: they wait for nothing."""
+
+log = structlog.get_logger()
+
+
+class Server:
+    """A gateway with its two ports. ``port`` and ``admin_port`` are the bound ones once started."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.port = 0
+        self.admin_port = 0
+        self.background = Background()
+        self.services: Mapping[str, Service] = {}
+        """The services by mount: "" or ``/crm``."""
+        self._store = MemoryStore()
+        self._mounts: dict[str, Mount] = {}
+        self._retiring: dict[str, asyncio.Task[None]] = {}
+        self._ports: list[Port] = []
+        self._stopping = False
+
+    def __repr__(self) -> str:
+        return f"<Server port={self.port} {', '.join(map(repr, self.services.values()))}>"
+
+    async def start(self) -> None:
+        """Raises :class:`OSError` where a port is taken, :class:`ConfigError`,
+        :class:`gateway.signing.SecretError`."""
+        server = self.settings.server
+        self._secrets = read_secrets(server.secret_file)
+        self._public = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
+        await self.reload(self.settings)
+        try:
+            admin = AdminHandler(self._unready, self._describe, self.list_anew)
+            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, _ADMIN_SHUTDOWN)
+            self.port = await self._listen(self._public, server.host, server.port, server.shutdown_timeout)
+        except OSError:
+            await self.stop()
+            raise
+        for remark in remarks_on(self.settings):
+            log.warning("remark on the configuration", remark=remark)
+        log.info("gateway started", host=server.host, port=self.port, admin_port=self.admin_port)
+
+    async def reload(self, new: Settings) -> None:
+        """Go on with ``new``, and with the files that it names as they are now, without losing a request. Knobs of the
+        process keep their values, see :func:`config.needs_restart`.
+
+        Raises :class:`ConfigError` with all faults; then nothing has changed.
+        """
+        kept = config.keep_for_process(self.settings, new)
+        built = await self._build(kept.by_mount)
+        # Nothing is awaited from here on, so that nobody meets a half of this.
+        before, self.settings = self.services, kept
+        self.services = {mount: built.get(mount) or before[mount] for mount in kept.by_mount}
+        self._public.sites = {mount: service.site for mount, service in self.services.items()}
+        self._public.origins = self._origins()
+        for service in built.values():
+            service.start()
+        for mount, service in before.items():
+            if self.services.get(mount) is not service:
+                self._retire(mount, service, built.get(mount))
+        logs.set_level(kept.telemetry.log.level)
+
+    async def listed(self) -> None:
+        """Wait until the first attempt at each listing is over."""
+        for service in self.services.values():
+            await service.discovery.attempted.wait()
+
+    async def list_anew(self) -> str:
+        """Ask each service for its listing now, whatever its age. Return why there is no new one, empty where all have
+        one."""
+        services = list(self.services.values())
+        troubles = await asyncio.gather(*(service.discovery.renew() for service in services))
+        return "; ".join(_of(service, trouble) for service, trouble in zip(services, troubles, strict=True) if trouble)
+
+    async def stop(self) -> None:
+        """Finish what is under way, then let go of everything."""
+        self._stopping = True
+        await self.background.stop()
+        for service in self.services.values():
+            await service.background.stop()
+        for mount in self._mounts.values():
+            mount.changes.close()
+        for port in reversed(self._ports):  # health is told until the last
+            await port.close()
+        for mount in self._mounts.values():
+            await mount.close()
+        for task in self._retiring.values():
+            task.cancel()
+        await asyncio.gather(*self._retiring.values(), return_exceptions=True)
+        for service in self.services.values():
+            await service.close()
+
+    async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
+        """Make the services that are new or changed. Raises :class:`ConfigError`."""
+        built: dict[str, Service] = {}
+        faults: list[str] = []
+        async with AsyncExitStack() as undo:
+            for mount, settings in wanted.items():
+                before = self.services.get(mount)
+                try:
+                    files = await ServiceFiles.read(settings)
+                    if before is None or not before.is_made_of(settings, files):
+                        stays = self._mounts.setdefault(mount, Mount())
+                        service = await Service.build(settings, files, self._store, self._secrets, stays, before)
+                        built[mount] = service
+                        undo.push_async_callback(service.close)
+                except ConfigError as error:
+                    faults += error.faults
+            if faults:
+                raise ConfigError(faults)
+            undo.pop_all()
+        return built
+
+    def _retire(self, mount: str, service: Service, successor: Service | None) -> None:
+        """Let a service go once its calls have ended, after those that were replaced before it: they may share what it
+        closes."""
+        earlier = self._retiring.get(mount)
+        stays = self._mounts.pop(mount) if successor is None else None
+        if stays is not None:
+            stays.changes.close()
+
+        async def retire() -> None:
+            if earlier is not None:
+                await asyncio.wait([earlier])
+            try:
+                await service.retire(successor)
+            finally:
+                if stays is not None:
+                    await stays.close()
+
+        self._retiring[mount] = asyncio.create_task(retire())
+
+    async def _listen(self, handler: Handler, host: str, port: int, shutdown_timeout: float) -> int:
+        bound = await listen(handler, host, port, shutdown_timeout)
+        self._ports.append(bound)
+        return bound.number
+
+    def _origins(self) -> Origins:
+        server = self.settings.server
+        return Origins(server.public_url, server.allowed_hosts, server.allowed_origins)
+
+    def _unready(self) -> str | None:
+        """Why no service can answer, None where one can."""
+        if self._stopping:
+            return "stopping"
+        reasons = [(service, service.unready()) for service in self.services.values()]
+        if any(reason is None for _, reason in reasons):
+            return None
+        return "; ".join(_of(service, str(reason)) for service, reason in reasons)
+
+    def _describe(self) -> Iterator[str]:
+        """A line for each of several services, and for each piece of background work."""
+        for service in self.services.values():
+            if service.name:
+                yield _of(service, service.unready() or "ok")
+            for background in (service.background, service.issuers.background):
+                yield from (_of(service, line) for line in background.describe())
+        yield from self.background.describe()
+
+
+def _of(service: Service, text: str) -> str:
+    return f"{service.name}: {text}" if service.name else text

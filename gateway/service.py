@@ -1,0 +1,344 @@
+"""One fronted service: everything that is made from its settings. It is one protected resource.
+
+A service does not change with its settings: a reload builds another one, which takes from its predecessor what derives
+from equal settings, and puts it in its place. Building asks nobody anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from gateway import __version__, config
+from gateway.auth.access import Access
+from gateway.auth.authenticator import Authenticator
+from gateway.auth.claims import Policy, policy_of
+from gateway.auth.dpop import Proofs
+from gateway.auth.issuers import Issuers
+from gateway.auth.metadata import resource_metadata_of
+from gateway.backend.client import HEADERS, BackendClient, Limits
+from gateway.backend.faults import Cleaner
+from gateway.backend.params import Conventions, Shapes
+from gateway.background import Background
+from gateway.catalog.build import Builder
+from gateway.catalog.discovery import Discovery
+from gateway.catalog.pages import Pages
+from gateway.catalog.promises import Promises
+from gateway.catalog.search import DOORS, Search
+from gateway.catalog.validation import Validators
+from gateway.credentials import Credential, credentials_of, faults_of, ways_of
+from gateway.credentials.grants import TokenClient
+from gateway.invocation import Invocation
+from gateway.limits import Budget
+from gateway.listing.dialect import NoListing
+from gateway.listing.reader import ListingReader
+from gateway.mcp import legacy, modern
+from gateway.mcp.cursors import Cursors
+from gateway.mcp.endpoint import Endpoint
+from gateway.mcp.operations import Operations
+from gateway.mcp.server_info import Introduction
+from gateway.mcp.sessions import Sessions
+from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, Naming, View
+from gateway.mount import Mount
+from gateway.outbound import Outbound
+from gateway.rounds import Rounds
+from gateway.service_files import ServiceFiles, backend_tls
+from gateway.settings import Credentials, ServiceSettings
+from gateway.signing import Keys
+from gateway.store import ResourceStore, Store
+from gateway.text import secrets_in
+from gateway.uses import Uses
+from gateway.web.rest import RestProjector
+from gateway.web.site import Site
+
+SERVER_NAME: Final = "jsonrpc-mcp-gateway"
+READY_AFTER: Final = 10.0
+"""Seconds after which a service is ready although its first listing is still awaited."""
+_PAGES_PER_LISTING: Final = 10
+"""For each listing that a caller may begin, the cursors that it may follow."""
+
+
+class Service:
+    """Made by :meth:`build`; begins its background work with :meth:`start`."""
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        files: ServiceFiles,
+        store: Store,
+        secrets: tuple[bytes, ...],
+        mount: Mount,
+        before: Service | None,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.settings = settings
+        self.files = files
+        self.uses = Uses()
+        self.background = Background()
+        self._mount = mount
+        self._started = time.monotonic()
+        self._ways = ways_of(settings)
+        self._store = ResourceStore(store, settings.mount_id)
+        self._keys = Keys(secrets, settings.mount_id)
+        self._before = before
+        self.same_backend = before is not None and _same_backend(before, settings)
+        self.access = Access(settings.auth, per_caller=self._ways.lists_per_caller)
+        self.issuers = self._issuers()
+        self.policies = self._policies()
+        self.authenticator = self._authenticator()
+        backend = settings.backend
+        self.outbound = Outbound(
+            connections=backend.connections, tls=backend_tls(settings), proxy=backend.proxy, headers=HEADERS
+        )
+        self._learn()
+        credential, listing_credential = credentials_of(settings, self._tokens)
+        shown = (*credential.secrets(), *listing_credential.secrets())
+        self.secrets = (*shown, *_secrets(settings))
+        self.reader = ListingReader(self.outbound, settings.backend, listing_credential, progress, shown, self._dialect)
+        self.discovery = self._discovery(listing_credential.callers_own)
+        self.invocation = self._invocation(credential)
+        self._pages = Pages()
+        self.site = self._site()
+
+    def __repr__(self) -> str:
+        return f"<Service {self.settings.mount or '/'} before {self.settings.backend.url}: {self.unready() or 'ready'}>"
+
+    @classmethod
+    async def build(
+        cls,
+        settings: ServiceSettings,
+        files: ServiceFiles,
+        store: Store,
+        secrets: tuple[bytes, ...],
+        mount: Mount | None = None,
+        before: Service | None = None,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> Self:
+        """Make a service that can answer at once where ``before``, which it is to replace, has what it takes.
+
+        Raises :class:`config.ConfigError` where a file cannot be used, callers' tokens would go astray, or the listing
+        at hand cannot be offered by these settings.
+        """
+        if faults := faults_of(settings):  # also where they were not loaded
+            raise config.ConfigError(faults)
+        service = cls(settings, files, store, secrets, mount or Mount(), before, progress)
+        if before is not None:
+            try:
+                await service._take_over(before)
+            except NoListing as error:
+                await service.close()
+                steps = "; ".join(str(step) for step in error.steps)
+                raise config.ConfigError([f"{settings.knob('catalog')}: {steps}"]) from None
+        return service
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    def is_made_of(self, settings: ServiceSettings, files: ServiceFiles) -> bool:
+        """Tell whether another one of these would be the same."""
+        return self.settings == settings and self.files == files
+
+    def start(self) -> None:
+        """Begin what goes on in the background. The service stands at its mount from now on."""
+        self._follow()
+        self.issuers.start()
+        if self._ways.lists_per_caller and self.settings.auth.anonymous == "none":
+            self.discovery.attempted.set()  # there is no shared view to wait for
+        else:
+            self.background.start("listing", self.discovery.keep_fresh)
+
+    def unready(self) -> str | None:
+        """Why the service cannot answer yet, None where it can."""
+        if not self.discovery.attempted.is_set() and time.monotonic() - self._started < READY_AFTER:
+            return "the first listing is still awaited"
+        return self.issuers.unready()
+
+    async def caller(self, token: str | None) -> Caller:
+        """Who the bearer of a token is. Raises :class:`~gateway.auth.refusals.InvalidToken`,
+        :class:`~gateway.auth.refusals.Undecidable`."""
+        if token is None:
+            return ANONYMOUS
+        principal = (await self.issuers.verifier(self.policies).verify(token)).principal
+        return Caller(view=self.access.view_of(principal), principal=principal)
+
+    async def retire(self, successor: Service | None = None) -> None:
+        """Let what is under way come to its end, then let go of everything that the successor did not take."""
+        await self.background.stop()
+        try:
+            await self.uses.ended()
+        finally:
+            await self.close(successor)
+
+    async def close(self, successor: Service | None = None) -> None:
+        """Let go of everything that the successor did not take."""
+        await self.background.stop()
+        await self.discovery.close()
+        await self.outbound.close()
+        if self._before is not None and self._before.issuers is self.issuers:
+            return  # it was never put in place
+        if successor is None or successor.issuers is not self.issuers:
+            await self.issuers.close()
+
+    def _shown(self, view: View) -> tuple[object, ...]:
+        """What a client sees of a view."""
+        knobs = self.settings.catalog
+        return self.discovery.shown(view), knobs.search, knobs.names
+
+    def _follow(self) -> None:
+        """Have the streams at the mount hear of this service's changes, and of what differs from before."""
+        before, self._before = self._before, None
+        changes, settings = self._mount.changes, self.settings
+        changes.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
+        self._mount.streams.most = settings.limits.streams
+        if before is None:
+            return
+        if before.settings.auth != settings.auth:
+            changes.end_all()
+        for view in changes.views:
+            if before._shown(view) != self._shown(view):
+                changes.tell(view)
+
+    async def _take_over(self, before: Service) -> None:
+        same = self.same_backend and before.settings.catalog == self.settings.catalog
+        same = same and before.files.of("catalog") == self.files.of("catalog")
+        await self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=same)
+
+    def _learn(self) -> None:
+        """Take what was learned of the backend, or begin anew."""
+        before = self._before if self.same_backend else None
+        params = self.settings.backend.params
+        prefix = tuple(secret.get_secret_value() for secret in params.prefix)
+        conventions = Conventions(prefix, params.always, params.gaps == "null")
+        self.shapes: Shapes = before.shapes if before else Shapes(conventions)
+        self.promises: Promises = before.promises if before else Promises()
+        self.validators: Validators = before.validators if before else Validators()
+        self.search: Search = before.search if before else Search()
+        self._dialect: str = before.reader.dialect if before else "auto"
+
+    def _issuers(self) -> Issuers:
+        before, settings = self._before, self.settings
+        endpoints = _token_endpoints(settings)
+        if (
+            before is not None
+            and before.settings.auth == settings.auth
+            and before.files.of("auth") == self.files.of("auth")
+            and _token_endpoints(before.settings) == endpoints
+        ):
+            return before.issuers
+        return Issuers(settings.auth.issuers if settings.auth.mode != "off" else (), endpoints)
+
+    def _policies(self) -> tuple[Policy, ...]:
+        settings, ways = self.settings, self._ways
+        shown = ways.calls.callers_own or ways.listing.callers_own
+        extra = not (shown and settings.backend.credentials.reject_extra_audiences)
+        implies = settings.auth.scopes.implies
+        return tuple(
+            policy_of(keys.issuer, settings.resource, extra_audiences=extra, implies=implies)
+            for keys in self.issuers.keys.values()
+        )
+
+    def _authenticator(self) -> Authenticator | None:
+        """None with ``auth.mode: off``. What was found out about tokens counts on where it was by equal rules."""
+        before, auth = self._before, self.settings.auth
+        if auth.mode == "off":
+            return None
+        if before is not None and before.issuers is self.issuers and before.policies == self.policies:
+            return before.authenticator
+        proofs = None if auth.dpop == "off" else Proofs(self.settings.origin, self._store)
+        verifier = self.issuers.verifier(self.policies)
+        return Authenticator(verifier, scopes=self.access.baseline, dpop=auth.dpop, proofs=proofs)
+
+    def _tokens(self, section: Credentials) -> TokenClient:
+        return TokenClient(self.issuers.outbound(), section, self.issuers.token_endpoint(section))
+
+    def _discovery(self, callers_own: bool) -> Discovery:
+        backend = self.settings.backend
+        discovery = Discovery(
+            self.reader.fetch,
+            Builder(backend.params, self.validators, pins=self.files.pins),
+            self.settings.catalog,
+            fallback=self.files.fallback,
+            patience=2 * backend.listing.timeout,  # its own, and another that it may have to wait for
+            callers_own=callers_own,
+            promises=self.promises,
+        )
+        discovery.before_publish = self._prepare_pages
+        return discovery
+
+    def _invocation(self, credential: Credential) -> Invocation:
+        backend = self.settings.backend
+        url = urlsplit(backend.url)
+        earlier = self._before.secrets if self._before else ()  # of them, answers may still be under way
+        cleaner = Cleaner((*self.secrets, *secrets_in(backend.url), *earlier, url.hostname or "", url.netloc))
+        limits = Limits(backend.timeout, backend.max_response)
+        client = BackendClient(self.outbound, backend.url, limits, cleaner, passes_errors=backend.errors == "passed")
+        return Invocation(
+            self.discovery,
+            client,
+            credential,
+            self.validators,
+            self.shapes,
+            Rounds(self._keys, self._store),
+            self.access,
+            self.search,
+            self.settings.catalog,
+            backend.timeout,
+        )
+
+    def _site(self) -> Site:
+        settings, mount = self.settings, self._mount
+        listings = Budget(self._store, "discovery", settings.limits.discovery)
+        next_pages = Budget(self._store, "next page", settings.limits.discovery, _PAGES_PER_LISTING)
+        operations = Operations(
+            self.discovery, self._pages, listings, Cursors(self._keys, next_pages),
+            settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
+            mount.changes, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
+        )  # fmt: skip
+        sessions = Sessions(self._keys, self._store)
+        metadata = (
+            None if self.authenticator is None else resource_metadata_of(settings, self.access.baseline, SERVER_NAME)
+        )
+        return Site(
+            settings.mount,
+            endpoint=Endpoint(operations, self.invocation, sessions, mount.calls, self.uses),
+            operations=operations,
+            invocation=self.invocation,
+            discovery=self.discovery,
+            access=self.access,
+            authenticator=self.authenticator,
+            metadata=metadata,
+            rest_page_size=settings.catalog.rest_page_size,
+            max_body=settings.server.max_body,
+            body_timeout=settings.server.body_timeout,
+            uses=self.uses,
+        )
+
+    def _prepare_pages(self, catalog: Catalog) -> None:
+        """Make the first pages of a catalog before anybody asks for them."""
+        knobs = self.settings.catalog
+        shared = self.discovery.current(SHARED) if self._ways.lists_per_caller else catalog
+        catalog = DOORS if knobs.search else catalog
+        projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
+        self._pages.prepare(catalog, projectors, knobs.page_size)
+        self._pages.prepare(
+            catalog, (RestProjector(self.access, shared, mount=self.settings.mount),), knobs.rest_page_size
+        )
+
+
+def _same_backend(before: Service, settings: ServiceSettings) -> bool:
+    """Tell whether both are before one backend, and ask it for listings with the same kind of credential."""
+    return before.settings.backend == settings.backend and ways_of(before.settings) == ways_of(settings)
+
+
+def _token_endpoints(settings: ServiceSettings) -> tuple[str | None, ...]:
+    backend = settings.backend
+    return backend.credentials.token_endpoint, backend.listing.credentials.token_endpoint
+
+
+def _secrets(settings: ServiceSettings) -> tuple[str, ...]:
+    """Texts beside credentials that no answer may show."""
+    prefix = (secret.get_secret_value() for secret in settings.backend.params.prefix)
+    return (*(part for part in prefix if isinstance(part, str)), *settings.catalog.secrets())

@@ -1,0 +1,89 @@
+"""The files that a service's settings name, read when the service is built."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from gateway import config
+from gateway.catalog.pins import PinError, Pins, read
+from gateway.listing.dialect import NoListing
+from gateway.listing.fallback import read_fallback
+from gateway.listing.reader import form_of
+from gateway.model import Listing
+from gateway.outbound import TlsFiles
+from gateway.settings import ServiceSettings
+
+LISTED: Final = "backend.listing.file"
+"""Read with each listing, so that a change of it takes no other service."""
+
+
+@dataclass(frozen=True)
+class ServiceFiles:
+    """What the files hold that a service's settings name. ``digests`` are of their content, by knob."""
+
+    digests: Mapping[str, bytes]
+    pins: Pins | None = field(compare=False, default=None)
+    fallback: Listing | None = field(compare=False, default=None)
+
+    @classmethod
+    async def read(cls, settings: ServiceSettings) -> Self:
+        """Raises :class:`config.ConfigError` where one cannot be read."""
+        digests = await asyncio.to_thread(_digests, settings)
+        await asyncio.to_thread(_check_tls, settings)
+        return cls(digests, await asyncio.to_thread(_pins, settings), await _fallback(settings))
+
+    def of(self, section: str) -> dict[str, bytes]:
+        """Return the digests of the files that a section names."""
+        return {knob: digest for knob, digest in self.digests.items() if knob.startswith(f"{section}.")}
+
+
+def _digests(settings: ServiceSettings) -> dict[str, bytes]:
+    digests = {}
+    for knob, file in config.files_of_service(settings):
+        if knob != LISTED:
+            with suppress(OSError):  # whoever needs it says what is wrong with it
+                digests[knob] = hashlib.sha256(file.read_bytes()).digest()
+    return digests
+
+
+def _check_tls(settings: ServiceSettings) -> None:
+    """Raises :class:`config.ConfigError`. Here, since nothing has been opened yet that would have to be closed."""
+    issuers = settings.auth.issuers if settings.auth.mode != "off" else ()
+    knob = settings.knob("backend.tls")
+    try:
+        backend_tls(settings).context()
+        knob = settings.knob("auth.issuers.ca_file")
+        for issuer in issuers:
+            TlsFiles(issuer.ca_file, ca_knob=knob).context()
+    except OSError as error:
+        raise config.ConfigError([f"{knob}: {error.filename}: {error.strerror}"]) from None
+
+
+def backend_tls(settings: ServiceSettings) -> TlsFiles:
+    files = settings.backend.tls
+    knobs = settings.knob("backend.tls.ca_file"), settings.knob("backend.tls.cert_file")
+    return TlsFiles(files.ca_file, files.cert_file, files.key_file, *knobs)
+
+
+def _pins(settings: ServiceSettings) -> Pins | None:
+    if settings.catalog.pin is None:
+        return None
+    try:
+        return Pins(read(Path(settings.catalog.pin)), settings.catalog.pin_mode == "hold")
+    except PinError as error:
+        raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
+
+
+async def _fallback(settings: ServiceSettings) -> Listing | None:
+    if settings.catalog.fallback is None:
+        return None
+    try:
+        return await read_fallback(settings.catalog.fallback, form_of(settings.backend))
+    except NoListing as error:
+        raise config.ConfigError([f"{settings.knob('catalog.fallback')}: {error}"]) from None

@@ -1,0 +1,21 @@
+"""Knobs of the Model Context Protocol."""
+
+from __future__ import annotations
+
+from gateway.settings.knobs import Section, knob
+from gateway.settings.mcp_server import McpServer
+from gateway.units import Duration
+
+
+class Mcp(Section):
+    """The Model Context Protocol."""
+
+    heartbeat: Duration = knob(
+        15.0,
+        "Interval of keep-alive comments on streams, and of progress for calls that asked for it.",
+        ge=0.05,
+        le=300,
+    )
+    server: McpServer = knob(
+        McpServer, "How the gateway introduces itself; what is absent, the service's listing says, if it does."
+    )

@@ -1,0 +1,85 @@
+"""One HTTP exchange: what is found out about it on its way, and the three forms that errors have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+from gateway import jsonrpc
+from gateway.errors import GatewayError, ToolFault
+from gateway.jsonrpc import Id
+from gateway.model import ANONYMOUS, Caller
+
+JSON: Final = "application/json"
+_JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest")
+"""What clients of plain JSON-RPC call their messages ("JSON-RPC over HTTP", a draft that many follow)."""
+
+_MCP_PATH = re.compile("(/[a-z][a-z0-9_]*)?/mcp")
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One request, and what the steps find out about it.
+
+    ``path`` is decoded but for ``%2F`` and ``%25``, so that no segment becomes two. ``tool`` is the name in a tool's
+    own path. ``fields`` go into the line of the log, ``headers`` (CORS) on the answer, a stream's too. ``error`` is
+    what the answer says, where it is an error; it may ask for headers of its own.
+    """
+
+    request: web.BaseRequest
+    path: str
+    body: bytes = b""
+    caller: Caller = ANONYMOUS
+    tool: str = ""
+    fields: dict[str, object] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    error: GatewayError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The language of a path: what the body of a request may call itself, and how an error is written."""
+
+    content_types: tuple[str, ...]
+    error_bytes: Callable[[GatewayError, Id | None], bytes]
+
+
+def _rest_error(error: GatewayError, _: Id | None = None) -> bytes:
+    return jsonrpc.encode({"error": {"code": error.slug, "message": error.message}})
+
+
+def _mcp_error(error: GatewayError, _: Id | None = None) -> bytes:
+    return jsonrpc.error_bytes(None, error)
+
+
+def rpc_error(error: GatewayError, id: Id | None = None) -> bytes:
+    """An error as JSON-RPC 2.0 §5 has it: an unknown ``id`` is null, where MCP leaves it out. A service's own error is
+    shown as such where it is passed on."""
+    passed = error.passed if isinstance(error, ToolFault) else None
+    return jsonrpc.error_bytes(jsonrpc.NULL if id is None else id, passed or error)
+
+
+REST: Final = Form((JSON,), _rest_error)
+"""``{"error": {"code", "message"}}``, as clients of older discovery endpoints know it."""
+MCP: Final = Form((JSON,), _mcp_error)
+"""A JSON-RPC error without ``id``: MCP's schema has no null one."""
+RPC: Final = Form(_JSONRPC_TYPES, rpc_error)
+
+
+def form_of_unknown(path: str) -> Form:
+    """Return the form of an error where nothing is served: whoever looks for MCP reads its own alone."""
+    return MCP if _MCP_PATH.fullmatch(path) else REST
+
+
+def json_response(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(body=body, status=status, content_type=JSON)
+
+
+def refused(exchange: Exchange, error: GatewayError, form: Form, id: Id | None = None) -> web.Response:
+    """An error with its own HTTP status."""
+    exchange.error = error
+    return json_response(form.error_bytes(error, id), error.status)

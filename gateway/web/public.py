@@ -1,0 +1,277 @@
+"""The public port: what every request passes on its way to the service that its path names.
+
+1. the log line, and the shield that turns whatever was raised into an answer
+2. the public documents about who issues tokens for us: for everybody, from anywhere
+3. host and origin
+4. the caller, and 5. the route's handler: :meth:`Site.answer`
+
+A page on the web can make its visitor's browser send requests to loopback. Such a request names the attacker's host
+(DNS rebinding), or has a foreign ``Origin``; both are refused (2026-07-28, transports "Security Warning").
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+from aiohttp import web
+
+from gateway.errors import (
+    Challenged,
+    Forbidden,
+    GatewayError,
+    InternalError,
+    MethodNotAllowed,
+    MisdirectedRequest,
+    NotFound,
+)
+from gateway.telemetry import logs
+from gateway.web.exchange import JSON, Exchange, Form, form_of_unknown, refused
+from gateway.web.mcp import EventStream
+from gateway.web.site import Site
+
+_LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
+_DOCUMENTS: Final = "/.well-known/"
+_DOCUMENT_HEADERS: Final = {"Cache-Control": "public, max-age=3600", "Access-Control-Allow-Origin": "*"}
+_DOCUMENT_PREFLIGHT: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "GET",
+    "Access-Control-Allow-Headers": "MCP-Protocol-Version",
+    "Access-Control-Max-Age": "600",
+}
+_PREFLIGHT: Final = {
+    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Max-Age": "600",
+}
+_CORS_HEADERS: Final = (
+    "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+)
+# Tools name these (x-mcp-header), so they are allowed as a page asks for them.
+_MIRRORED: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_EXPOSED: Final = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
+
+log = structlog.get_logger()
+
+
+class PublicHandler:
+    """Answers every request of the public port.
+
+    ``sites`` are the services by their mounts: one at the root (``""``), or several below it (``"/crm"``). All three
+    may be assigned at any time; a request that is under way stays with the service that it began with.
+    """
+
+    def __init__(self, addresses: AddressReader, origins: Origins) -> None:
+        self.addresses = addresses
+        self.origins = origins
+        self.sites: Mapping[str, Site] = {}
+
+    def __repr__(self) -> str:
+        return f"<PublicHandler of {', '.join(mount or '/' for mount in self.sites)}>"
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """One line in the log for each request. A status of 0 there is a client that left before its answer."""
+        started = time.perf_counter()
+        exchange, site = self._begun(request)
+        status = 0
+        try:
+            response = await self._shielded(exchange, site)
+            status = response.status
+            if isinstance(response, EventStream) and response.notices:
+                del site  # a reload may put another service in its place while this goes on
+                await response.send(exchange)
+            return response
+        finally:
+            if logs.threshold <= logs.INFO:
+                ms = round((time.perf_counter() - started) * 1000, 1)
+                fields = exchange.fields
+                log.info("request", http=request.method, path=request.path, status=status, ms=ms, **fields)
+
+    def refusal(self, request: web.BaseRequest, error: GatewayError) -> web.Response:
+        """The answer to a request that ends before its way began, in the form of its path."""
+        exchange, site = self._begun(request)
+        response = refused(exchange, error, _form(exchange, site))
+        _complete(exchange, site, response)
+        return response
+
+    def _begun(self, request: web.BaseRequest) -> tuple[Exchange, Site | None]:
+        """The exchange, and the service whose mount its path begins with."""
+        path, sites = request.rel_url.path_safe, self.sites
+        exchange = Exchange(request, path)
+        site = sites.get("") or sites.get(f"/{path[1:].partition('/')[0]}")
+        if site is not None and site.name:
+            exchange.fields["service"] = site.name
+        return exchange, site
+
+    async def _shielded(self, exchange: Exchange, site: Site | None) -> web.StreamResponse:
+        response: web.StreamResponse
+        try:
+            response = self._document(exchange) or self._guard(exchange, site) or await self._answer(exchange, site)
+        except GatewayError as error:
+            response = refused(exchange, error, _form(exchange, site))
+        except Exception:
+            log.exception("internal error", path=exchange.request.path)
+            response = refused(exchange, InternalError(), _form(exchange, site))
+        if exchange.error is not None or exchange.headers:
+            _complete(exchange, site, response)
+        return response
+
+    def _document(self, exchange: Exchange) -> web.Response | None:
+        """Who issues tokens for a service (RFC 9728 §3), or the answer to a preflight for that.
+
+        The document is public and comes from the configuration alone, so that neither Host nor Origin matters: any page
+        may read it, under any name. There is none with ``auth.mode: off``.
+        """
+        if not exchange.path.startswith(_DOCUMENTS):
+            return None
+        for site in self.sites.values():
+            if site.metadata is not None and exchange.path in site.metadata.paths:
+                method = exchange.request.method
+                if method == "OPTIONS":
+                    return web.Response(status=204, headers=_DOCUMENT_PREFLIGHT)
+                if method not in ("GET", "HEAD"):
+                    return web.Response(status=405, headers={"Allow": "GET, HEAD, OPTIONS"})
+                return web.Response(body=site.metadata.body, content_type=JSON, headers=_DOCUMENT_HEADERS)
+        return None
+
+    def _guard(self, exchange: Exchange, site: Site | None) -> web.Response | None:
+        """Refuse foreign hosts and origins, answer preflights, and note whose pages may read the answer (CORS)."""
+        request, origins = exchange.request, self.origins
+        origins.check_host(request.host)
+        origin = request.headers.get("Origin")
+        if origin is None:
+            return None
+        foreign = origins.check_origin(origin, request.host)
+        exchange.headers["Vary"] = "Authorization, Origin" if site and site.authenticator else "Origin"
+        if foreign:
+            exchange.headers["Access-Control-Allow-Origin"] = origin
+            exchange.headers["Access-Control-Expose-Headers"] = _EXPOSED
+        if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+            mirrored = _MIRRORED.findall(request.headers.get("Access-Control-Request-Headers", ""))
+            allowed = ", ".join((_CORS_HEADERS, *mirrored))
+            return web.Response(status=204, headers={**_PREFLIGHT, "Access-Control-Allow-Headers": allowed})
+        return None
+
+    async def _answer(self, exchange: Exchange, site: Site | None) -> web.StreamResponse:
+        if site is None:
+            raise NotFound("Not found")
+        request = exchange.request
+        address = self.addresses.caller(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
+        with site.uses:
+            return await site.answer(exchange, address)
+
+
+def _form(exchange: Exchange, site: Site | None) -> Form:
+    return form_of_unknown(exchange.path) if site is None else site.form(exchange)
+
+
+def _complete(exchange: Exchange, site: Site | None, response: web.StreamResponse) -> None:
+    """Add the headers that the exchange and its error ask for, unless it is a stream that was sent."""
+    if response.prepared:
+        return
+    headers, error = response.headers, exchange.error
+    headers.update(exchange.headers)
+    if error is None:
+        return
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = error.allow
+    if isinstance(error, Challenged) and site is not None:
+        headers["WWW-Authenticate"] = site.challenge(error)
+
+
+class Origins:
+    """The names and origins of one gateway: whose browser may talk to us, and under which names."""
+
+    def __init__(self, public_url: str | None, hosts: Iterable[str], origins: Iterable[str]) -> None:
+        own = {urlsplit(public_url).hostname or ""} if public_url else set()
+        self._any_host = "*" in hosts
+        self._hosts = _LOOPBACK | own | {host.lower() for host in hosts}
+        self._origins = {_origin(origin) for origin in origins} | ({_origin(public_url)} if public_url else set())
+        self._good_hosts: set[str] = set()
+
+    def check_host(self, host: str) -> None:
+        """Raises :class:`MisdirectedRequest`."""
+        if self._any_host or host in self._good_hosts:
+            return
+        if _hostname(host) not in self._hosts:
+            raise MisdirectedRequest("This host is not served here; server.allowed_hosts names the hosts that are")
+        if len(self._good_hosts) < 100:
+            self._good_hosts.add(host)
+
+    def check_origin(self, origin: str, host: str) -> bool:
+        """Tell whether the origin is another site's that may read answers; False for our own.
+
+        ``host`` is the request's, already checked. Raises :class:`Forbidden`.
+        """
+        seen = _origin(origin)
+        if seen in self._origins:
+            return True
+        scheme, _, own = seen.partition("://")
+        if scheme in ("http", "https"):
+            if own == host.lower():
+                return False
+            # Loopback has three names, and who serves our port under one of them is us.
+            if _port(own) == _port(host) and {_hostname(own), _hostname(host)} <= _LOOPBACK:
+                return True
+        raise Forbidden("This origin may not call; server.allowed_origins names those that may")
+
+
+class AddressReader:
+    """Finds the caller behind reverse proxies."""
+
+    def __init__(self, trusted_proxies: Sequence[str]) -> None:
+        self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
+
+    def caller(self, peer: str, forwarded_for: Sequence[str]) -> str:
+        """The rightmost address of ``X-Forwarded-For`` that is no trusted proxy, if ``peer`` is one; else ``peer``."""
+        if not self._trusted or not self._trusts(peer):
+            return peer
+        hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
+        for hop in reversed(hops):
+            try:
+                ipaddress.ip_address(hop)
+            except ValueError:
+                return peer  # who writes what is no address is not to be believed about the rest
+            if not self._trusts(hop):
+                return hop
+            peer = hop
+        return peer
+
+    def _trusts(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
+            parsed = parsed.ipv4_mapped
+        return any(parsed in network for network in self._trusted if network.version == parsed.version)
+
+
+def _hostname(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _port(host: str) -> str:
+    return host.rpartition("]")[2].partition(":")[2]
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port, without the port that goes without saying."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return ""
+    host = parts.netloc.rpartition("@")[2].lower()
+    if port is not None and port == {"http": 80, "https": 443}.get(parts.scheme):
+        host = host.rpartition(":")[0]
+    return f"{parts.scheme.lower()}://{host}"

@@ -1,0 +1,217 @@
+"""The public surfaces of one service below its mount: a table from path and method to handler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Final, TypeAlias
+
+from aiohttp import web
+
+from gateway.auth.access import Access
+from gateway.auth.authenticator import Authenticator, Presented
+from gateway.auth.challenge import challenge_of
+from gateway.auth.metadata import ResourceMetadata
+from gateway.catalog.discovery import Discovery
+from gateway.errors import (
+    Challenged,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    RequestTimeout,
+    TooLarge,
+    UnsupportedMediaType,
+)
+from gateway.invocation import Invocation
+from gateway.mcp.endpoint import Endpoint
+from gateway.mcp.operations import Operations
+from gateway.model import Caller, Naming
+from gateway.uses import Uses
+from gateway.web.exchange import JSON, MCP, REST, RPC, Exchange, Form, form_of_unknown
+from gateway.web.mcp import EventStream, McpSurface
+from gateway.web.rest import TOOLS, RestSurface, name_of
+from gateway.web.rpc import RpcSurface
+from gateway.web.tool_route import ToolSurface
+
+_CHARSETS: Final = ("utf-8", "utf8")
+
+_Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    methods: Mapping[str, _Handler]
+    form: Form
+
+
+@dataclass(eq=False, repr=False)
+class Site:
+    """What one service serves below ``mount``, which is empty at the root, or ``/crm``.
+
+    ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
+    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Whoever asks
+    for an answer counts in ``uses``; a stream of notices, which may outlive the service's object, only until it begins.
+    """
+
+    mount: str
+    _: KW_ONLY
+    endpoint: Endpoint
+    operations: Operations
+    invocation: Invocation
+    discovery: Discovery
+    access: Access
+    authenticator: Authenticator | None
+    metadata: ResourceMetadata | None
+    rest_page_size: int
+    max_body: int
+    body_timeout: float
+    uses: Uses
+
+    def __post_init__(self) -> None:
+        self.name = self.mount.removeprefix("/")
+        operations, invocation, mount = self.operations, self.invocation, self.mount
+        mcp, tool = McpSurface(self.endpoint), ToolSurface(operations, invocation)
+        rest = RestSurface(operations, invocation, self.discovery, self.access, self.rest_page_size, mount)
+        rpc = RpcSurface(invocation, operations.max_response)
+        self._routes = {
+            f"{mount}/mcp": _Route({"POST": mcp.post, "GET": mcp.get, "DELETE": mcp.delete}, MCP),
+            f"{mount}{TOOLS}/list": _Route(_reading(rest.list_tools), REST),
+            f"{mount}{TOOLS}/describe": _Route(_reading(rest.describe), REST),
+            f"{mount}{TOOLS}/invoke": _Route({"POST": rest.invoke}, REST),
+            f"{mount}/jsonrpc": _Route({"POST": rpc.post}, RPC),
+        }
+        self._tools = f"{mount}{TOOLS}/"
+        self._tool = _Route({**_reading(tool.get), "POST": tool.post}, RPC)
+
+    def __repr__(self) -> str:
+        return f"<Site at {self.mount or '/'}>"
+
+    async def answer(self, exchange: Exchange, address: str) -> web.StreamResponse:
+        """Find the route, the caller and the answer; ``address`` is where the request came from.
+
+        What is no route is refused before anybody is asked who they are. A stream of notices is not sent yet. Raises
+        :class:`~gateway.errors.GatewayError`.
+        """
+        request = exchange.request
+        route = self._route(exchange)
+        if route is None:
+            slashed = exchange.path == f"{self.mount}/mcp/"
+            raise NotFound(f"Not found; the MCP endpoint is {self.mount}/mcp" if slashed else "Not found")
+        handler = route.methods.get(request.method)
+        if handler is None:
+            raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
+        exchange.caller = await self._caller(exchange, address)
+        if request.method == "POST":
+            exchange.body = await self._json_body(request, route.form.content_types)
+        answer = await handler(exchange)
+        if isinstance(answer, EventStream) and not answer.notices:
+            await answer.send(exchange)
+        return answer
+
+    def form(self, exchange: Exchange) -> Form:
+        """The form of an error that comes of the exchange, before its route is known or after."""
+        route = self._route(exchange)
+        if route is None:
+            return form_of_unknown(exchange.path)
+        if route is self._tool and exchange.request.method != "POST":
+            return REST
+        return route.form
+
+    def challenge(self, error: Challenged) -> str:
+        """The ``WWW-Authenticate`` header that an error asks for."""
+        url = self.metadata.url if self.metadata else None
+        return challenge_of(error, url, self.authenticator.scheme if self.authenticator else "Bearer")
+
+    def _route(self, exchange: Exchange) -> _Route | None:
+        route = self._routes.get(exchange.path)
+        if route is None and exchange.path.startswith(self._tools):
+            segment = exchange.path[len(self._tools) :]
+            if segment and "/" not in segment:
+                exchange.tool = name_of(segment.replace("%2F", "/").replace("%25", "%"))
+                return self._tool
+        return route
+
+    async def _caller(self, exchange: Exchange, address: str) -> Caller:
+        """Find out who asks. Raises :class:`~gateway.errors.Unauthorized`,
+        :class:`~gateway.errors.MalformedAuthorization`, :class:`~gateway.errors.AuthUnavailable`,
+        :class:`~gateway.errors.InvalidParams`."""
+        request = exchange.request
+        headers, queried = request.headers, bool(request.query_string)
+        language = headers.get("Accept-Language")
+        if self.authenticator is None:
+            return Caller(address, language, naming=_naming_in(request) if queried else None)
+        principal = await self.authenticator.authenticate(
+            Presented(
+                headers.getall("Authorization", ()),
+                headers.getall("DPoP", ()),
+                request.method,
+                request.path,
+                queried and "access_token" in request.query,
+                address,
+            )
+        )
+        if not self.access.may_enter(principal):
+            raise self.authenticator.missing()
+        if principal is not None:
+            exchange.fields["sub"] = principal.subject
+        naming = _naming_in(request) if queried else None
+        return Caller(address, language, self.access.view_of(principal), principal, naming)
+
+    async def _json_body(self, request: web.BaseRequest, content_types: tuple[str, ...]) -> bytes:
+        """The body, undecoded: only JSON, only so large, only so long. Raises
+        :class:`~gateway.errors.UnsupportedMediaType`, :class:`~gateway.errors.TooLarge`,
+        :class:`~gateway.errors.RequestTimeout`, :class:`~gateway.errors.InvalidRequest`.
+
+        Content types beside ``content_types`` are refused, since a foreign page may send some without asking (CORS
+        "simple requests").
+        """
+        headers = request.headers
+        if headers.get("Content-Type") != JSON:
+            if request.content_type not in content_types:
+                raise UnsupportedMediaType(f"Content-Type must be {' or '.join(content_types)}")
+            if request.charset is not None and request.charset.lower() not in _CHARSETS:
+                raise UnsupportedMediaType("JSON is UTF-8")
+        if headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip"):
+            raise UnsupportedMediaType("Content-Encoding must be identity or gzip")
+        if (request.content_length or 0) > self.max_body:
+            raise self._too_large()
+        try:
+            body = request.content.read_nowait()
+            if request.content.at_eof() and len(body) <= self.max_body:
+                return body
+            async with asyncio.timeout(self.body_timeout):
+                return await self._whole(request, body)
+        except TimeoutError:
+            raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
+        except (web.RequestPayloadError, ConnectionError):
+            raise InvalidRequest("The body is incomplete, or not encoded as its headers say") from None
+
+    async def _whole(self, request: web.BaseRequest, begin: bytes) -> bytes:
+        parts, size = [begin], len(begin)
+        while size <= self.max_body:  # unpacked it may be larger than its length says
+            part = await request.content.readany()
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            size += len(part)
+        raise self._too_large()
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"The body is larger than {self.max_body} bytes")
+
+
+def _reading(handler: _Handler) -> Mapping[str, _Handler]:
+    """RFC 9110 §9.3.2: HEAD is GET without the body, which is left out below."""
+    return {"GET": handler, "HEAD": handler}
+
+
+def _naming_in(request: web.BaseRequest) -> Naming | None:
+    """Which names of tools the client wants to see: ``?names=``. Raises :class:`InvalidParams`."""
+    wanted = request.query.getall("names", [])
+    if not wanted:
+        return None
+    if len(wanted) > 1 or wanted[0] not in tuple(Naming):
+        raise InvalidParams(f'The parameter "names" must be {" or ".join(Naming)}, and be there once')
+    return Naming(wanted[0])

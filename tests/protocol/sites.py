@@ -1,0 +1,67 @@
+"""Two services in one gateway, each before a backend of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import ClientSession
+
+from gateway.config import load
+from gateway.server import Server
+from gateway.uses import Uses
+from gateway.web.connection import Port
+from gateway.web.public import PublicHandler
+from gateway.web.site import Site
+from tests.fault.methods import ADD, ECHO
+from tests.fault.scripted import ScriptedBackend
+from tests.protocol.talk import Client
+
+PUBLIC = "https://gw.example.net"
+TOKENS = ("auth.mode=jwt", "auth.issuers=[{issuer: 'https://issuer.example.net'}]", "backend.credentials.mode=none")
+"""Knobs of a service that asks for tokens."""
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """One service of several."""
+
+    site: Site
+    uses: Uses
+    backend: ScriptedBackend
+    client: Client
+
+
+@dataclass(frozen=True)
+class Several:
+    """``crm`` has the tool ``add``, ``shop`` the tool ``echo``; ``root`` asks for paths below no mount."""
+
+    handler: PublicHandler
+    port: Port
+    root: Client
+    crm: Mounted
+    shop: Mounted
+
+
+@asynccontextmanager
+async def several(*shop: str) -> AsyncIterator[Several]:
+    """Two services; ``shop`` are knobs of the second."""
+    async with ScriptedBackend([ADD]) as crm, ScriptedBackend([ECHO]) as other, ClientSession() as session:
+        knobs = (
+            "server.port=0", "server.admin_port=0", f"server.public_url={PUBLIC}", "auth.mode=off",
+            f"services.crm.backend.url={crm.url}", f"services.shop.backend.url={other.url}",
+            *(f"services.shop.{knob}" for knob in shop),
+        )  # fmt: skip
+        server = Server(load(None, knobs, environ={}))
+        await server.start()
+
+        def mounted(mount: str, backend: ScriptedBackend) -> Mounted:
+            service = server.services[mount]
+            return Mounted(service.site, service.uses, backend, Client(session, server.port, mount))
+
+        try:
+            root = Client(session, server.port)
+            yield Several(server._public, server._ports[1], root, mounted("/crm", crm), mounted("/shop", other))
+        finally:
+            await server.stop()

@@ -1,0 +1,44 @@
+"""What nobody foresaw in a call is logged once and tells callers nothing; what can be answered passes as it is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.errors import InternalError, UnknownTool
+from gateway.invocation import Call
+from gateway.model import ANONYMOUS, Binding, Outcome, Structure, Tool
+
+
+def call_that_raises(error: BaseException, cause: BaseException | None = None) -> Call:
+    async def send(call: Call, begun: bool) -> Outcome:
+        raise error from cause
+
+    return Call(ANONYMOUS, Tool("drop", "db.drop", "", {}, Binding("db.drop", Structure.BY_NAME)), {}, None, send)
+
+
+async def test_what_nobody_foresaw_is_logged_with_the_tool_and_raised_as_an_internal_error() -> None:
+    with capture_logs() as lines, pytest.raises(InternalError) as caught:
+        await call_that_raises(ZeroDivisionError("a secret")).execute()
+    (line,) = lines
+    assert (line["event"], line["log_level"], line["tool"]) == ("internal error", "error", "drop")
+    assert line["exc_info"]
+    assert "a secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+async def test_an_error_that_can_be_answered_passes_with_its_cause_and_is_not_logged() -> None:
+    cause = ZeroDivisionError()
+    with capture_logs() as lines, pytest.raises(UnknownTool) as caught:
+        await call_that_raises(UnknownTool("Unknown tool: x"), cause).execute()
+    assert lines == []
+    assert caught.value.__cause__ is cause
+
+
+async def test_an_end_that_is_asked_for_is_no_error() -> None:
+    with capture_logs() as lines, pytest.raises(asyncio.CancelledError):
+        await call_that_raises(asyncio.CancelledError()).execute()
+    assert lines == []
