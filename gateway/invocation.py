@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import structlog
 
+from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
 from gateway.backend.params import Params, Shapes
@@ -38,8 +39,12 @@ from gateway.errors import (
 from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
 from gateway.settings import CatalogSettings
+from gateway.text import excerpt
 
 _LEAST_TIMEOUT: Final = 0.001
+_FAULTS_SHOWN: Final = 3
+MAX_BROKEN_RESULT: Final = 64 * 1024
+"""Bytes that are shown of a result that breaks its schema."""
 
 Arguments: TypeAlias = Mapping[str, Any] | Callable[[Tool], Mapping[str, Any]]
 """A call's arguments, or what makes them of the tool that the client named, and refuses those that cannot be meant."""
@@ -212,7 +217,14 @@ class Invocation:
             # The first try has all of the time, a number that the transport knows from the call before.
             left = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
             deadline = deadline or now + timeout
-            return await exchange(binding.method, params, headers=headers, endpoint=binding.endpoint, timeout=left)
+            return await exchange(
+                binding.method,
+                params,
+                headers=headers,
+                endpoint=binding.endpoint,
+                timeout=left,
+                version=binding.version,
+            )
 
         try:
             return await self._shapes.call(binding, call.arguments, send)
@@ -243,20 +255,29 @@ class Invocation:
     def _check_result(self, tool: Tool, value: Any) -> None:
         if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NOTHING:
             return
+        whole = value
         if tool.blocks:
             result = value if isinstance(value, dict) else {}
             if result.get("isError") is True:
                 return
             if "structuredContent" not in result:
-                raise ResultMismatch("The call ran, but its result lacks the structuredContent that the tool declares")
+                raise _mismatch("it lacks the structuredContent that is declared", value)
             value = result["structuredContent"]
         validator = self._validators.compile_tool(tool.digest + ":out", tool.output_check or tool.output_schema)
         if not validator.is_valid(value):
             faults = validator.faults(value)
             if faults == [TOO_LARGE]:
                 return  # the call ran, and nothing is known against its result
-            shown = "; ".join(faults[:3])
-            raise ResultMismatch(f"The call ran, but its result breaks the tool's output schema: {shown}")
+            raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), whole)
+
+
+def _mismatch(faults: str, result: Any) -> ResultMismatch:
+    """Return the fault of a result that breaks its schema, with the result: the call may have changed something, and is
+    not to be repeated to learn what it brought."""
+    text = result if isinstance(result, str) else jsonrpc.encode(result).decode()
+    return ResultMismatch(
+        f"The call ran; its result breaks the listed output schema: {faults}\n\n{excerpt(text, MAX_BROKEN_RESULT)}"
+    )
 
 
 def _check_surface(tool: Tool) -> None:

@@ -49,6 +49,7 @@ from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import Keys
 from gateway.store import ResourceStore, Store
+from gateway.text import secrets_in
 from gateway.uses import Uses
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
@@ -266,7 +267,7 @@ class Service:
         backend = self.settings.backend
         url = urlsplit(backend.url)
         earlier = self._before.secrets if self._before else ()  # of them, answers may still be under way
-        cleaner = Cleaner((*self.secrets, *earlier, url.hostname or "", url.netloc))
+        cleaner = Cleaner((*self.secrets, *secrets_in(backend.url), *earlier, url.hostname or "", url.netloc))
         limits = Limits(backend.timeout, backend.max_response)
         client = BackendClient(self.outbound, backend.url, limits, cleaner, passes_errors=backend.errors == "passed")
         return Invocation(
