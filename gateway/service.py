@@ -127,8 +127,8 @@ class Service:
         service = cls(settings, files, store, secrets, mount or Mount(), before, progress)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(service.close)
-            if before is not None:
-                await service._take_over(before)
+            if service.same_backend:
+                await service._prepare()
             undo.pop_all()
         return service
 
@@ -182,24 +182,29 @@ class Service:
         """Have the streams at the mount hear of this service's changes, and of what differs from before."""
         before, self._before = self._before, None
         changes, settings = self._mount.changes, self.settings
+        if before is not None:
+            self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
         changes.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
         self._mount.streams.most = settings.limits.streams
         if before is None:
             return
-        if before.settings.auth != settings.auth:
-            changes.end_all()
+        if before.settings.auth != settings.auth or before._ways.lists_per_caller != self._ways.lists_per_caller:
+            changes.end_all()  # their clients may be others, or see other views
         for view in changes.views:
             if before._shown(view) != self._shown(view):
                 changes.tell(view)
 
-    async def _take_over(self, before: Service) -> None:
-        same = self.same_backend and before.settings.catalog == self.settings.catalog
-        same = same and before.files.of("catalog") == self.files.of("catalog")
+    async def _prepare(self) -> None:
         try:
-            await self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=same)
+            if self._before is not None and not self._same_catalogs(self._before):
+                await self.discovery.prepare(self._before.discovery)
         except NoListing as error:
             steps = "; ".join(str(step) for step in error.steps)
             raise config.ConfigError([f"{self.settings.knob('catalog')}: {steps}"]) from None
+
+    def _same_catalogs(self, before: Service) -> bool:
+        same = self.same_backend and before.settings.catalog == self.settings.catalog
+        return same and before.files.of("catalog") == self.files.of("catalog")
 
     def _learn(self) -> None:
         """Take what was learned of the backend, or begin anew."""

@@ -14,7 +14,7 @@ from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
 from tests.protocol.streams import PATIENCE
-from tests.protocol.talk import MODERN, Client
+from tests.protocol.talk import MODERN, Client, modern_headers, modern_request
 from tests.protocol.test_streams_alone import retired
 from tests.protocol.test_swapping import OTHER, calling
 
@@ -95,3 +95,23 @@ async def test_a_reload_that_is_cancelled_at_any_turn_leaves_nothing_open(
         reload.cancel()
         await asyncio.wait([reload])
         assert open_pools() == before, f"after {turns} turns"
+
+
+async def test_a_schema_that_a_result_broke_is_left_out_by_the_service_that_a_reload_put_in_place_meanwhile(
+    start: Start, session: ClientSession, backend: ScriptedBackend
+) -> None:
+    gateway = await start()
+    client = Client(session, gateway.port)
+    wrong = result({"sum": "five"})
+    backend.on("add", Hang("nothing", wrong))
+    async with asyncio.timeout(PATIENCE):
+        call = asyncio.create_task(calling(client, MODERN))
+        await backend.called("add")
+        await gateway.reload(settings(backend.url, OTHER))
+        backend.release.set()
+        assert (await call).result["isError"]
+    backend.on("add", wrong)
+    assert (await calling(client, MODERN)).result["isError"]
+    tools = (await client.mcp(modern_request("tools/list"), modern_headers("tools/list"))).result["tools"]
+    (add,) = [tool for tool in tools if tool["name"] == "add"]
+    assert "outputSchema" not in add

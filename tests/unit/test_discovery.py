@@ -250,6 +250,20 @@ async def test_what_the_knobs_hide_is_no_shrinking_and_comes_back(world: World) 
     assert await world.names() == ("a", "b")
 
 
+async def test_a_listing_that_came_while_a_reload_was_made_is_had_again_at_once(world: World) -> None:
+    await world.names()
+    before = world.discovery
+    world.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE, exclude=("a",))
+    world.discovery = world.made()
+    await world.discovery.prepare(before)
+    world.backend.methods = ("b", "c")
+    await before.refresh()
+    world.discovery.take_over(before, listings=True, catalogs=False)
+    assert world.discovery.remaining(ANYBODY.view) == 0
+    assert await world.names() == ("b",), "of the listing before"
+    assert await refreshed(world, world.now) == ("b", "c")
+
+
 async def test_listeners_hear_of_a_catalog_before_anybody_sees_it(world: World) -> None:
     heard: list[tuple[tuple[str, ...], Catalog | None]] = []
     world.discovery.before_publish = lambda catalog: heard.append((catalog.names, world.discovery.current()))
