@@ -29,7 +29,6 @@ from gateway.errors import (
     ConfirmationRequired,
     GatewayError,
     InputRequired,
-    InternalError,
     InvalidArguments,
     ResultMismatch,
     ToolFault,
@@ -39,6 +38,7 @@ from gateway.errors import (
 from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
 from gateway.settings import CatalogSettings
+from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.text import excerpt
 
 _LEAST_TIMEOUT: Final = 0.001
@@ -79,9 +79,8 @@ class Call:
             return await self._send(self, begun)
         except GatewayError:
             raise
-        except Exception:  # logged here, since a call may outlive whoever would hear of it
-            log.exception("internal error", tool=self.tool.name)
-            raise InternalError from None
+        except Exception as error:  # noqa: BLE001, logged here, since a call may outlive whoever would hear of it
+            raise to_gateway_error(error, tool=self.tool.name) from None
 
 
 class Invocation:

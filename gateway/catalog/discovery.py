@@ -18,7 +18,8 @@ from typing import Final
 import structlog
 
 from gateway.background import keep_fresh
-from gateway.catalog.catalogs import CatalogBuilder, Catalogs
+from gateway.catalog.build import Builder
+from gateway.catalog.catalogs import Catalogs
 from gateway.catalog.doubt import ASK_AGAIN_AFTER
 from gateway.catalog.fallback import Fallback
 from gateway.catalog.garbage import COLLECTOR, LARGE
@@ -48,7 +49,7 @@ class Discovery:
     def __init__(
         self,
         fetch: Callable[[Caller], Awaitable[Listing]],
-        builder: CatalogBuilder,
+        builder: Builder,
         settings: CatalogSettings,
         clock: Callable[[], float] = time.monotonic,
         fallback: Listing | None = None,
