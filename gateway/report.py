@@ -124,8 +124,8 @@ def no_listing(settings: ServiceSettings, steps: Iterable[Step], *, has_token: b
         else:
             yield "It lists its methods to callers with a token alone: give one with --token-file."
     elif any(step.saw.denied for step in steps):
-        yield f"It wants credentials: {knob('backend.credentials')}, or"
-        yield f"{knob('backend.listing.credentials')} for the listing alone."
+        alone = knob("backend.listing.credentials")
+        yield f"It wants credentials: {knob('backend.credentials')}, or {alone} for the listing alone."
     else:
         dialect = knob("backend.listing.dialect")
         yield f"Is {knob('backend.url')} the JSON-RPC endpoint itself? If the service lists its methods in a form of"
