@@ -15,6 +15,7 @@ import structlog
 
 from gateway import config
 from gateway.background import Background
+from gateway.catalog.garbage import COLLECTOR
 from gateway.config import ConfigError
 from gateway.mount import Mount
 from gateway.remarks import remarks_on
@@ -168,7 +169,13 @@ class Server:
             await service.close(successor)
 
         task = self._retiring[service] = asyncio.create_task(retire())
-        task.add_done_callback(lambda _: self._retiring.pop(service))
+        task.add_done_callback(lambda _: self._retired(service))
+
+    def _retired(self, service: Service) -> None:
+        """Forget a service, and after the last have the collector find them all: they are large, and hold cycles."""
+        del self._retiring[service]
+        if not self._retiring and not self._stopping:
+            asyncio.get_running_loop().call_soon(COLLECTOR.look_through)  # when this refers to it no more
 
     async def _listen(self, handler: Handler, host: str, port: int, shutdown_timeout: float) -> int:
         bound = await listen(handler, host, port, shutdown_timeout)

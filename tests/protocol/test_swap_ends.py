@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from itertools import count
 
 from aiohttp import ClientSession
 
+from gateway.catalog.garbage import LARGE
 from gateway.outbound import Outbound
 from tests.fault.behaviours import Hang, result
-from tests.fault.methods import ADD, openrpc
+from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
 from tests.protocol.streams import PATIENCE
@@ -115,3 +117,17 @@ async def test_a_schema_that_a_result_broke_is_left_out_by_the_service_that_a_re
     tools = (await client.mcp(modern_request("tools/list"), modern_headers("tools/list"))).result["tools"]
     (add,) = [tool for tool in tools if tool["name"] == "add"]
     assert "outputSchema" not in add
+
+
+async def test_a_service_with_a_large_listing_which_the_collector_set_aside_is_let_go_of(
+    start: Start, backend: ScriptedBackend
+) -> None:
+    backend.on("rpc.discover", result(openrpc([Rpc(f"m{number}") for number in range(LARGE)])))
+    gateway = await start("catalog.max_tools=1000")
+    gone = weakref.ref(gateway.services[""].discovery)
+    assert gc.get_freeze_count()
+    await gateway.reload(settings(backend.url, "catalog.max_tools=1000", OTHER))
+    await retired(gateway)
+    async with asyncio.timeout(PATIENCE):
+        while gone() is not None:  # noqa: ASYNC110, the collector has no event
+            await asyncio.sleep(0)
