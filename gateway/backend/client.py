@@ -206,7 +206,11 @@ class BackendClient:
             jsonrpc.decode(answer.body)
         except ValueError:
             return BadBackendAnswer(NOT_JSON)
-        knob = "; the operator can set backend.version where it is 1.0" if answer.status == 200 else ""
+        knob = (
+            "; the operator can set backend.version where it is 1.0"
+            if answer.status == 200 and b'"jsonrpc"' not in answer.body
+            else ""
+        )
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
 
 
