@@ -55,6 +55,7 @@ _encode = msgspec.json.Encoder().encode
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _SPACED_COLON = re.compile(rb'"\s+:')
+_ESCAPED = re.compile(rb"\\u00(?:22|3[Aa])")  # a quote, or a colon
 # A text that is not closed goes to the end: else each of its quotes would be tried as the beginning of another.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
@@ -196,12 +197,14 @@ def decode_strictly(raw: bytes) -> Any:
         value = _read(raw)
     except ValueError as error:
         raise ParseError(f"Parse error: {error}") from None
-    members = _count_members(value)
+    kept = _encode(value)  # of members of one name, the engine keeps the last
+    # A member has a quote before a colon, one or more. What is kept has as many as it came with, unless they were
+    # spelt otherwise: with blanks between them, or as escapes.
+    if raw.count(b'":') == kept.count(b'":') and _SPACED_COLON.search(raw) is None and _ESCAPED.search(raw) is None:
+        return value
     if skeleton is None:
-        if raw.count(b'":') == members and _SPACED_COLON.search(raw) is None:
-            return value  # every name was counted, and each of them is there: none was dropped for a later one
         skeleton = _STRINGS.sub(b"", raw)
-    if skeleton.count(b":") != members:
+    if skeleton.count(b":") != _STRINGS.sub(b"", kept).count(b":"):
         raise BadMessage("Duplicate member names")
     return value
 
@@ -230,23 +233,6 @@ def _check_brackets(brackets: bytes) -> None:
         raise BadMessage(f"More than {MAX_CONTAINERS} objects and arrays")
     if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > MAX_DEPTH:
         raise BadMessage(f"Nested deeper than {MAX_DEPTH} levels")
-
-
-def _count_members(value: Any) -> int:
-    count = 0
-    stack = [value]
-    while stack:
-        top = stack.pop()
-        children = top
-        if type(top) is dict:
-            count += len(top)
-            children = top.values()
-        elif type(top) is not list:
-            continue
-        for child in children:
-            if type(child) is dict or type(child) is list:
-                stack.append(child)  # noqa: PERF401, most children are plain values
-    return count
 
 
 def message_of(value: Any) -> Message:

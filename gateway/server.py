@@ -100,7 +100,7 @@ class Server:
     async def list_anew(self) -> str:
         """Ask each service for its listing now, whatever its age. Return why there is no new one, empty where all have
         one."""
-        return "\n".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
+        return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
 
     async def stop(self) -> None:
         """Finish what is under way, then let go of everything."""

@@ -168,12 +168,12 @@ class Discovery:
         Raises :class:`~gateway.errors.CatalogUnavailable`.
         """
         catalog = await self.catalog(caller, patience)
-        if tool := catalog.find(name):
+        if tool := catalog.by_name.get(name):
             return tool
         entry = self._views.get(caller.view)
         if entry is None or entry.departed is None or self._clock() >= entry.departed_until:
             return None
-        tool = entry.departed.find(name)
+        tool = entry.departed.by_name.get(name)
         withheld = tool is not None and any(tool.method == method.name for method in catalog.quarantined)
         return None if withheld else tool
 

@@ -206,15 +206,12 @@ class Catalog:
         return frozenset(tool.demand for tool in self.tools)
 
     @cached_property
-    def _by_name(self) -> dict[str, Tool]:
+    def by_name(self) -> Mapping[str, Tool]:
+        """The tools by each of their names, MCP's and the one for LLM APIs, and the only tool of a backend method also
+        by that. Names come first."""
         by_method: dict[str, list[Tool]] = {}
         for tool in self.tools:
             by_method.setdefault(tool.method, []).append(tool)
         found = {method: tools[0] for method, tools in by_method.items() if len(tools) == 1}
         found |= {name: tool for tool in self.tools for name in tool.names.values()}
         return found | {tool.name: tool for tool in self.tools}
-
-    def find(self, name: str) -> Tool | None:
-        """The tool that has this name, be it MCP's or the one for LLM APIs, or the one tool of this backend method.
-        Names come first."""
-        return self._by_name.get(name)

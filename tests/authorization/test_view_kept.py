@@ -127,3 +127,15 @@ async def test_what_the_backend_denies_while_a_reload_is_made_is_not_shown_after
     world.discovery.take_over(before, listings=True, catalogs=False)
     with pytest.raises(Forbidden):
         await world.names(ANN)
+
+
+async def test_after_a_failure_a_reload_has_the_next_caller_ask_at_once(world: World) -> None:
+    """What the reload brought, such as another CA file, may be the remedy."""
+    world.listed["ann-1"] = down()
+    with pytest.raises(CatalogUnavailable):
+        await world.names(ANN)
+    world.listed["ann-1"] = ("a",)
+    with pytest.raises(CatalogUnavailable):
+        await world.names(ANN)
+    await world.reload(world.knobs)
+    assert await world.names(ANN) == ("a",)

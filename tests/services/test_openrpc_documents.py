@@ -56,7 +56,7 @@ def catalog(document: Json) -> Catalog:
 
 def pairs(document: Json, catalog: Catalog) -> Iterator[tuple[Json, Tool]]:
     for method in document["methods"]:
-        tool = catalog.find(method["name"])
+        tool = catalog.by_name.get(method["name"])
         assert tool is not None
         yield method, tool
 

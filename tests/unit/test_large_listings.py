@@ -154,7 +154,7 @@ async def test_a_large_catalog_is_nothing_for_the_garbage_collector_to_look_at()
     catalog = await listed(openrpc(1000))
     with quickly(0.02):
         gc.collect()
-    assert catalog.find("order_find") is not None
+    assert catalog.by_name.get("order_find") is not None
 
 
 async def test_an_ordinary_tool_is_made_within_a_millisecond() -> None:

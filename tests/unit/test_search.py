@@ -111,7 +111,7 @@ async def test_the_answer_is_what_the_tool_declares_and_says_how_many_more_there
     assert len(answer["tools"]) == 2
     assert answer["matches"] == 5
     (first, *_) = answer["tools"]
-    tool = catalog.find(first["name"])
+    tool = catalog.by_name.get(first["name"])
     assert tool is not None
     assert (first["description"], first["inputSchema"]) == (tool.description, tool.input_schema)
 
@@ -202,6 +202,6 @@ def test_the_two_doors_are_sound_tools() -> None:
     for tool in OWN.values():
         validators.compile(tool.input_schema)
     assert DOORS.names == ("call_tool", "search_tools")
-    assert DOORS.find("call_tool") is CALL_TOOL
+    assert DOORS.by_name["call_tool"] is CALL_TOOL
     arguments: dict[str, Any] = {"query": "x", "limit": 3}
     assert validators.compile(SEARCH_TOOLS.input_schema).is_valid(arguments)
