@@ -82,6 +82,9 @@ class Changes:
         if self._discovery is not None:
             self._discovery.after_publish = lambda _: None
         discovery.after_publish = self.tell
+        if self._ticker is not None and heartbeat != self._heartbeat:
+            self._ticker.cancel()
+            self._ticker = asyncio.get_running_loop().call_later(heartbeat, self._tick)
         self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
 
     def keeps(self, caller: Caller) -> bool:
