@@ -190,6 +190,7 @@ class Service:
             return
         if before.settings.auth != settings.auth or before._ways.lists_per_caller != self._ways.lists_per_caller:
             changes.end_all()  # their clients may be others, or see other views
+        self.site.operations.epoch = changes.epoch
         for view in changes.views:
             if before._shown(view) != self._shown(view):
                 changes.tell(view)

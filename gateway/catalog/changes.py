@@ -71,6 +71,8 @@ class Changes:
         self._due: dict[View, asyncio.TimerHandle] = {}
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
+        self.epoch = 0
+        """Grows where all streams end: who was let in before may not open another one."""
 
     def __repr__(self) -> str:
         return f"<Changes listeners={len(self._listeners)} of {self._discovery!r}>"
@@ -80,6 +82,9 @@ class Changes:
         if self._discovery is not None:
             self._discovery.after_publish = lambda _: None
         discovery.after_publish = self.tell
+        if self._ticker is not None and heartbeat != self._heartbeat:
+            self._ticker.cancel()
+            self._ticker = asyncio.get_running_loop().call_later(heartbeat, self._tick)
         self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
 
     def keeps(self, caller: Caller) -> bool:
@@ -96,15 +101,16 @@ class Changes:
         """The views that somebody listens to."""
         return {subscription.view for subscription in self._listeners}
 
-    def subscribe(self, view: View, client: str | None = None) -> Subscription:
-        """Listen. Of one ``client``'s subscriptions the newest hears of changes: one copy each."""
+    def subscribe(self, view: View, client: str | None = None, epoch: int = 0) -> Subscription:
+        """Listen. Of one ``client``'s subscriptions the newest hears of changes: one copy each. In another ``epoch``
+        than that of the moment there is nothing but the end."""
         subscription = Subscription(view, client)
         if client is not None:
             for other in self._listeners:
                 if other.client == client:
                     other.muted = True
         self._listeners[subscription] = None
-        if self._closed:
+        if self._closed or epoch != self.epoch:
             subscription.wake(Event.END)
         elif self._ticker is None:
             self._ticker = asyncio.get_running_loop().call_later(self._heartbeat, self._tick)
@@ -140,7 +146,8 @@ class Changes:
                 subscription.wake(Event.END)
 
     def end_all(self) -> None:
-        """End the streams that are open now."""
+        """End the streams that are open now, and begin an epoch."""
+        self.epoch += 1
         for subscription in list(self._listeners):
             subscription.wake(Event.END)
 

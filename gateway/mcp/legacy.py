@@ -157,7 +157,7 @@ class Legacy:
         context = await self._context(inbound)
         operations, caller = self._operations, inbound.caller
         operations.check_stream(caller)
-        events = _notices(operations.changes, operations.streams, caller, context.session)
+        events = _notices(operations.changes, operations.epoch, operations.streams, caller, context.session)
         return StreamReply(events, method="GET", notices=True)
 
     async def end(self, inbound: Inbound) -> Reply:
@@ -249,13 +249,13 @@ class Legacy:
             return call_result(await call.execute(begun=begun), shape)
 
 
-async def _notices(changes: Changes, streams: Streams, caller: Caller, session: str | None) -> Events:
+async def _notices(changes: Changes, epoch: int, streams: Streams, caller: Caller, session: str | None) -> Events:
     """Yield changes as they come; of one session's streams the newest has them, since each is told once.
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.
     """
     with streams.held(caller):
-        subscription = changes.subscribe(caller.view, session)
+        subscription = changes.subscribe(caller.view, session, epoch)
         try:
             yield None
             while not Event.END & (event := await subscription.next()) and changes.keeps(caller):

@@ -199,7 +199,8 @@ class Modern:
         operations, caller = self._operations, inbound.caller
         operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
-        events = _notices(operations.changes, operations.streams, caller, request.id, tools=tools)
+        changes, epoch = operations.changes, operations.epoch
+        events = _notices(changes, epoch, operations.streams, caller, request.id, tools=tools)
         return StreamReply(events, method=request.method, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
@@ -212,7 +213,7 @@ class Modern:
         return self._latest[1][revision.version]
 
 
-async def _notices(changes: Changes, streams: Streams, caller: Caller, id: Id, *, tools: bool) -> Events:
+async def _notices(changes: Changes, epoch: int, streams: Streams, caller: Caller, id: Id, *, tools: bool) -> Events:
     """Yield the acknowledgement, changes as they come, and the result when the gateway ends the stream.
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.
@@ -220,7 +221,7 @@ async def _notices(changes: Changes, streams: Streams, caller: Caller, id: Id, *
     meta = {META_SUBSCRIPTION: id}
     honoured = {"toolsListChanged": True} if tools else {}
     with streams.held(caller):
-        subscription = changes.subscribe(caller.view)
+        subscription = changes.subscribe(caller.view, epoch=epoch)
         try:
             acknowledged = {"_meta": meta, "notifications": honoured}
             yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)

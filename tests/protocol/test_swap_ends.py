@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import weakref
 from itertools import count
 
@@ -16,7 +17,7 @@ from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
 from tests.protocol.streams import PATIENCE
-from tests.protocol.talk import MODERN, Client, modern_headers, modern_request
+from tests.protocol.talk import JSON, MODERN, Client, modern_headers, modern_request
 from tests.protocol.test_streams_alone import retired
 from tests.protocol.test_swapping import OTHER, calling
 
@@ -131,3 +132,24 @@ async def test_a_service_with_a_large_listing_which_the_collector_set_aside_is_l
     async with asyncio.timeout(PATIENCE):
         while gone() is not None:  # noqa: ASYNC110, the collector has no event
             await asyncio.sleep(0)
+
+
+async def test_a_stream_of_somebody_let_in_before_who_may_call_changed_ends_as_it_begins(
+    start: Start, backend: ScriptedBackend
+) -> None:
+    gateway = await start()
+    before = gateway.services[""]
+    body = json.dumps(modern_request("subscriptions/listen", {"notifications": {}})).encode()
+    headers = {"Host": "localhost", **JSON, **modern_headers("subscriptions/listen"), "Content-Length": len(body)}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    async with asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode())
+        while repr(before.uses) != "<Uses 1>":  # noqa: ASYNC110, the body is awaited then
+            await asyncio.sleep(0.001)
+        await gateway.reload(settings(backend.url, "auth.mode=off", "auth.allow_unauthenticated=true"))
+        writer.write(body)
+        answer = await reader.readuntil(b"\r\n0\r\n\r\n")
+        writer.close()
+    assert b"notifications/subscriptions/acknowledged" in answer
+    assert b'"resultType":"complete"' in answer

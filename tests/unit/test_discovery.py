@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.catalog.discovery import EMPTY_TTL
+from gateway.catalog.discovery import EMPTY_TTL, PATIENCE
 from gateway.catalog.doubt import CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings
-from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, no_listing, refreshed
+from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
 
 
 @pytest.fixture
@@ -262,6 +262,16 @@ async def test_a_listing_that_came_while_a_reload_was_made_is_had_again_at_once(
     assert world.discovery.remaining(ANYBODY.view) == 0
     assert await world.names() == ("b",), "of the listing before"
     assert await refreshed(world, world.now) == ("b", "c")
+
+
+async def test_what_stands_in_for_a_listing_serves_on_over_a_reload_and_waits_for_no_backend() -> None:
+    async with a_world(listing_of("stands", "in"), PATIENCE) as world, asyncio.timeout(PATIENCE / 4):
+        world.backend.failure = no_listing()
+        assert await world.names() == ("in", "stands")
+        world.now += MAX_STALE
+        world.backend.gate.clear()
+        await world.reload(exclude=("in",))
+        assert await world.names() == ("stands",)
 
 
 async def test_listeners_hear_of_a_catalog_before_anybody_sees_it(world: World) -> None:
