@@ -17,6 +17,7 @@ Notifications have no header rules, are accepted and mean nothing here.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -225,7 +226,8 @@ async def _notices(changes: Changes, streams: Streams, caller: Caller, id: Id, *
             acknowledged = {"_meta": meta, "notifications": honoured}
             yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)
             changed = jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta})
-            while not Event.END & (event := await subscription.next()) and changes.keeps(caller):
+            while not Event.END & (event := await subscription.next()) and caller.token_still_valid(time.time()):
+                changes.refresh(caller)
                 if Event.CHANGED in event and tools:
                     yield changed
                 elif Event.TICK in event:
