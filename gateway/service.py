@@ -27,7 +27,7 @@ from gateway.catalog.build import Builder
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages
 from gateway.catalog.promises import Promises
-from gateway.catalog.search import DOORS, Search
+from gateway.catalog.search import DOORS, Search, builtin_tools
 from gateway.catalog.validation import Validators
 from gateway.credentials import Credential, credentials_of, faults_of, ways_of
 from gateway.credentials.grants import TokenClient
@@ -276,6 +276,7 @@ class Service:
         cleaner = Cleaner((*self.secrets, *secrets_in(backend.url), *earlier, url.hostname or "", url.netloc))
         limits = Limits(backend.timeout, backend.max_response)
         client = BackendClient(self.outbound, backend.url, limits, cleaner, passes_errors=backend.errors == "passed")
+        knobs, naming = self.settings.catalog, Naming(self.settings.catalog.names)
         return Invocation(
             self.discovery,
             client,
@@ -284,10 +285,14 @@ class Service:
             self.shapes,
             Rounds(self._keys, self._store),
             self.access,
-            self.search,
-            self.settings.catalog,
+            builtin_tools(self.search, self._visible, naming) if knobs.search else {},
+            naming,
             backend.timeout,
         )
+
+    async def _visible(self, caller: Caller) -> Catalog:
+        """Return the tools that a caller may call."""
+        return self.access.visible(caller, await self.discovery.catalog(caller))
 
     def _site(self) -> Site:
         settings, mount = self.settings, self._mount

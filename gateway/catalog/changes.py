@@ -8,7 +8,6 @@ all streams; waking many of them is spread over turns of the loop.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from enum import Flag, auto
 from itertools import islice
@@ -87,14 +86,10 @@ class Changes:
             self._ticker = asyncio.get_running_loop().call_later(heartbeat, self._tick)
         self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
 
-    def keeps(self, caller: Caller) -> bool:
-        """Tell whether a caller's stream may stay open, asked at each of its beats: it ends with its token. Its
-        caller's own view is refreshed meanwhile when it gets stale."""
-        if caller.principal is not None and caller.principal.expires <= time.time():
-            return False
+    def refresh(self, caller: Caller) -> None:
+        """Refresh the view of a caller who listens, in the background, where it is the caller's own and stale."""
         if self._discovery is not None:
             self._discovery.keep(caller)
-        return True
 
     @property
     def views(self) -> set[View]:

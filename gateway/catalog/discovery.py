@@ -3,8 +3,7 @@
 Fresh → it. Stale → it, and one refresh in the background. Absent → one refresh that everyone awaits, for a bounded
 time. Refresh failed → the last good catalog until ``max_stale``, then the operator's fallback, else 503 with
 Retry-After: never an empty list that a client would believe. A listing that shrinks is doubted for a while, one beyond
-``max_tools`` is refused, tools that vanish can be called for another ``ttl``, an output schema that a result broke is
-left out.
+``max_tools`` is refused, tools that vanish can be called for another ``ttl``, a broken output schema is left out.
 """
 
 from __future__ import annotations

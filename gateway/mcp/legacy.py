@@ -9,6 +9,7 @@ here; it says so with ``notifications/cancelled``. Batches exist at 2025-03-26 a
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -258,7 +259,8 @@ async def _notices(changes: Changes, epoch: int, streams: Streams, caller: Calle
         subscription = changes.subscribe(caller.view, session, epoch)
         try:
             yield None
-            while not Event.END & (event := await subscription.next()) and changes.keeps(caller):
+            while not Event.END & (event := await subscription.next()) and caller.token_still_valid(time.time()):
+                changes.refresh(caller)
                 yield _CHANGED if Event.CHANGED in event else None
         finally:
             changes.unsubscribe(subscription)

@@ -17,6 +17,7 @@ Notifications have no header rules, are accepted and mean nothing here.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -226,7 +227,8 @@ async def _notices(changes: Changes, epoch: int, streams: Streams, caller: Calle
             acknowledged = {"_meta": meta, "notifications": honoured}
             yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)
             changed = jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta})
-            while not Event.END & (event := await subscription.next()) and changes.keeps(caller):
+            while not Event.END & (event := await subscription.next()) and caller.token_still_valid(time.time()):
+                changes.refresh(caller)
                 if Event.CHANGED in event and tools:
                     yield changed
                 elif Event.TICK in event:
