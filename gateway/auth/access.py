@@ -82,7 +82,7 @@ class Access:
             return True
         if not self._per_caller:
             return False
-        found = shared.find(tool.name) if shared is not None else None
+        found = shared.by_name.get(tool.name) if shared is not None else None
         return found is None or not found.demand[0]
 
     def check_sight(self, caller: Caller, tool: Tool) -> None:

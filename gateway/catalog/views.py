@@ -78,12 +78,14 @@ class Entry:
 
     def succeeded(self, *, listing: bool, catalog: bool) -> Entry:
         """Return the entry that a reload goes on with: what was shown last, with ``listing`` what was listed, and with
-        ``catalog`` what was built of it."""
+        ``catalog`` what was built of it. Where the last attempt failed, the next one need not wait: what the reload
+        brought may be the remedy."""
         if not listing:
             return Entry(self.view, digest=self.digest)
-        if catalog:
-            return replace(self, stands_in=False, refresh=None)
-        return replace(self, catalog=None, departed=None, stands_in=False, refresh=None)
+        entry = replace(self, retry_at=0.0, refresh=None)
+        if not catalog:
+            entry.catalog = entry.departed = None
+        return entry
 
     def fail(self, failure: Exception, steps: list[str], now: float) -> None:
         """Keep what there is after an attempt that brought nothing."""

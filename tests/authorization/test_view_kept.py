@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gateway.catalog.views import Listings
-from gateway.errors import CatalogUnavailable
+from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.model import Listing
 from gateway.settings import CatalogSettings
-from tests.authorization.world import ANN, BOB, MAX_STALE, TTL, World, a_world, down
+from tests.authorization.world import ANN, BOB, MAX_STALE, TTL, World, a_world, down, refusal
 
 
 @pytest.fixture
@@ -116,3 +116,26 @@ async def test_callers_with_equal_listings_share_what_is_kept_and_the_oldest_are
     assert [listing.digest in listings for listing in made] == [True, False, True]
     assert listings.add(Listing("static", (), digest="huge", size=251)) == ""
     assert listings.add(Listing("static", ())) == ""
+
+
+async def test_after_a_failure_a_reload_has_the_next_caller_ask_at_once(world: World) -> None:
+    """What the reload brought, such as another CA file, may be the remedy."""
+    world.listed["ann-1"] = down()
+    with pytest.raises(CatalogUnavailable):
+        await world.names(ANN)
+    world.listed["ann-1"] = ("a",)
+    with pytest.raises(CatalogUnavailable):
+        await world.names(ANN)
+    await world.reload(world.knobs)
+    assert await world.names(ANN) == ("a",)
+
+
+async def test_what_the_backend_denies_while_a_reload_is_made_is_not_shown_after_it(world: World) -> None:
+    await world.names(ANN)
+    before, world.discovery = world.discovery, world.made(callers_own=True)
+    await world.discovery.prepare(before)
+    world.listed["ann-1"] = refusal(unauthorized=False)
+    await before.refresh(ANN)
+    world.discovery.take_over(before, listings=True, catalogs=False)
+    with pytest.raises(Forbidden):
+        await world.names(ANN)

@@ -280,6 +280,6 @@ async def test_a_reload_that_hides_a_tool_hides_it_while_the_backend_is_down(it:
     assert await names(ann) == ["add", "echo"]
     it.listings.broken = Body(status=500)
     await it.reload("catalog.exclude=[add]")
-    assert (await ann.list(MODERN)).status == 503
-    await ann.call(MODERN, "add", TWO_AND_THREE)
+    assert await names(ann) == ["echo"]
+    assert (await ann.call(MODERN, "add", TWO_AND_THREE)).fault == (200, -32602)
     assert it.backend.calls("add") == 0

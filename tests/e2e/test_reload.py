@@ -124,14 +124,74 @@ async def test_a_faulty_mode_of_credentials_changes_nothing(
             assert not await listing_is_refused(gateway)
 
 
-async def test_a_knob_that_needs_a_restart_keeps_its_value_and_is_named(backend: ScriptedBackend, file: Path) -> None:
+async def test_knobs_of_the_process_keep_their_values_until_a_restart_and_each_is_named(
+    backend: ScriptedBackend, file: Path
+) -> None:
     written(file, backend.url)
     async with serving(file) as (program, gateway):
-        written(file, "http://127.0.0.1:9/elsewhere", limits="{discovery: 500/minute}")
+        knobs = "{port: 0, admin_port: 0, max_body: 65536, shutdown_timeout: 1s}"
+        written(file, backend.url, server=knobs, telemetry="{log: {format: text}}", limits="{discovery: 500/minute}")
         entry = await program.logged(RELOADED)
         assert entry["changed"] == ["limits.discovery"]
-        assert (await program.logged("knob keeps its old value until a restart"))["knob"] == "backend.url"
-        assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
+        kept = "knob keeps its old value until a restart"
+        named = {(await program.logged(kept, number))["knob"] for number in (1, 2, 3)}
+        assert named == {"server.max_body", "server.shutdown_timeout", "telemetry.log.format"}
+        large = await gateway.call("rest", "echo", {"value": "x" * 100_000})
+        assert large.value == "x" * 100_000
+
+
+async def test_hosts_and_origins_change_without_a_restart(backend: ScriptedBackend, file: Path) -> None:
+    written(file, backend.url)
+    page = {"Origin": "https://app.example.com", "Host": "intern.example.net"}
+    async with serving(file) as (program, gateway):
+        assert (await gateway.call("rest", "add", {"a": 2, "b": 3}, page)).status in (403, 421)
+        allowed = "allowed_hosts: [intern.example.net], allowed_origins: ['https://app.example.com']"
+        written(file, backend.url, server=f"{{port: 0, admin_port: 0, {allowed}}}")
+        assert (await program.logged(RELOADED))["changed"] == ["server.allowed_hosts", "server.allowed_origins"]
+        assert (await gateway.call("rest", "add", {"a": 2, "b": 3}, page)).value == {"sum": 5}
+
+
+async def test_another_backend_takes_the_calls_of_the_first_without_a_failed_one(
+    backend: ScriptedBackend, file: Path
+) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway), ScriptedBackend() as other:
+        done = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            load = [group.create_task(calls_until(done, gateway)) for _ in range(4)]
+            async with asyncio.timeout(PATIENCE):
+                await backend.called("add", 20)
+                written(file, other.url)
+                assert (await program.logged(RELOADED))["changed"] == ["backend.url"]
+                await other.called("add", 20)
+            done.set()
+        calls = [call for task in load for call in task.result()]
+        assert all(call.status == 200 and call.value == {"sum": 5} for call in calls)
+        assert len(calls) == backend.calls("add") + other.calls("add")
+        before = backend.calls("add")
+        await gateway.call("rest", "add", {"a": 2, "b": 3})
+        assert backend.calls("add") == before
+
+
+@pytest.mark.parametrize(
+    ("section", "text", "changed"),
+    [
+        ("mcp", "{heartbeat: 5s, server: {name: shop}}", ["mcp.server.name", "mcp.heartbeat"]),
+        ("limits", "{discovery: 1000/minute, streams: 3}", ["limits.streams"]),
+        ("catalog", "{ttl: 7m, page_size: 1}", ["catalog.ttl", "catalog.page_size"]),
+        ("auth", "{mode: 'off', allow_unauthenticated: true}", ["auth.allow_unauthenticated"]),
+    ],
+    ids=["mcp", "limits", "catalog", "auth"],
+)
+async def test_every_section_of_a_service_changes_without_a_restart(
+    backend: ScriptedBackend, file: Path, section: str, text: str, changed: list[str]
+) -> None:
+    written(file, backend.url)
+    async with serving(file) as (program, gateway):
+        written(file, backend.url, **{section: text})
+        assert set((await program.logged(RELOADED))["changed"]) == set(changed)
+        assert "until a restart" not in program.output
+        assert (await gateway.call("modern", "add", {"a": 2, "b": 3})).value == {"sum": 5}
 
 
 async def test_curation_changes_the_tools_without_asking_the_backend_again(

@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 
 from tests.e2e.test_reload import RELOADED, serving, until, written
+from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Front
 from tests.program import PATIENCE, run
+from tests.tls import Authority
 
 RESTART = "a file changed that is read at the start: restart to use it"
 
@@ -169,6 +172,37 @@ async def test_a_secret_that_changes_is_said_to_take_a_restart_and_changes_nothi
         assert RELOADED not in program.output
         assert "fedcba9876543210" not in program.output
         assert len(await gateway.tools("rest")) > 1
+
+
+async def test_a_ca_file_that_changes_counts_for_the_next_connection(file: Path) -> None:
+    ours, theirs = Authority(file.parent, "ours"), Authority(file.parent, "theirs")
+    trusted = file.with_name("ca.pem")
+    put(trusted, theirs.file.read_text())
+    async with ScriptedBackend([ADD], tls=ours.server()) as backend:
+        written(file, backend.url, backend=f"{{url: '{backend.url}', tls: {{ca_file: ca.pem}}}}")
+        async with serving(file, until="listing failed") as (program, gateway):
+            assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).status == 503
+            put(trusted, "no certificate")
+            refused = await program.logged("configuration refused, the old one stays")
+            assert refused["faults"][0].startswith(f"backend.tls: {trusted}: ")
+            put(trusted, ours.file.read_text())
+            assert (await program.logged(RELOADED))["changed"] == ["backend.tls.ca_file"]
+            await shows(gateway, "add")
+            assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).value == {"sum": 5}
+
+
+async def test_a_changed_file_of_one_of_several_is_named_with_its_service(file: Path, backend: ScriptedBackend) -> None:
+    spare = file.with_name("spare.yaml")
+    put(spare, methods("spare"))
+    fallback = {"backend": {"url": backend.refused_url}, "catalog": {"fallback": "spare.yaml"}}
+    services = {"crm": fallback, "shop": {"backend": {"url": backend.url}}}
+    server = {"port": 0, "admin_port": 0}
+    put(file, json.dumps({"server": server, "auth": {"mode": "off"}, "services": services}))
+    async with serving(file) as (program, gateway):
+        put(spare, methods("spare", "wheel"))
+        assert (await program.logged(RELOADED))["changed"] == ["services.crm.catalog.fallback"]
+        async with ClientSession() as session, session.get(f"{gateway.base}/crm/mcp/tools/list") as answer:
+            assert [tool["name"] for tool in (await answer.json())["tools"]] == ["spare", "wheel"]
 
 
 async def test_sighup_lists_anew_as_well(backend: ScriptedBackend, file: Path) -> None:

@@ -45,9 +45,9 @@ async def test_a_catalog_is_sorted_and_knows_its_time_and_dialect() -> None:
 
 async def test_a_catalog_finds_a_tool_by_its_name_or_its_methods() -> None:
     catalog = await built(listing(method("a/b"), method("c")), tools={"c": {"name": "see"}})
-    assert catalog.find("a_b") is catalog.find("a/b")
-    assert catalog.find("see") is catalog.find("c")
-    assert catalog.find("absent") is None
+    assert catalog.by_name.get("a_b") is catalog.by_name.get("a/b")
+    assert catalog.by_name.get("see") is catalog.by_name.get("c")
+    assert catalog.by_name.get("absent") is None
 
 
 async def test_one_bad_method_among_good_ones_is_quarantined_alone() -> None:
@@ -58,7 +58,7 @@ async def test_one_bad_method_among_good_ones_is_quarantined_alone() -> None:
         before,
         Quarantined(
             "bad",
-            "$ref http://evil.example/x leads out of the listing, and nothing is fetched",
+            "$ref http://evil.example/x leads out of the listing, and nothing is fetched (backend.listing.documents)",
             'give it a schema under catalog.tools."bad".arguments.a.schema',
             "/properties/a/$ref",
         ),
@@ -112,7 +112,7 @@ async def test_the_remedy_really_frees_the_method(bad: Method) -> None:
     assert catalog.names == ("other",)
     freed = await built(listing(bad, method("other")), tools=remedied(catalog, bad))
     assert freed.quarantined == ()
-    assert freed.find(bad.name) is not None
+    assert freed.by_name.get(bad.name) is not None
 
 
 # --- curation -------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ async def test_a_method_listed_twice_counts_once_and_is_noted() -> None:
 async def test_names_that_collide_are_told_apart() -> None:
     catalog = await built(listing(method("a/b"), method("a_b")))
     assert len(set(catalog.names)) == 2
-    assert catalog.find("a_b").method == "a_b"  # type: ignore[union-attr]
+    assert catalog.by_name.get("a_b").method == "a_b"  # type: ignore[union-attr]
 
 
 # --- digests --------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ RENAMED = [
 async def test_a_pattern_renames_all_that_it_matches(pattern: str, name: str, listed: str, shown: str) -> None:
     catalog = await built(method(listed), tools={pattern: {"name": name}})
     assert catalog.names == (shown,)
-    assert catalog.find(listed) is catalog.find(shown)
+    assert catalog.by_name.get(listed) is catalog.by_name.get(shown)
 
 
 @pytest.mark.parametrize("pattern", ["node.list", "*.*", "n?de.*", "[a-z]*"])

@@ -72,7 +72,7 @@ class OneListing:
     """A transport that answers every request with one result."""
 
     def __init__(self, document: Json) -> None:
-        self.body = jsonrpc.encode({"jsonrpc": "2.0", "id": "listing", "result": document})
+        self.body = jsonrpc.encode({"jsonrpc": "2.0", "result": document})
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
@@ -154,7 +154,7 @@ async def test_a_large_catalog_is_nothing_for_the_garbage_collector_to_look_at()
     catalog = await listed(openrpc(1000))
     with quickly(0.02):
         gc.collect()
-    assert catalog.find("order_find") is not None
+    assert catalog.by_name.get("order_find") is not None
 
 
 async def test_an_ordinary_tool_is_made_within_a_millisecond() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.catalog.build import Builder
 from gateway.catalog.ranking import words_of
-from gateway.catalog.search import CALL_TOOL, DOORS, MAX_BYTES, OWN, SEARCH_TOOLS, Search
+from gateway.catalog.search import CALL_TOOL, DOORS, MAX_BYTES, SEARCH_TOOLS, Search
 from gateway.catalog.validation import Validators
 from gateway.model import Binding, Catalog, Listing, Method, Naming, Parameter, Structure, Tool
 from gateway.settings import CatalogSettings, Params
@@ -111,7 +111,7 @@ async def test_the_answer_is_what_the_tool_declares_and_says_how_many_more_there
     assert len(answer["tools"]) == 2
     assert answer["matches"] == 5
     (first, *_) = answer["tools"]
-    tool = catalog.find(first["name"])
+    tool = catalog.by_name.get(first["name"])
     assert tool is not None
     assert (first["description"], first["inputSchema"]) == (tool.description, tool.input_schema)
 
@@ -199,9 +199,9 @@ async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_hold
 
 def test_the_two_doors_are_sound_tools() -> None:
     validators = Validators()
-    for tool in OWN.values():
+    for tool in DOORS.tools:
         validators.compile(tool.input_schema)
     assert DOORS.names == ("call_tool", "search_tools")
-    assert DOORS.find("call_tool") is CALL_TOOL
+    assert DOORS.by_name["call_tool"] is CALL_TOOL
     arguments: dict[str, Any] = {"query": "x", "limit": 3}
     assert validators.compile(SEARCH_TOOLS.input_schema).is_valid(arguments)
