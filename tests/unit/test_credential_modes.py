@@ -13,6 +13,7 @@ from gateway.credentials import AUTO, MODES, ways_of
 from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.settings import Settings
+from tests.each import each
 from tests.front import built
 
 GATEWAY = Path(__file__).parents[2] / "gateway"
@@ -67,7 +68,7 @@ LACKING = {
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-@pytest.mark.parametrize(("knobs", "told"), LACKING.values(), ids=LACKING)
+@each(("knobs", "told"), LACKING.values(), ids=LACKING)
 def test_a_mode_says_what_it_lacks_and_what_it_has_no_use_for(section: str, knobs: str, told: str) -> None:
     (fault,) = faults(f"{section}={knobs}")
     assert fault.startswith(f"{section}: {told}")

@@ -14,6 +14,7 @@ from gateway.errors import BackendError, InvalidArguments, ParamsRefused, Servic
 from gateway.model import Binding, Listing, Method, Parameter, Structure
 from gateway.settings import CatalogSettings
 from gateway.settings import Params as Knobs
+from tests.each import each
 
 GUESS = Binding("m", Structure.BY_NAME, ("a", "b"), certain=False)
 SAFE = replace(GUESS, repeatable=True)
@@ -135,7 +136,7 @@ async def bound(knobs: dict[str, Any] | None = None, params: dict[str, Any] | No
     return catalog.tools[0].binding
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "repeatable"),
     [
         ({"tools": {"m": {"annotations": {"readOnlyHint": True}}}}, True),
@@ -150,7 +151,7 @@ async def test_only_the_operator_vouches_for_a_tool(knobs: dict[str, Any], repea
     assert binding.repeatable is repeatable
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "params", "members", "certain"),
     [
         ({}, {}, {}, False),
