@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError
+from tests.each import each
 from tests.fault.behaviours import Body, Cut, result
 from tests.fault.methods import METHODS, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -62,7 +63,7 @@ async def test_listeners_hear_that_the_promise_is_gone(connect: Connect) -> None
 # --- a listing that cannot be had -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "spoilt",
     [
         Cut("half", answer=result(openrpc(METHODS))),
