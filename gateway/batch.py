@@ -21,12 +21,6 @@ MAX_BATCH: Final = 50
 log = structlog.get_logger()
 
 
-def check_length(items: Sequence[Any]) -> None:
-    """Raises :class:`BadMessage`."""
-    if not 0 < len(items) <= MAX_BATCH:
-        raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
-
-
 class Room:
     """The bytes that the results of one batch may have together."""
 
@@ -57,7 +51,8 @@ async def answers_to(
 
     Raises :class:`BadMessage` for too many messages or none, before anything is answered.
     """
-    check_length(items)
+    if not 0 < len(items) <= MAX_BATCH:
+        raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
     room = Room(max_response)
     answers = [response for item in items if (response := await answer(item, room))]
     return b"[" + b",".join(answers) + b"]" if answers else None

@@ -36,6 +36,7 @@ from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.trust_report import Findings, principal_lines
+from gateway.trying import CannotTry, try_structures
 
 COMMAND: Final = "jsonrpc-mcp-gateway"
 """The name of the program, which is that of the distribution (pyproject.toml)."""
@@ -124,8 +125,16 @@ def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> N
               help="What changed since FILE: saved --json output, a pin file, or another configuration. "
                    "Ends with 1 where anything did.")  # fmt: skip
 @click.option("--pin", is_flag=True, help="Write the tools as they are now to catalog.pin, as reviewed.")
-def tools(service: ServiceSettings, token: str | None, as_json: bool, since: Path | None, pin: bool, **_: Any) -> None:
-    """List the tools, tell what changed, or pin them."""
+@click.option("--try", "tried", metavar="TOOL", help="Call a tool that is marked read-only in each structure of "
+              "params, to find out which it takes.")  # fmt: skip
+@click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="With --try, one argument.")
+def tools(
+    service: ServiceSettings, token: str | None, as_json: bool, since: Path | None, pin: bool,
+    tried: str | None, pairs: tuple[str, ...], **_: Any,
+) -> None:  # fmt: skip
+    """List the tools, tell what changed, pin them, or try one."""
+    if tried is not None:
+        return _try(service, token, tried, pairs)
     if since is not None and pin:
         fail(UNUSABLE, "--diff and --pin do not go together: look first, then pin.")
     if since is not None:
@@ -196,6 +205,22 @@ def _tell_changes(service: ServiceSettings, since: Path, token: str | None) -> N
         click.echo(line)
     if found:
         raise SystemExit(FAILED)
+
+
+def _try(settings: ServiceSettings, token: str | None, name: str, pairs: tuple[str, ...]) -> None:
+    async def work(parts: Service, caller: Caller, _: Catalog) -> dict[str, Any]:
+        return await try_structures(parts.invocation, caller, name, lambda found: _arguments(found, pairs, None))
+
+    try:
+        brought = _with_catalog(settings, work, token)
+    except CannotTry as error:
+        fail(UNUSABLE, str(error))
+    for structure, fault in brought.items():
+        click.echo(f"{structure}: {fault or 'a result'}")
+    taken = [structure for structure, fault in brought.items() if fault is None]
+    if not taken:
+        fail(FAILED, "None works with these arguments.")
+    click.echo(f"Set {settings.knob('backend.params.structure')}: {' or '.join(taken)}")
 
 
 def _counterpart(service: ServiceSettings, settings: Settings, file: Path) -> ServiceSettings:

@@ -170,15 +170,25 @@ def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
 
 
 def keep_for_process(old: Settings, new: Settings) -> Settings:
-    """Return ``new`` as a reload applies it: what needs a restart keeps its old value."""
+    """Return ``new`` as a reload applies it: what needs a restart keeps its old value.
+
+    Raises :class:`ConfigError` where that does not go together: an address that is not bound yet would let a service
+    do without authentication.
+    """
     server = {name: getattr(new.server, name) for name in ("allowed_hosts", "allowed_origins")}
     log = old.telemetry.log.model_copy(update={"level": new.telemetry.log.level})
-    return new.model_copy(
+    kept = new.model_copy(
         update={
             "server": old.server.model_copy(update=server),
             "telemetry": old.telemetry.model_copy(update={"log": log}),
         }
     )
+    services = kept.by_mount.values()
+    faults = [fault for service in services for fault in service.faults()]
+    faults += [fault for service in services for fault in credentials.faults_of(service)]
+    if faults := list(dict.fromkeys([*faults, *shared_audience_faults(services)])):
+        raise ConfigError([f"{fault}; knobs of server that a restart applies count as they were" for fault in faults])
+    return kept
 
 
 def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:

@@ -14,11 +14,12 @@ from typing import Any, Final, TypeAlias
 
 import structlog
 
+from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
 from gateway.backend.params import Params, Shapes
 from gateway.catalog.discovery import Discovery
-from gateway.catalog.search import CALL_TOOL, DEFAULT_LIMIT, OWN, SEARCH_TOOLS, Search
+from gateway.catalog.search import BuiltinTool
 from gateway.catalog.validation import TOO_LARGE, Validators
 from gateway.credentials import Credential
 from gateway.errors import (
@@ -28,7 +29,6 @@ from gateway.errors import (
     ConfirmationRequired,
     GatewayError,
     InputRequired,
-    InternalError,
     InvalidArguments,
     ResultMismatch,
     ToolFault,
@@ -37,9 +37,13 @@ from gateway.errors import (
 )
 from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
 from gateway.rounds import CONFIRM, Rounds, State, require
-from gateway.settings import CatalogSettings
+from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.text import excerpt
 
 _LEAST_TIMEOUT: Final = 0.001
+_FAULTS_SHOWN: Final = 3
+MAX_BROKEN_RESULT: Final = 64 * 1024
+"""Bytes that are shown of a result that breaks its schema."""
 
 Arguments: TypeAlias = Mapping[str, Any] | Callable[[Tool], Mapping[str, Any]]
 """A call's arguments, or what makes them of the tool that the client named, and refuses those that cannot be meant."""
@@ -74,9 +78,8 @@ class Call:
             return await self._send(self, begun)
         except GatewayError:
             raise
-        except Exception:  # logged here, since a call may outlive whoever would hear of it
-            log.exception("internal error", tool=self.tool.name)
-            raise InternalError from None
+        except Exception as error:  # noqa: BLE001, logged here, since a call may outlive whoever would hear of it
+            raise to_gateway_error(error, tool=self.tool.name) from None
 
 
 class Invocation:
@@ -89,8 +92,8 @@ class Invocation:
         shapes: Shapes,
         rounds: Rounds,
         access: Access,
-        search: Search,
-        settings: CatalogSettings,
+        builtin: Mapping[str, BuiltinTool],
+        naming: Naming,
         timeout: float,
     ) -> None:
         self._discovery = discovery
@@ -100,9 +103,8 @@ class Invocation:
         self._shapes = shapes
         self._rounds = rounds
         self._access = access
-        self._search = search
-        self._settings = settings
-        self.naming = Naming(settings.names)
+        self._builtin = builtin
+        self.naming = naming
         """Which names of tools a model is shown where the caller chose none."""
         self._timeout = timeout
 
@@ -110,28 +112,29 @@ class Invocation:
         """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
         listing where there is none at hand. Raises :class:`UnknownTool`,
         :class:`~gateway.errors.CatalogUnavailable`."""
-        tool = OWN.get(name) if self._settings.search else None
-        tool = tool or await self._discovery.find(caller, name, patience)
+        builtin = self._builtin.get(name)
+        tool = builtin.tool if builtin else await self._discovery.find(caller, name, patience)
         if tool is None:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
         return tool
 
     async def prepare(self, caller: Caller, name: str, arguments: Arguments, extras: CallExtras | None = None) -> Call:
         """Find a tool in the caller's view and decide whether this call of it may start, before a byte of the answer.
-        What ``call_tool`` names is decided on as if it had been called itself.
+        What a built-in tool names is decided on as if it had been called itself.
 
         Raises as :meth:`find` does, and as ``arguments`` does where they are made of the tool;
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
         call takes; :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs.
         """
         tool = await self.find(caller, name)
-        if tool is not CALL_TOOL:  # before the arguments, whose faults tell what a tool takes
-            self._access.check_call(caller, tool, lists=tool is SEARCH_TOOLS)
+        builtin = self._builtin[tool.name] if tool.binding.local else None
+        if builtin is None or not builtin.calls_named:  # before the arguments, whose faults tell what a tool takes
+            self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
         given = arguments(tool) if callable(arguments) else arguments
-        if tool.binding.local:
+        if builtin is not None:
             given = {name: value for name, value in given.items() if value is not None}  # null is as left out
-        if tool is CALL_TOOL:
-            named = await self._named(caller, given)
+        if builtin is not None and builtin.calls_named:
+            named = await self._named(caller, tool, given)
             if named is not None:
                 tool, given = named, given.get("arguments", {})
             self._access.check_call(caller, tool)
@@ -141,9 +144,9 @@ class Invocation:
             require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
         return Call(caller, tool, given, extras, self._execute)
 
-    async def _named(self, caller: Caller, arguments: Mapping[str, Any]) -> Tool | None:
-        """The tool that a good call of ``call_tool`` names, if there is one."""
-        validator = self._validators.compile_tool(CALL_TOOL.digest, CALL_TOOL.checked_schema)
+    async def _named(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
+        """Return the tool that good arguments of a built-in ``tool`` name, if there is one."""
+        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
         return await self._discovery.find(caller, arguments["name"]) if validator.is_valid(arguments) else None
 
     async def _execute(self, call: Call, begun: bool) -> Outcome:
@@ -151,7 +154,7 @@ class Invocation:
         try:
             self._check_arguments(tool, call.arguments)
             if tool.binding.local:
-                return Outcome(tool, await self._search_tools(call))
+                return Outcome(tool, await self._builtin[tool.name].handler(call.caller, call.arguments))
             state = self._state_of(call)
             if extras is None:
                 _check_surface(tool)
@@ -179,16 +182,6 @@ class Invocation:
             return None
         return self._rounds.read(extras.state, call.caller, tool, call.arguments)
 
-    async def _search_tools(self, call: Call) -> dict[str, Any]:
-        """The result of ``search_tools``; of a ``call_tool`` that comes here, the name is no tool's."""
-        caller, arguments = call.caller, call.arguments
-        if call.tool is not SEARCH_TOOLS:
-            name = arguments["name"][:128]
-            raise InvalidArguments(f"There is no tool {name}; search_tools finds those there are")
-        catalog = self._access.visible(caller, await self._discovery.catalog(caller))
-        limit = int(arguments.get("limit", DEFAULT_LIMIT))
-        return await self._search.answer(catalog, arguments["query"], limit, caller.naming or self.naming)
-
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
         if not validator.is_valid(arguments):
@@ -212,7 +205,14 @@ class Invocation:
             # The first try has all of the time, a number that the transport knows from the call before.
             left = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
             deadline = deadline or now + timeout
-            return await exchange(binding.method, params, headers=headers, endpoint=binding.endpoint, timeout=left)
+            return await exchange(
+                binding.method,
+                params,
+                headers=headers,
+                endpoint=binding.endpoint,
+                timeout=left,
+                version=binding.version,
+            )
 
         try:
             return await self._shapes.call(binding, call.arguments, send)
@@ -243,20 +243,29 @@ class Invocation:
     def _check_result(self, tool: Tool, value: Any) -> None:
         if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NOTHING:
             return
+        whole = value
         if tool.blocks:
             result = value if isinstance(value, dict) else {}
             if result.get("isError") is True:
                 return
             if "structuredContent" not in result:
-                raise ResultMismatch("The call ran, but its result lacks the structuredContent that the tool declares")
+                raise _mismatch("it lacks the structuredContent that is declared", value)
             value = result["structuredContent"]
         validator = self._validators.compile_tool(tool.digest + ":out", tool.output_check or tool.output_schema)
         if not validator.is_valid(value):
             faults = validator.faults(value)
             if faults == [TOO_LARGE]:
                 return  # the call ran, and nothing is known against its result
-            shown = "; ".join(faults[:3])
-            raise ResultMismatch(f"The call ran, but its result breaks the tool's output schema: {shown}")
+            raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), whole)
+
+
+def _mismatch(faults: str, result: Any) -> ResultMismatch:
+    """Return the fault of a result that breaks its schema, with the result: the call may have changed something, and is
+    not to be repeated to learn what it brought."""
+    text = result if isinstance(result, str) else jsonrpc.encode(result).decode()
+    return ResultMismatch(
+        f"The call ran; its result breaks the listed output schema: {faults}\n\n{excerpt(text, MAX_BROKEN_RESULT)}"
+    )
 
 
 def _check_surface(tool: Tool) -> None:

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
-from gateway.json_bounds import MAYBE_SLOW, deeper_than, has_slow_numbers, read_float
+from gateway.json_bounds import SMALL, count_members, deeper_than, has_slow_numbers, read_float
 
 Raw: TypeAlias = msgspec.Raw
 """JSON that is serialized already, as a part of what :func:`encode` gets. Plain bytes would become a base64 text."""
@@ -46,6 +46,8 @@ NULL: Final = Raw(b"null")
 
 _PART: Final = 64 * 1024
 _PART_LEVELS: Final = 6
+
+_OF_RESPONSES: Final = {"jsonrpc", "result", "error"}
 
 _decode = msgspec.json.Decoder().decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -133,7 +135,7 @@ def decode(raw: bytes | memoryview) -> Any:
 
 
 def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] = _decode) -> Any:
-    if decode is _decode and len(raw) > MAYBE_SLOW and has_slow_numbers(raw):
+    if decode is _decode and len(raw) > SMALL and has_slow_numbers(raw):
         decode = _decode_slow_numbers
     try:
         return decode(raw)
@@ -197,14 +199,16 @@ def decode_strictly(raw: bytes) -> Any:
         value = _read(raw)
     except ValueError as error:
         raise ParseError(f"Parse error: {error}") from None
-    kept = _encode(value)  # of members of one name, the engine keeps the last
-    # A member has a quote before a colon, one or more. What is kept has as many as it came with, unless they were
-    # spelt otherwise: with blanks between them, or as escapes.
-    if raw.count(b'":') == kept.count(b'":') and _SPACED_COLON.search(raw) is None and _ESCAPED.search(raw) is None:
-        return value
-    if skeleton is None:
-        skeleton = _STRINGS.sub(b"", raw)
-    if skeleton.count(b":") != _STRINGS.sub(b"", kept).count(b":"):
+    if _SPACED_COLON.search(raw) is None:
+        # Of members of one name the engine keeps the last. Each has a quote before a colon, one or more, and what is
+        # kept has as many as it came with, unless those were escapes. To write it again is cheaper than to walk it.
+        quotes = raw.count(b'":')
+        if len(raw) <= SMALL and _ESCAPED.search(raw) is None and quotes == _encode(value).count(b'":'):
+            return value
+        if quotes == count_members(value):
+            return value
+    skeleton = skeleton or _STRINGS.sub(b"", raw)
+    if skeleton.count(b":") != count_members(value):
         raise BadMessage("Duplicate member names")
     return value
 
@@ -283,8 +287,13 @@ def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
     return encode(body)
 
 
-def request_bytes(id: str | None, method: str, params: dict[str, Any] | list[Any] | None) -> bytes:
-    """Serialize a call; without ``id`` it is a notification, without ``params`` it has no such member."""
+def request_bytes(
+    id: str | None, method: str, params: dict[str, Any] | list[Any] | None, version: str = "2.0"
+) -> bytes:
+    """Serialize a call; without ``id`` it is a notification, without ``params`` it has no such member. JSON-RPC 1.0
+    (§1.1 and §1.3 of its specification) has all three always, with null for the ``id`` of a notification."""
+    if version == "1.0":
+        return encode({"id": id, "method": method, "params": [] if params is None else params})
     body: dict[str, Any] = {"jsonrpc": "2.0"}
     if id is not None:
         body["id"] = id
@@ -294,28 +303,31 @@ def request_bytes(id: str | None, method: str, params: dict[str, Any] | list[Any
     return encode(body)
 
 
-def response_of(raw: bytes, id: str) -> tuple[Any, Fault | None]:
-    """``(result, fault)`` of a backend's response to the call ``id``.
+def response_of(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Fault | None]:
+    """Return ``(result, fault)`` of a backend's response to the call ``id``.
 
     Services are forgiven what is harmless on a single call over HTTP: an ``id`` that is null, absent or a number
-    in place of its string; no ``jsonrpc`` member; a null ``error`` beside a result; an error without a code.
+    in place of its string; no ``jsonrpc`` member, and then both outcomes as JSON-RPC 1.0 has them; an empty ``error``
+    beside a result; an error without a code. ``bare`` takes what is no response for the result itself.
     Raises :class:`ValueError` with the violation for anything else.
     """
-    result, fault = answer_in(_read(raw), id)
+    result, fault = answer_in(_read(raw), id, bare=bare)
     _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 
-def answer_in(value: Any, id: str) -> tuple[Any, Fault | None]:
+def answer_in(value: Any, id: str, *, bare: bool = False) -> tuple[Any, Fault | None]:
     """:func:`response_of` for JSON that is decoded already, however deep. Raises :class:`ValueError`."""
+    if bare and not (type(value) is dict and value.keys() & _OF_RESPONSES):
+        return value, None
     if type(value) is not dict:
         raise ValueError("a batch" if isinstance(value, list) else "not a JSON-RPC object")
     answered = value.get("id")
     if answered is not None and str(answered) != id:
         raise ValueError("the id of another call")
     error = value.get("error")
-    if error is not None:
-        if value.get("result") is not None:
+    if error or (error is not None and "result" not in value):
+        if value.get("result") is not None and value.get("jsonrpc") == "2.0":
             raise ValueError("both a result and an error")
         return None, _fault_of(error)
     if "result" not in value:
@@ -324,6 +336,8 @@ def answer_in(value: Any, id: str) -> tuple[Any, Fault | None]:
 
 
 def _fault_of(error: Any) -> Fault:
+    if isinstance(error, list) and error:  # Tryton: what happened, and a trace or more words
+        return Fault(None, error[0] if isinstance(error[0], str) else "", error[1] if len(error) == 2 else error[1:])
     if not isinstance(error, dict):
         return Fault(None, error if isinstance(error, str) else "")
     code = error.get("code")

@@ -21,6 +21,7 @@ from gateway.store import Permit, Store
 from gateway.units import PERIODS
 
 MAX_HANDLES: Final = 4096
+"""Callers whose permits a budget has at hand; it asks the store for those of others."""
 _Who: TypeAlias = str | tuple[str, str]
 """A caller's identity, or the address of one without a token."""
 

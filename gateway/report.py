@@ -19,7 +19,7 @@ from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, Naming
 from gateway.settings import ServiceSettings
-from gateway.text import printable
+from gateway.text import masked_url, printable
 
 _SLOW: Final = 1.0
 
@@ -28,7 +28,7 @@ class Progress:
     """Says on standard error what is being waited for, once it takes longer than a second."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self._url = masked_url(url)
         self._stage = "contacting the backend"
         self._slow = False
         self._timer = threading.Timer(_SLOW, self._show)
@@ -62,7 +62,7 @@ def heading(settings: ServiceSettings) -> str:
 
 
 def check(settings: ServiceSettings, catalog: Catalog, remarked: list[str]) -> Iterator[str]:
-    yield f"backend      {settings.backend.url}"
+    yield f"backend      {masked_url(settings.backend.url)}"
     yield f"dialect      {catalog.dialect}"
     yield f"tools        {len(catalog.tools)}"
     yield from (f"  {line}" for line in tools_table(catalog, Naming(settings.catalog.names)))
@@ -113,7 +113,7 @@ def differences(found: Diff) -> Iterator[str]:
 def no_listing(settings: ServiceSettings, steps: Iterable[Step], *, has_token: bool = False) -> Iterator[str]:
     """Why there is no listing: each question and what it brought, and what to do about it."""
     steps, knob = tuple(steps), settings.knob
-    yield f"{settings.backend.url} gave no listing of its methods."
+    yield f"{masked_url(settings.backend.url)} gave no listing of its methods."
     for step in steps:
         yield f"  {step}"
     if any(step.saw.unreachable for step in steps):
@@ -124,8 +124,8 @@ def no_listing(settings: ServiceSettings, steps: Iterable[Step], *, has_token: b
         else:
             yield "It lists its methods to callers with a token alone: give one with --token-file."
     elif any(step.saw.denied for step in steps):
-        yield f"It wants credentials: {knob('backend.credentials')}, or"
-        yield f"{knob('backend.listing.credentials')} for the listing alone."
+        alone = knob("backend.listing.credentials")
+        yield f"It wants credentials: {knob('backend.credentials')}, or {alone} for the listing alone."
     else:
         dialect = knob("backend.listing.dialect")
         yield f"Is {knob('backend.url')} the JSON-RPC endpoint itself? If the service lists its methods in a form of"

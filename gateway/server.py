@@ -15,6 +15,7 @@ import structlog
 
 from gateway import config
 from gateway.background import Background
+from gateway.catalog.garbage import COLLECTOR
 from gateway.config import ConfigError
 from gateway.mount import Mount
 from gateway.remarks import remarks_on
@@ -46,7 +47,7 @@ class Server:
         """The services by mount: "" or ``/crm``."""
         self._store = MemoryStore()
         self._mounts: dict[str, Mount] = {}
-        self._retiring: dict[str, asyncio.Task[None]] = {}
+        self._retiring: dict[Service, asyncio.Task[None]] = {}
         self._ports: list[Port] = []
         self._stopping = False
 
@@ -99,9 +100,7 @@ class Server:
     async def list_anew(self) -> str:
         """Ask each service for its listing now, whatever its age. Return why there is no new one, empty where all have
         one."""
-        services = list(self.services.values())
-        troubles = await asyncio.gather(*(service.discovery.renew() for service in services))
-        return "; ".join(_of(service, trouble) for service, trouble in zip(services, troubles, strict=True) if trouble)
+        return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
 
     async def stop(self) -> None:
         """Finish what is under way, then let go of everything."""
@@ -115,8 +114,8 @@ class Server:
             await port.close()
         for mount in self._mounts.values():
             await mount.close()
-        for task in self._retiring.values():
-            task.cancel()
+        for service in self._retiring:
+            service.uses.give_up()
         await asyncio.gather(*self._retiring.values(), return_exceptions=True)
         for service in self.services.values():
             await service.close()
@@ -142,24 +141,41 @@ class Server:
             undo.pop_all()
         return built
 
+    async def _list_anew(self, mount: str) -> str:
+        """List the service at one mount anew, and what a reload puts in its place meanwhile."""
+        asked: Service | None = None
+        trouble = ""
+        while (service := self.services.get(mount)) not in (None, asked):
+            asked = service
+            with service.uses:
+                trouble = await service.discovery.renew()
+        return _of(asked, trouble) if asked and trouble else ""
+
     def _retire(self, mount: str, service: Service, successor: Service | None) -> None:
         """Let a service go once its calls have ended, after those that were replaced before it: they may share what it
         closes."""
-        earlier = self._retiring.get(mount)
+        earlier = [task for one, task in self._retiring.items() if one.settings.mount == mount]
         stays = self._mounts.pop(mount) if successor is None else None
         if stays is not None:
             stays.changes.close()
 
         async def retire() -> None:
-            if earlier is not None:
-                await asyncio.wait([earlier])
-            try:
-                await service.retire(successor)
-            finally:
-                if stays is not None:
-                    await stays.close()
+            await service.background.stop()
+            if earlier:
+                await asyncio.wait(earlier)
+            await service.uses.ended()
+            if stays is not None:
+                await stays.close()
+            await service.close(successor)
 
-        self._retiring[mount] = asyncio.create_task(retire())
+        task = self._retiring[service] = asyncio.create_task(retire())
+        task.add_done_callback(lambda _: self._retired(service))
+
+    def _retired(self, service: Service) -> None:
+        """Forget a service, and after the last have the collector find them all: they are large, and hold cycles."""
+        del self._retiring[service]
+        if not self._retiring and not self._stopping:
+            asyncio.get_running_loop().call_soon(COLLECTOR.look_through)  # when this refers to it no more
 
     async def _listen(self, handler: Handler, host: str, port: int, shutdown_timeout: float) -> int:
         bound = await listen(handler, host, port, shutdown_timeout)

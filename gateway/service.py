@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -26,7 +27,7 @@ from gateway.catalog.build import Builder
 from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages
 from gateway.catalog.promises import Promises
-from gateway.catalog.search import DOORS, Search
+from gateway.catalog.search import DOORS, Search, builtin_tools
 from gateway.catalog.validation import Validators
 from gateway.credentials import Credential, credentials_of, faults_of, ways_of
 from gateway.credentials.grants import TokenClient
@@ -48,6 +49,7 @@ from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import Keys
 from gateway.store import ResourceStore, Store
+from gateway.text import secrets_in
 from gateway.uses import Uses
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
@@ -123,13 +125,11 @@ class Service:
         if faults := faults_of(settings):  # also where they were not loaded
             raise config.ConfigError(faults)
         service = cls(settings, files, store, secrets, mount or Mount(), before, progress)
-        if before is not None:
-            try:
-                await service._take_over(before)
-            except NoListing as error:
-                await service.close()
-                steps = "; ".join(str(step) for step in error.steps)
-                raise config.ConfigError([f"{settings.knob('catalog')}: {steps}"]) from None
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(service.close)
+            if service.same_backend:
+                await service._prepare()
+            undo.pop_all()
         return service
 
     @property
@@ -163,14 +163,6 @@ class Service:
         principal = (await self.issuers.verifier(self.policies).verify(token)).principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 
-    async def retire(self, successor: Service | None = None) -> None:
-        """Let what is under way come to its end, then let go of everything that the successor did not take."""
-        await self.background.stop()
-        try:
-            await self.uses.ended()
-        finally:
-            await self.close(successor)
-
     async def close(self, successor: Service | None = None) -> None:
         """Let go of everything that the successor did not take."""
         await self.background.stop()
@@ -190,20 +182,30 @@ class Service:
         """Have the streams at the mount hear of this service's changes, and of what differs from before."""
         before, self._before = self._before, None
         changes, settings = self._mount.changes, self.settings
+        if before is not None:
+            self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
         changes.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
         self._mount.streams.most = settings.limits.streams
         if before is None:
             return
-        if before.settings.auth != settings.auth:
-            changes.end_all()
+        if before.settings.auth != settings.auth or before._ways.lists_per_caller != self._ways.lists_per_caller:
+            changes.end_all()  # their clients may be others, or see other views
+        self.site.operations.epoch = changes.epoch
         for view in changes.views:
             if before._shown(view) != self._shown(view):
                 changes.tell(view)
 
-    async def _take_over(self, before: Service) -> None:
+    async def _prepare(self) -> None:
+        try:
+            if self._before is not None and not self._same_catalogs(self._before):
+                await self.discovery.prepare(self._before.discovery)
+        except NoListing as error:
+            steps = "; ".join(str(step) for step in error.steps)
+            raise config.ConfigError([f"{self.settings.knob('catalog')}: {steps}"]) from None
+
+    def _same_catalogs(self, before: Service) -> bool:
         same = self.same_backend and before.settings.catalog == self.settings.catalog
-        same = same and before.files.of("catalog") == self.files.of("catalog")
-        await self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=same)
+        return same and before.files.of("catalog") == self.files.of("catalog")
 
     def _learn(self) -> None:
         """Take what was learned of the backend, or begin anew."""
@@ -271,9 +273,10 @@ class Service:
         backend = self.settings.backend
         url = urlsplit(backend.url)
         earlier = self._before.secrets if self._before else ()  # of them, answers may still be under way
-        cleaner = Cleaner((*self.secrets, *earlier, url.hostname or "", url.netloc))
+        cleaner = Cleaner((*self.secrets, *secrets_in(backend.url), *earlier, url.hostname or "", url.netloc))
         limits = Limits(backend.timeout, backend.max_response)
         client = BackendClient(self.outbound, backend.url, limits, cleaner, passes_errors=backend.errors == "passed")
+        knobs, naming = self.settings.catalog, Naming(self.settings.catalog.names)
         return Invocation(
             self.discovery,
             client,
@@ -282,10 +285,14 @@ class Service:
             self.shapes,
             Rounds(self._keys, self._store),
             self.access,
-            self.search,
-            self.settings.catalog,
+            builtin_tools(self.search, self._visible, naming) if knobs.search else {},
+            naming,
             backend.timeout,
         )
+
+    async def _visible(self, caller: Caller) -> Catalog:
+        """Return the tools that a caller may call."""
+        return self.access.visible(caller, await self.discovery.catalog(caller))
 
     def _site(self) -> Site:
         settings, mount = self.settings, self._mount

@@ -14,6 +14,7 @@ from gateway import config
 from gateway.catalog.pins import PinError, Pins, read
 from gateway.listing.dialect import NoListing
 from gateway.listing.fallback import read_fallback
+from gateway.listing.reader import form_of
 from gateway.model import Listing
 from gateway.outbound import TlsFiles
 from gateway.settings import ServiceSettings
@@ -83,6 +84,6 @@ async def _fallback(settings: ServiceSettings) -> Listing | None:
     if settings.catalog.fallback is None:
         return None
     try:
-        return await read_fallback(settings.catalog.fallback)
+        return await read_fallback(settings.catalog.fallback, form_of(settings.backend))
     except NoListing as error:
         raise config.ConfigError([f"{settings.knob('catalog.fallback')}: {error}"]) from None

@@ -6,8 +6,12 @@ import re
 import unicodedata
 from functools import lru_cache
 from typing import Final
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
 _MARK: Final = "…"
+_SECRET_NAME: Final = re.compile(r"key|token|secret|auth|pass|sig", re.IGNORECASE)
+_TOKEN: Final = re.compile(r"[\w~-]{20,}+")
+_DIGITS: Final = 3
 # C0 and C1 controls but tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and invisible
 # operators; lone surrogates; interlinear marks; the layout of hieroglyphs; tag characters; variation selectors but the
 # one that emoji need; and the other characters that Unicode has nothing shown for (Default_Ignorable_Code_Point), but
@@ -75,6 +79,27 @@ def _marks(character: str) -> tuple[bool, int]:
     """Tell whether a character begins with a letter or the like, and how many marks it has when decomposed."""
     classes = [unicodedata.combining(part) for part in unicodedata.normalize("NFD", character)]
     return not classes[0], sum(map(bool, classes))
+
+
+def secrets_in(url: str) -> tuple[str, ...]:
+    """Return what of a URL may be a token: values in its query that are named so or look so, and parts of its path that
+    look so, as those of hosted Ethereum nodes do."""
+    parts = urlsplit(url)
+    queried = (value for name, value in parse_qsl(parts.query) if _SECRET_NAME.search(name) or _is_token(value))
+    return (*filter(_is_token, parts.path.split("/")), *filter(None, queried))
+
+
+def masked_url(url: str) -> str:
+    """Return a URL that may be shown."""
+    for secret in secrets_in(url):
+        for form in (secret, quote(secret, safe=""), quote_plus(secret)):
+            url = url.replace(form, _MARK)
+    return url
+
+
+def _is_token(text: str) -> bool:
+    """Tell whether nobody would think a text up: long, letters, and digits, which a path for people has few of."""
+    return _TOKEN.fullmatch(text) is not None and sum(map(str.isdigit, text)) >= _DIGITS and not text.isdigit()
 
 
 def cap(text: str, limit: int) -> str:

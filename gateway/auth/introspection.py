@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import re
 import time
-from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import quote_plus, urlencode
 
-from gateway import jsonrpc
 from gateway.auth.claims import Policy, check_marks, principal_of
 from gateway.auth.jwks import TIMEOUT, FetchFailed, IssuerKeys
+from gateway.auth.oauth_client import OAuthClient
 from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.auth.verifier import Verified, binding_of
 from gateway.outbound import Outbound, OutboundError
-from gateway.settings import ClientSecret
 
-MAX_BYTES: Final = 64 * 1024
 MAX_UNDER_WAY: Final = 16
 """Tokens that one issuer is asked about at the same time."""
 MAX_PER_SECOND: Final = 50
@@ -36,21 +32,6 @@ _RETRY_AFTER: Final = 5
 _RETRY_WHEN_BUSY: Final = 1
 _ACCESS_TYPES: Final = ("bearer", "dpop", "access_token")
 _OTHER_USE: Final = re.compile(r"refresh|^id(?:[_-]?token)?$|authorization_code", re.IGNORECASE)
-FORM: Final = {
-    "Content-Type": "application/x-www-form-urlencoded",
-    "Accept": "application/json",
-    "User-Agent": "jsonrpc-mcp-gateway",
-}
-"""Headers of a request with a form, to an endpoint of the authorization server."""
-
-
-def basic_authorization(client: ClientSecret) -> dict[str, str]:
-    """client_secret_basic (RFC 6749 §2.3.1), whose parts are form-encoded first; nothing without a client id."""
-    if client.client_id is None:
-        return {}
-    secret = client.client_secret.get_secret_value() if client.client_secret else ""
-    pair = f"{quote_plus(client.client_id)}:{quote_plus(secret)}"
-    return {"Authorization": "Basic " + b64encode(pair.encode()).decode()}
 
 
 class IntrospectionVerifier:
@@ -66,13 +47,12 @@ class IntrospectionVerifier:
     ) -> None:
         self._policy = policy
         self._keys = keys
-        self._outbound = outbound
         self._clock = clock
         self._monotonic = monotonic
         self._under_way = 0
         self._asked_at: deque[float] = deque(maxlen=MAX_PER_SECOND)
         self._google = policy.preset.name == "google"
-        self._headers = {**FORM, **basic_authorization(policy.issuer.introspection)}
+        self._client = OAuthClient(outbound, policy.issuer.introspection, self.endpoint, TIMEOUT)
 
     async def verify(self, raw: str) -> Verified:
         """Raises :class:`InvalidToken`, :class:`Undecidable`."""
@@ -116,20 +96,15 @@ class IntrospectionVerifier:
     async def _ask(self, raw: str) -> dict[str, Any]:
         form = {"access_token": raw} if self._google else {"token": raw, "token_type_hint": "access_token"}
         try:
-            answer = await self._outbound.post(
-                await self.endpoint(), urlencode(form).encode(), self._headers, timeout=TIMEOUT, max_bytes=MAX_BYTES
-            )
+            answer = await self._client.post(form)
         except (FetchFailed, OutboundError) as error:
             raise self._undecidable(str(error)) from None
         if self._google and answer.status == 400:
             raise InvalidToken("the issuer does not know it, or not any more")
         if answer.status != 200:
             raise self._undecidable(f"introspection: HTTP {answer.status}")
-        try:
-            claims = jsonrpc.decode(answer.body)
-        except ValueError:
-            raise self._undecidable("introspection: no JSON") from None
-        if not isinstance(claims, dict):
+        claims = answer.members
+        if claims is None:
             raise self._undecidable("introspection: no JSON object")
         if self._google:
             return _with_numbers(claims)

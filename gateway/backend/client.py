@@ -31,7 +31,7 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
-from gateway.model import NOTHING
+from gateway.model import NOTHING, Version
 from gateway.outbound import (
     Answer,
     AnswerTooLarge,
@@ -105,13 +105,15 @@ class BackendClient:
         headers: Mapping[str, str],
         endpoint: str | None = None,
         timeout: float | None = None,
+        version: Version = Version.TWO,
     ) -> Any:
         """The ``result``. Raises a :class:`ToolFault` whose message is fit for the caller."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
-        answer = await self._post(id, method, params, headers, endpoint, timeout)
+        answer = await self._post(id, method, params, headers, endpoint, timeout, version)
         try:
-            result, fault = jsonrpc.response_of(answer.body, id)
+            bare = version is Version.ONE and answer.status < 300
+            result, fault = jsonrpc.response_of(answer.body, id, bare=bare)
         except ValueError as error:
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
@@ -126,9 +128,10 @@ class BackendClient:
         headers: Mapping[str, str],
         endpoint: str | None = None,
         timeout: float | None = None,
+        version: Version = Version.TWO,
     ) -> Any:
         """Send a notification; :data:`NOTHING`, whatever a willing service answers. Raises :class:`ToolFault`."""
-        answer = await self._post(None, method, params, headers, endpoint, timeout)
+        answer = await self._post(None, method, params, headers, endpoint, timeout, version)
         if answer.status < 300 and not answer.body.strip():
             return NOTHING
         try:
@@ -149,11 +152,12 @@ class BackendClient:
         headers: Mapping[str, str],
         endpoint: str | None,
         timeout: float | None,
+        version: Version,
     ) -> Answer:
         """Whatever else a 401 holds, what was shown does not count there. Raises :class:`BackendUnauthorized`, and
         what :data:`_FAULTS` names."""
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
-        body = jsonrpc.request_bytes(id, method, params)
+        body = jsonrpc.request_bytes(id, method, params, version)
         try:
             answer = await self._transport.post(
                 url,
@@ -202,7 +206,12 @@ class BackendClient:
             jsonrpc.decode(answer.body)
         except ValueError:
             return BadBackendAnswer(NOT_JSON)
-        return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}")
+        knob = (
+            "; the operator can set backend.version where it is 1.0"
+            if answer.status == 200 and b'"jsonrpc"' not in answer.body
+            else ""
+        )
+        return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
 
 
 def _retry_after(answer: Answer) -> int | None:

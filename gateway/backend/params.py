@@ -103,16 +103,39 @@ def to_params(
     A method that declares parameters always gets ``params``, empty or not, since services crash without it; one that
     declares none gets no such member, since others refuse an empty one. Raises :class:`InvalidArguments`.
     """
+    structure = structure or binding.structure
     if binding.renamed or binding.fills or binding.fixed:
         arguments = binding.complete(arguments)
-    if (structure or binding.structure) is Structure.BY_POSITION:
+    arguments = _with_defaults(binding, structure, arguments)
+    if binding.spread is not None and isinstance(arguments.get(binding.spread), dict):
+        arguments = arguments[binding.spread]
+    elif structure is Structure.BY_POSITION:
         values = list(conventions.prefix) + _positions(binding, arguments, conventions)
         return values if values or binding.declares_parameters or conventions.always else None
-    if conventions.prefix:
-        return [*conventions.prefix, dict(arguments)] if arguments else list(conventions.prefix)
+    if structure is Structure.BY_NAME_IN_LIST and (arguments or binding.declares_parameters):
+        return [*conventions.prefix, dict(arguments)]
+    if conventions.prefix or structure is Structure.BY_NAME_IN_LIST:
+        values = [*conventions.prefix, dict(arguments)] if arguments else [*conventions.prefix]
+        return values if values or conventions.always else None
     if arguments or binding.declares_parameters or conventions.always:
         return dict(arguments)
     return None
+
+
+def _with_defaults(binding: Binding, structure: Structure, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments with the defaults to be sent; by position up to the first argument that has no value, since
+    what comes after it would make that one needed."""
+    if not binding.sent:
+        return arguments
+    if structure is not Structure.BY_POSITION:
+        return {**binding.sent, **arguments}
+    filled = dict(arguments)
+    for name in binding.order:
+        if name not in filled:
+            if name not in binding.sent:
+                break
+            filled[name] = binding.sent[name]
+    return filled
 
 
 def _positions(binding: Binding, arguments: Mapping[str, Any], conventions: Conventions) -> list[Any]:

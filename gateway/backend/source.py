@@ -1,12 +1,19 @@
-"""The backend as a source of listings: questions that never raise, whatever comes back."""
+"""The backend as a source of listings: questions that never raise, whatever comes back.
+
+A listing changes nothing, so a question may be asked again: on another connection where the first ended before the
+answer, and in another form where the answer complains of the first. Some services want ``params`` always (Deluge,
+Zabbix), others JSON-RPC 1.0 (Tryton).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -15,11 +22,15 @@ import structlog
 from gateway import jsonrpc
 from gateway.backend.redaction import in_order, quotes, redacting, shown_in, without
 from gateway.backend.transport import Transport
-from gateway.model import Seen
-from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, OutboundError
+from gateway.model import Form, Seen, Version
+from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, OutboundError
 from gateway.settings import CustomListing
 
-_ID: Final = "listing"
+PLAIN: Final = Form()
+ALWAYS: Final = Form(always_params=True)
+ONE: Final = Form(Version.ONE, always_params=True)
+_ABOUT_PARAMS: Final = re.compile(r"\bparam", re.IGNORECASE)
+_ID_DIGITS: Final = 12
 _EXCERPT: Final = 80
 _FIRST: Final = 40
 """Characters of a broken answer that are shown."""
@@ -35,8 +46,11 @@ class BackendSource:
     """Questions about one listing, asked with one caller's headers, within one deadline.
 
     ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
-    ``place`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has.
+    ``place`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has,
+    ``documents`` the files of those that it leads to.
     ``patience`` bounds each question in seconds. ``secrets`` are taken out of what comes back, as the headers' are.
+    ``form`` is that of the questions. It becomes one of ``others`` where the service complains of the first, and
+    understands that one.
     """
 
     def __init__(
@@ -48,10 +62,13 @@ class BackendSource:
         place: str | None = None,
         file: str | None = None,
         custom: CustomListing | None = None,
+        documents: Mapping[str, str] = MappingProxyType({}),
         timeout: float,
         max_bytes: int,
         patience: float | None = None,
         secrets: Sequence[str] = (),
+        form: Form = PLAIN,
+        others: Sequence[Form] = (ALWAYS, ONE),
     ) -> None:
         parts = urlsplit(url)
         self.url = url
@@ -60,7 +77,10 @@ class BackendSource:
         self.place = place
         self.file = file
         self.custom = custom or CustomListing()
+        self.documents = documents
         self.patience = patience
+        self.form = form
+        self._others = tuple(others)
         self._transport = transport
         self._headers = headers
         self._credentials = in_order((*shown_in(headers), *secrets))
@@ -68,22 +88,42 @@ class BackendSource:
         self._shown = in_order((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
-        self._heard = hashlib.sha256()
+        self._heard: list[bytes] = []
         self.size = 0
 
     @property
     def digest(self) -> str:
-        """Return the digest of all questions and answers so far."""
-        return self._heard.hexdigest()
+        """Return the digest of all questions and answers so far, in whichever order they came."""
+        return hashlib.sha256(b"".join(sorted(self._heard))).hexdigest()
 
     async def call(self, method: str, params: Any = None) -> Seen:
         """POST a JSON-RPC call to ``place`` or ``url``."""
-        body = jsonrpc.request_bytes(_ID, method, params)
-        return await self._ask("POST", self.place or self.url, body)
+        seen, complains = await self._called(method, params, self.form)
+        # The other forms are tried once: they cost questions, and a service that refuses all has another reason.
+        others, self._others = (self._others, ()) if complains or seen.found else ((), self._others)
+        for form in others if complains else ():
+            again, complains = await self._called(method, params, form)
+            if not complains:
+                log.info("form of messages learned", version=str(form.version), always_params=form.always_params)
+                self.form = form
+                return again
+        return seen
+
+    async def _called(self, method: str, params: Any, form: Form) -> tuple[Seen, bool]:
+        """Return what came back, and whether it complains of the form."""
+        if params is None and form.always_params:
+            params = []
+        # Of each question its own, and the same the next time, so that equal listings have equal digests.
+        id = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]
+        answer = await self._ask(
+            "POST", self.place or self.url, jsonrpc.request_bytes(id, method, params, form.version)
+        )
+        return (answer, False) if isinstance(answer, Seen) else await self._result_in(answer, id, form)
 
     async def get(self, url: str) -> Seen:
         """GET a JSON document."""
-        return await self._ask("GET", url, None)
+        answer = await self._ask("GET", url, None)
+        return answer if isinstance(answer, Seen) else await self._document_in(answer)
 
     async def read(self, file: str) -> bytes:
         """The content of a local file. Raises :class:`OSError`."""
@@ -92,11 +132,14 @@ class BackendSource:
         return content
 
     def _hear(self, question: str, answer: bytes) -> None:
-        self._heard.update(f"{question} {len(answer)} ".encode("utf-8", "surrogateescape"))
-        self._heard.update(answer)
+        asked = f"{question} {len(answer)} ".encode("utf-8", "surrogateescape")
+        heard = hashlib.sha256(asked)
+        heard.update(answer)
+        self._heard.append(heard.digest())
         self.size += len(answer)
 
-    async def _ask(self, verb: str, url: str, body: bytes | None) -> Seen:
+    async def _ask(self, verb: str, url: str, body: bytes | None, *, again: bool = True) -> Answer | Seen:
+        """Return the answer, or why there is none."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             return Seen("not asked, the time for the listing is over")
@@ -112,25 +155,28 @@ class BackendSource:
             return Seen(str(error), unreachable=True)
         except DeadlinePassed:
             return Seen(f"no answer within {timeout:.0f} s")
+        except Interrupted as error:  # a service may close a kept connection just as it is used again
+            return await self._ask(verb, url, body, again=False) if again else Seen(str(error))
         except OutboundError as error:
             return Seen(str(error))
         self._hear(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
-        return await self._result_in(answer) if verb == "POST" else await self._document_in(answer)
+        return answer
 
-    async def _result_in(self, answer: Answer) -> Seen:
+    async def _result_in(self, answer: Answer, id: str, form: Form) -> tuple[Seen, bool]:
         try:
             document = await self._decoded(answer.body)
         except ValueError:
-            return _not_json(answer, self._shown)
+            return _not_json(answer, self._shown), answer.status in (400, 500)
         try:
-            result, fault = jsonrpc.answer_in(document, _ID)
-        except ValueError:
-            return _other(answer)
+            bare = form.version is Version.ONE and answer.status == 200
+            result, fault = jsonrpc.answer_in(document, id, bare=bare)
+        except ValueError as error:
+            return _other(answer, str(error)), answer.status in (200, 400, 500)
         if fault is None:
-            return Seen("a result", result, found=True)
+            return Seen("a result", result, found=True), False
         denied = answer.status in (401, 403)
         text = f"error {fault.code}: {_excerpt(without(fault.message, self._shown))}"
-        return Seen(text, denied=denied, unauthorized=answer.status == 401)
+        return Seen(text, denied=denied, unauthorized=answer.status == 401), not denied and _complains(fault)
 
     async def _document_in(self, answer: Answer) -> Seen:
         if answer.status != 200:
@@ -174,7 +220,13 @@ def _not_json(answer: Answer, shown: Sequence[str]) -> Seen:
     return Seen(f"HTTP {answer.status}, broken JSON: {jsonrpc.fault_in(answer.body)}; it begins with {first}")
 
 
-def _other(answer: Answer) -> Seen:
+def _complains(fault: jsonrpc.Fault) -> bool:
+    """Tell whether an error may be about the form of the question, rather than about its method."""
+    words = f"{fault.message} {fault.data}"
+    return fault.code == -32600 or (fault.code != -32601 and _ABOUT_PARAMS.search(words) is not None)
+
+
+def _other(answer: Answer, violation: str = "") -> Seen:
     if answer.status in (401, 403):
         text = f"HTTP {answer.status}, credentials are needed"
         return Seen(text, denied=True, unauthorized=answer.status == 401)
@@ -183,6 +235,8 @@ def _other(answer: Answer) -> Seen:
         what = "a redirect, which is not followed"
     elif not answer.body:
         what = "empty"
+    elif answer.status == 200 and violation:
+        what = f"no JSON-RPC response: {violation}"
     return Seen(f"HTTP {answer.status}, {what}")
 
 

@@ -33,11 +33,20 @@ def with_arguments(method: Method, arguments: Mapping[str, Argument]) -> dict[st
             return {"input_schema": whole}
         known = _from_schema(listed)
     else:
-        known = {parameter.name: parameter for parameter in method.parameters or ()}
+        known = _renamed({parameter.name: parameter for parameter in method.parameters or ()}, arguments)
     for name, argument in arguments.items():
         known[name] = _overridden(known.get(name, Parameter(name)), argument)
     root = method.root or listed or {}
     return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
+
+
+def _renamed(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:
+    """Parameters that the listing only counts (arg0, arg1, …), by the names that the operator gives them, in order."""
+    if list(known) != [f"arg{place}" for place in range(len(known))]:
+        return known
+    names = iter([name for name in arguments if name not in known])
+    taken = [name if name in arguments else next(names, name) for name in known]
+    return {name: replace(known[f"arg{place}"], name=name) for place, name in enumerate(taken)}
 
 
 def _in_place(whole: JsonObject, arguments: Mapping[str, Argument]) -> dict[str, Any] | None:

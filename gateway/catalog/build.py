@@ -46,7 +46,9 @@ class Builder:
 
     async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
         curation, draft = Curation(settings), _Draft(self._pins, listing.quarantined)
-        policy = Policy(self._params, settings.trust_annotations, settings.confirm_destructive)
+        policy = Policy(
+            self._params, settings.trust_annotations, settings.confirm_destructive, listing.form, listing.by_position
+        )
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         methods = draft.reviewed(methods)
         # What goes over all methods at once would hold the loop; a thread gives way every 5 ms.

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
 from weakref import WeakValueDictionary
 
+from gateway.catalog.build import Builder
 from gateway.catalog.doubt import check_size
 from gateway.catalog.promises import Promises
 from gateway.model import Catalog, Listing
 from gateway.settings import CatalogSettings
 
 
-class CatalogBuilder(Protocol):
-    async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog: ...
-
-
 class Catalogs:
     """Make catalogs by one service's settings. ``promises`` are the output schemas that results broke."""
 
-    def __init__(self, builder: CatalogBuilder, settings: CatalogSettings, promises: Promises) -> None:
+    def __init__(self, builder: Builder, settings: CatalogSettings, promises: Promises) -> None:
         self._builder = builder
         self._settings = settings
         self._promises = promises

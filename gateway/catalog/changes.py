@@ -8,7 +8,6 @@ all streams; waking many of them is spread over turns of the loop.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from enum import Flag, auto
 from itertools import islice
@@ -71,6 +70,8 @@ class Changes:
         self._due: dict[View, asyncio.TimerHandle] = {}
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
+        self.epoch = 0
+        """Grows where all streams end: who was let in before may not open another one."""
 
     def __repr__(self) -> str:
         return f"<Changes listeners={len(self._listeners)} of {self._discovery!r}>"
@@ -80,31 +81,31 @@ class Changes:
         if self._discovery is not None:
             self._discovery.after_publish = lambda _: None
         discovery.after_publish = self.tell
+        if self._ticker is not None and heartbeat != self._heartbeat:
+            self._ticker.cancel()
+            self._ticker = asyncio.get_running_loop().call_later(heartbeat, self._tick)
         self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
 
-    def keeps(self, caller: Caller) -> bool:
-        """Tell whether a caller's stream may stay open, asked at each of its beats: it ends with its token. Its
-        caller's own view is refreshed meanwhile when it gets stale."""
-        if caller.principal is not None and caller.principal.expires <= time.time():
-            return False
+    def refresh(self, caller: Caller) -> None:
+        """Refresh the view of a caller who listens, in the background, where it is the caller's own and stale."""
         if self._discovery is not None:
             self._discovery.keep(caller)
-        return True
 
     @property
     def views(self) -> set[View]:
         """The views that somebody listens to."""
         return {subscription.view for subscription in self._listeners}
 
-    def subscribe(self, view: View, client: str | None = None) -> Subscription:
-        """Listen. Of one ``client``'s subscriptions the newest hears of changes: one copy each."""
+    def subscribe(self, view: View, client: str | None = None, epoch: int = 0) -> Subscription:
+        """Listen. Of one ``client``'s subscriptions the newest hears of changes: one copy each. In another ``epoch``
+        than that of the moment there is nothing but the end."""
         subscription = Subscription(view, client)
         if client is not None:
             for other in self._listeners:
                 if other.client == client:
                     other.muted = True
         self._listeners[subscription] = None
-        if self._closed:
+        if self._closed or epoch != self.epoch:
             subscription.wake(Event.END)
         elif self._ticker is None:
             self._ticker = asyncio.get_running_loop().call_later(self._heartbeat, self._tick)
@@ -140,7 +141,8 @@ class Changes:
                 subscription.wake(Event.END)
 
     def end_all(self) -> None:
-        """End the streams that are open now."""
+        """End the streams that are open now, and begin an epoch."""
+        self.epoch += 1
         for subscription in list(self._listeners):
             subscription.wake(Event.END)
 

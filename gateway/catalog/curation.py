@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from typing import Any, Final
 
+from gateway.catalog.risks import reveals_secret
 from gateway.settings import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
 
 _SHOWN: Final = 3
@@ -20,10 +21,13 @@ class Curation:
         self._settings = settings
         self._include = _matcher(settings.include)
         self._exclude = _matcher(settings.exclude)
+        self._hides_secrets = settings.exclude == EXCLUDED
         self._overrides = [(pattern, _matcher([pattern]), override) for pattern, override in settings.tools.items()]
 
     def offers(self, method: str) -> bool:
-        return bool(self._include(method)) and not self._exclude(method)
+        if not self._include(method) or self._exclude(method):
+            return False
+        return not (self._hides_secrets and reveals_secret(method))
 
     def override(self, method: str) -> ToolOverride:
         """All overrides that match, later ones over earlier ones, knob by knob."""
@@ -51,7 +55,8 @@ class Curation:
             for pattern in patterns:
                 if not any(map(_matcher([pattern]), listed)):
                     yield f'catalog.{knob}: "{pattern}" matches no method of the listing'
-        exposed = [name for name in listed if self.offers(name) and _BY_DEFAULT(name) and not self._names(name)]
+        hidden = [name for name in listed if _BY_DEFAULT(name) or reveals_secret(name)]
+        exposed = [name for name in hidden if self.offers(name) and not self._names(name)]
         if exposed:
             yield (
                 f"{some(exposed)}: hidden by default, and offered because catalog.exclude has a list of its own; "

@@ -3,8 +3,7 @@
 Fresh → it. Stale → it, and one refresh in the background. Absent → one refresh that everyone awaits, for a bounded
 time. Refresh failed → the last good catalog until ``max_stale``, then the operator's fallback, else 503 with
 Retry-After: never an empty list that a client would believe. A listing that shrinks is doubted for a while, one beyond
-``max_tools`` is refused, tools that vanish can be called for another ``ttl``, an output schema that a result broke is
-left out.
+``max_tools`` is refused, tools that vanish can be called for another ``ttl``, a broken output schema is left out.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Any, Final
+from contextlib import nullcontext, suppress
+from typing import Final
 
 import structlog
 
 from gateway.background import keep_fresh
-from gateway.catalog.catalogs import CatalogBuilder, Catalogs
+from gateway.catalog.build import Builder
+from gateway.catalog.catalogs import Catalogs
 from gateway.catalog.doubt import ASK_AGAIN_AFTER
 from gateway.catalog.fallback import Fallback
 from gateway.catalog.garbage import COLLECTOR, LARGE
@@ -48,7 +48,7 @@ class Discovery:
     def __init__(
         self,
         fetch: Callable[[Caller], Awaitable[Listing]],
-        builder: CatalogBuilder,
+        builder: Builder,
         settings: CatalogSettings,
         clock: Callable[[], float] = time.monotonic,
         fallback: Listing | None = None,
@@ -67,40 +67,42 @@ class Discovery:
         self._patience = patience
         self._callers_own = callers_own
         self._promises = promises or Promises()
+        self._kept = self._promises.version
         self._catalogs = Catalogs(builder, settings, self._promises)
         self._fallback = Fallback(fallback, self._catalogs.of)
         self._slots = asyncio.Semaphore(settings.views_at_once)
         self._views = Views()
         self._listings = Listings()
+        self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
     def __repr__(self) -> str:
         shared = self._views.get(SHARED)
         return f"<Discovery views={len(self._views)} shared={shared!r}>"
 
-    async def take_over(self, before: Discovery, *, listings: bool, catalogs: bool) -> None:
-        """Begin with what each view showed last at ``before``, so that a change is told; with ``listings`` also with
-        its listings, and with ``catalogs`` with what was built of them.
+    async def prepare(self, before: Discovery) -> None:
+        """Build the shared catalog for :meth:`take_over`. Raises :class:`NoListing` where these settings refuse it."""
+        shared = before._views.get(SHARED)
+        while shared is not None and shared.listing is not None and shared.listing is not self._prepared[0]:
+            self._prepared = shared.listing, await self._catalogs.of(shared.listing)
+            shared = before._views.get(SHARED)
 
-        The shared catalog is built here where it is not taken, each caller's before its next answer. Nothing is asked
-        of the backend. Raises :class:`NoListing` where the shared listing cannot be offered by these settings.
-        """
-        while True:
-            for view, entry in before._views.items():
-                self._views[view] = entry.succeeded(listing=listings, catalog=catalogs)
-            if not listings:
-                return
-            self._listings = before._listings
-            if before.attempted.is_set():
-                self.attempted.set()
-            shared = self._views.get(SHARED)
-            if shared is None or shared.listing is None:
-                return
-            catalog = shared.catalog or await self._catalogs.of(shared.listing)
-            now = before._views.get(SHARED)
-            if now is None or now.listing is shared.listing:  # no newer one came meanwhile
+    def take_over(self, before: Discovery, *, listings: bool, catalogs: bool) -> None:
+        """Begin with what each view showed last at ``before``, so that a change is told; with ``listings`` also with
+        its listings, each caller's to be built before its next answer, and with ``catalogs`` with what was built."""
+        for view, entry in before._views.items():
+            self._views[view] = entry.succeeded(listing=listings, catalog=catalogs)
+        if not listings:
+            return
+        self._listings = before._listings
+        if before.attempted.is_set():
+            self.attempted.set()
+        if (shared := self._views.get(SHARED)) is not None and shared.listing is not None:
+            listing, prepared = self._prepared
+            if shared.catalog is None and listing is not shared.listing:  # a newer one came meanwhile
+                shared.expire()
+            if catalog := shared.catalog or prepared:
                 self._adopt(shared, catalog)
                 self.before_publish(catalog)
-                return
 
     def shown(self, view: View) -> str:
         """The digest of what the view showed last, empty where it showed nothing yet."""
@@ -178,11 +180,12 @@ class Discovery:
     async def distrust_output(self, tool: Tool) -> None:
         """List the tool without its output schema from now on, in every view, because a result broke it; until its
         listing has another schema."""
-        if not self._promises.broke(tool):
-            return
-        log.warning("a result broke the output schema, which is listed no more", tool=tool.name, method=tool.method)
-        self._fallback.forget()
-        await asyncio.shield(asyncio.create_task(self._swap()))
+        if self._promises.broke(tool):
+            log.warning("a result broke the output schema, which is listed no more", tool=tool.name, method=tool.method)
+        kept, self._kept = self._kept, self._promises.version
+        if kept != self._kept:
+            self._fallback.forget()
+            await asyncio.shield(asyncio.create_task(self._swap()))
 
     async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
         """Ask the backend now; failures are logged and kept, not raised."""
@@ -239,9 +242,7 @@ class Discovery:
 
     async def _ask(self, caller: Caller) -> Listing:
         """The listing; of callers' views only so many at a time, so that a rush of callers is none on the backend."""
-        if caller.view.shared:
-            return await self._fetch(caller)
-        async with self._slots:
+        async with nullcontext() if caller.view.shared else self._slots:
             return await self._fetch(caller)
 
     async def _refresh(self, entry: Entry, caller: Caller) -> None:
@@ -278,8 +279,7 @@ class Discovery:
 
     def _believes(self, entry: Entry, catalog: Catalog) -> bool:
         held = any(method.held for method in catalog.quarantined)  # pins decide, whatever is left
-        before = len(entry.catalog.tools) if entry.catalog is not None else 0
-        now = self._clock()
+        before, now = len(entry.catalog.tools) if entry.catalog is not None else 0, self._clock()
         if held or entry.doubt.believes(before, len(catalog.tools), now):
             return True
         entry.retry_at = now + ASK_AGAIN_AFTER
@@ -299,8 +299,8 @@ class Discovery:
             entry.listed_as = self._listings.add(listing)
         if changed:
             entry.departed, entry.departed_until = before, now + self._settings.ttl
-        fields: dict[str, Any] = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed}
-        log.info("listing refreshed", **fields, quarantined=len(catalog.quarantined), ms=round(ms, 1))
+        fields = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed, "ms": round(ms, 1)}
+        log.info("listing refreshed", quarantined=len(catalog.quarantined), **fields)
         log_news(before, catalog)
 
     async def _last_resort(self, entry: Entry) -> Catalog:

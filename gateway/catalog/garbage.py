@@ -40,10 +40,17 @@ class Collector:
                 gc.set_threshold(young, middle, self._usual)
 
     def set_aside(self) -> None:
-        """Have no later collection look at what lives now. Cycles of older objects that nobody uses by now stay for
-        good: some connections and tasks that just ended, a few kilobytes for a large listing that changed."""
+        """Have no later collection look at what lives now. Cycles of older objects that nobody uses by now stay
+        until :meth:`look_through`: some connections and tasks that just ended, or a service that was replaced."""
         gc.collect(1)
         gc.freeze()
+
+    def look_through(self) -> None:
+        """Collect what was set aside and is used no more. That takes about 0.1 s with a large listing."""
+        if gc.get_freeze_count():
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
 
 
 COLLECTOR: Final = Collector()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gateway.catalog.curation import Curation, some
 from gateway.catalog.names import RULES
+from gateway.catalog.risks import moves_value
 from gateway.model import Catalog, Naming, Tool
 from gateway.settings import CatalogSettings
 
@@ -21,8 +22,14 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     untyped = [tool.name for tool in catalog.tools if tool.binding.spread is not None]
     if untyped:
         yield (
-            f"{some(untyped)}: parameters unknown, taken as one array; name them under catalog.tools.*.arguments "
-            "or in a listing file"
+            f"{some(untyped)}: parameters unknown, taken as one argument, params; name them under "
+            "catalog.tools.*.arguments or in a listing file"
+        )
+    guessed = [tool for tool in catalog.tools if not tool.binding.certain]
+    if guessed:
+        yield (
+            f"{some([tool.name for tool in guessed])}: called {guessed[0].binding.structure}, which is a guess; "
+            "try one that changes nothing (`tools --try`), then set backend.params.structure"
         )
     silent = [tool.name for tool in catalog.tools if says_nothing(tool)]
     if silent:
@@ -35,6 +42,14 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
         yield (
             f"{some(hiding)}: the schema has values or names with characters that people cannot see; they are not "
             "shown, and accepted as before"
+        )
+    risky = [
+        tool.name for tool in catalog.tools if moves_value(tool.method) and tool.annotations.get("destructiveHint")
+    ]
+    if risky:
+        yield (
+            f"{some(risky)}: by their names they move money or sign, and are marked destructive; leave out by "
+            "catalog.exclude what is not wanted, or have a person agree to each call by catalog.confirm_destructive"
         )
     for method in catalog.drifted:
         yield f"{method.name}: {method.reason}; {method.remedy}"

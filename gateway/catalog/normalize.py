@@ -9,7 +9,7 @@ tool is of use without it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
@@ -17,28 +17,33 @@ from gateway.catalog.arguments import Defaults, defaults_of, with_arguments, wit
 from gateway.catalog.drafts import says_required
 from gateway.catalog.headers import header_parameters
 from gateway.catalog.properties import published
+from gateway.catalog.risks import moves_value
 from gateway.catalog.schemas import Bundler, Unsound, bundle, object_schema
 from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
 from gateway.catalog.validation import Validators
 from gateway.catalog.visible import visible
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import ANNOTATIONS
-from gateway.model import CLOSED, HINTS, Binding, JsonObject, Method, Naming, Schema, Structure, Tool
+from gateway.model import CLOSED, HINTS, Binding, Form, JsonObject, Method, Naming, Schema, Structure, Tool, Version
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, excerpt
 
 SPREAD: Final = "params"
 MAX_META: Final = 4096
+_NAMED: Final = (Structure.BY_NAME, Structure.BY_NAME_IN_LIST)
 _SAYS_NONE: Final = {"type", "properties", "additionalProperties", "required", "title", "description", "$schema"}
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the operator decided for all methods."""
+    """What the operator decided for all methods, and what the listing says of all of them (see
+    :class:`~gateway.model.Listing`)."""
 
     params: Params
     trust_annotations: bool = False
     confirm_destructive: bool = False
+    form: Form = field(default_factory=Form)
+    by_position: bool = False
 
 
 def tool_of(
@@ -46,7 +51,7 @@ def tool_of(
 ) -> Tool:
     """The tool for a method. Raises :class:`Unsound`."""
     method = _overridden(_with_requirements(method), override)
-    structure = _structure(method, override, policy.params)
+    structure = _structure(method, override, policy)
     whole = shown_schema(_input_schema(method, structure))
     defaults = defaults_of(override.arguments, whole, validators)
     seen = shown_schema(_input_schema(without(method, defaults.fixed), structure)) if defaults.fixed else whole
@@ -80,10 +85,11 @@ def tool_of(
         rounds=override.input_required,
         confirm=_confirms(annotations, override, policy),
         binding=replace(
-            _binding(method, structure, whole, override.timeout, defaults),
+            _binding(method, structure, whole, override.timeout, defaults, policy),
             renamed=renamed,
-            certain=_is_certain(method, override, policy.params),
+            certain=_is_certain(method, override, policy),
             repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
+            version=policy.form.version,
         ),
     )
 
@@ -125,29 +131,32 @@ def _overridden(method: Method, override: ToolOverride) -> Method:
     return replace(method, **changes) if changes else method
 
 
-def _structure(method: Method, override: ToolOverride, params: Params) -> Structure:
+def _structure(method: Method, override: ToolOverride, policy: Policy) -> Structure:
+    params = policy.params
     if override.structure is not None:
         return Structure(override.structure)
     if params.structure != "auto":
         return Structure(params.structure)
-    if method.structure in (Structure.BY_NAME, Structure.BY_POSITION):
+    if method.structure not in (Structure.EITHER, Structure.UNKNOWN):
         return method.structure
-    if params.prefix:
-        return Structure.BY_POSITION  # where a prefix has a place
+    if params.prefix or policy.form.version is Version.ONE:
+        return Structure.BY_POSITION  # where a prefix has a place, and all that JSON-RPC 1.0 knows
     if method.structure is Structure.EITHER:
         return Structure.BY_NAME
     if method.parameters is None and method.input_schema is None:
-        return Structure.BY_POSITION  # as one array, since there are no names
-    # Names that no programming language can have are headings over positions (Ethereum's "Transaction hash").
-    positional = any(not parameter.name.isidentifier() for parameter in method.parameters or ())
-    return Structure.BY_POSITION if positional else Structure.BY_NAME
+        return Structure.UNKNOWN  # as one value, a list or an object: the caller's choice
+    return Structure.BY_POSITION if policy.by_position else Structure.BY_NAME
 
 
-def _is_certain(method: Method, override: ToolOverride, params: Params) -> bool:
+def _is_certain(method: Method, override: ToolOverride, policy: Policy) -> bool:
     """Tell whether somebody says which shape it is; without parameters, or with one array of them, it does not
     matter."""
-    said = override.structure is not None or params.structure != "auto" or method.structure is not Structure.UNKNOWN
-    return said or (method.parameters in (None, ()) and method.input_schema is None)
+    said = override.structure is not None or policy.params.structure != "auto" or policy.form.version is Version.ONE
+    return (
+        said
+        or method.structure is not Structure.UNKNOWN
+        or (method.parameters in (None, ()) and method.input_schema is None)
+    )
 
 
 def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
@@ -156,9 +165,14 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     if method.input_schema is not None:
         return object_schema(method.input_schema)
     if method.parameters is None:
-        if structure is Structure.BY_NAME:
+        if structure in _NAMED:
             return {"type": "object"}
-        spread = {"type": "array", "description": "The positional parameters, in order."}
+        spread: dict[str, Any] = {"type": "array", "description": "The positional parameters, in order."}
+        if structure is Structure.UNKNOWN:
+            spread = {
+                "type": ["array", "object"],
+                "description": "The parameters: by position a list, by name an object.",
+            }
         return {"type": "object", "properties": {SPREAD: spread}}
     bundler = Bundler(method.root)
     properties: dict[str, Any] = {}
@@ -181,7 +195,7 @@ def _is_closed(method: Method, structure: Structure) -> bool:
     """Tell whether the listing names all arguments, rather than giving a schema that decides on others, or nothing."""
     if method.input_schema is not None:
         return False
-    return method.parameters is not None or structure is Structure.BY_POSITION
+    return method.parameters is not None or structure not in _NAMED
 
 
 def _output_schema(
@@ -204,11 +218,14 @@ def _output_schema(
 
 
 def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple[JsonObject, dict[str, Any]]:
-    """What is published as hints, and what of the backend's annotations is left for ``_meta``."""
+    """What is published as hints, and what of the backend's annotations is left for ``_meta``. What moves money or
+    signs is marked, unless the backend is trusted and says that it changes nothing."""
     leftover = {key: value for key, value in method.annotations.items() if isinstance(key, str)}
     published: dict[str, Any] = {}
     if trusted:
         published = {key: leftover.pop(key) for key in HINTS if isinstance(leftover.get(key), bool)}
+    if moves_value(method.name) and published.get("readOnlyHint") is not True:
+        published["destructiveHint"] = True
     published |= override.annotations.model_dump(exclude_none=True)
     return published, leftover
 
@@ -240,26 +257,33 @@ def _description(method: Method, name: str) -> str:
 
 
 def _binding(
-    method: Method, structure: Structure, schema: Mapping[str, Any], timeout: float | None, defaults: Defaults
+    method: Method,
+    structure: Structure,
+    schema: Mapping[str, Any],
+    timeout: float | None,
+    defaults: Defaults,
+    policy: Policy,
 ) -> Binding:
     spread = SPREAD if method.parameters is None and method.input_schema is None else None
-    if spread is not None and structure is Structure.BY_NAME:
+    if spread is not None and structure in _NAMED:
         spread = None
     properties = schema.get("properties", {})
     order = () if spread else tuple(properties)
-    gaps: dict[str, Any] = {}
+    sent = {name: properties[name]["default"] for name in order if "default" in properties[name]}
+    gaps: dict[str, Any] = dict(sent)
     for name in order:
-        if "default" in properties[name]:
-            gaps[name] = properties[name]["default"]
-        elif _takes_null(properties[name]):
+        if name not in gaps and _takes_null(properties[name]):
             gaps[name] = None
     return Binding(
         method=method.sent_as or method.name,
-        structure=Structure.BY_POSITION if structure is Structure.BY_POSITION else Structure.BY_NAME,
+        structure=Structure.BY_POSITION if spread else structure,
         order=order,
         spread=spread,
         defaults=gaps,
-        declares_parameters=method.parameters is None or bool(schema.keys() - _SAYS_NONE or properties),
+        sent=sent if policy.params.send_defaults else {},
+        declares_parameters=policy.form.always_params
+        or method.parameters is None
+        or bool(schema.keys() - _SAYS_NONE or properties),
         notification=method.notification,
         endpoint=method.endpoint,
         timeout=timeout,

@@ -51,10 +51,13 @@ class Pin:
 _NOT_PINNED: Final = frozenset((
     # the operator's
     "names", "requires", "blocks", "rounds", "confirm", "timeout", "fills", "fixed", "certain", "repeatable", "local",
+    "sent",
     # what derives from fields that are pinned, and the key of a pin
     "order", "spread", "defaults", "declares_parameters", "renamed", "headers", "binding", "method",
     # what no model reads
     "meta", "input_check", "output_check",
+    # what was learned of the backend
+    "version",
 ))  # fmt: skip
 """Fields of a tool and its binding that no pin has. Every other one is a field of :class:`Pin` too."""
 

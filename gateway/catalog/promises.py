@@ -22,9 +22,11 @@ _NOTE: Final = "a result broke it"
 
 
 class Promises:
-    """Which output schemas are not believed any more."""
+    """Which output schemas are not believed any more. ``version`` grows with them: services may share these, and each
+    takes them out of its own catalogs."""
 
     def __init__(self) -> None:
+        self.version = 0
         self._broken: LRUCache[str, deque[str]] = LRUCache(MAX_METHODS)
         self._without: LRUCache[str, Tool] = LRUCache(MAX_METHODS)
 
@@ -35,6 +37,7 @@ class Promises:
         if broken in schemas:
             return False
         schemas.append(broken)
+        self.version += 1
         return True
 
     def kept(self, catalog: Catalog) -> Catalog:

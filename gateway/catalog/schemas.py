@@ -164,7 +164,11 @@ class Bundler:
         found = self._references.find(reference, scope)
         if found is None:
             inner = reference.startswith("#")
-            where = "points to nothing" if inner else "leads out of the listing, and nothing is fetched"
+            where = (
+                "points to nothing"
+                if inner
+                else "leads out of the listing, and nothing is fetched (backend.listing.documents)"
+            )
             raise Unsound(f"{keyword} {excerpt(reference, 100)} {where}", pointer)
         target, home = found
         key = (id(target), opened)

@@ -6,13 +6,16 @@ called by their names as ever; what ``call_tool`` calls is decided on as if it h
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from cachetools import LRUCache
 
 from gateway import jsonrpc
 from gateway.catalog.ranking import Index, Words, weighed
-from gateway.model import Binding, Catalog, JsonObject, Naming, Structure, Tool
+from gateway.errors import InvalidArguments
+from gateway.model import Binding, Caller, Catalog, JsonObject, Naming, Structure, Tool
 from gateway.single_flight import SingleFlight
 
 DEFAULT_LIMIT: Final = 5
@@ -90,9 +93,23 @@ CALL_TOOL: Final = _tool(
         "required": ["name"],
     },
 )
-OWN: Final = {tool.name: tool for tool in (CALL_TOOL, SEARCH_TOOLS)}
-DOORS: Final = Catalog(tuple(OWN.values()), "search", 0.0)
+DOORS: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search", 0.0)
 """What is listed in place of a caller's catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinTool:
+    """A tool of the gateway's own and its handler, which returns the result for a caller and checked arguments.
+
+    ``lists`` says that the tool tells what tools there are: it takes the scopes of a listing, too. ``calls_named`` says
+    that another tool is called, which ``name`` and ``arguments`` in the arguments say; the handler is for a name that
+    is no tool's.
+    """
+
+    tool: Tool
+    handler: Callable[[Caller, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+    lists: bool = False
+    calls_named: bool = False
 
 
 class Search:
@@ -131,6 +148,23 @@ class Search:
         if words is None:
             words = self._words[tool.digest] = weighed(tool)
         return words
+
+
+def builtin_tools(
+    search: Search, catalog_of: Callable[[Caller], Awaitable[Catalog]], naming: Naming
+) -> Mapping[str, BuiltinTool]:
+    """Return the tools of one service's search by their names. ``catalog_of`` returns what a caller may call,
+    ``naming`` is for callers who chose none."""
+
+    async def search_tools(caller: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        limit = int(arguments.get("limit", DEFAULT_LIMIT))
+        return await search.answer(await catalog_of(caller), arguments["query"], limit, caller.naming or naming)
+
+    async def call_tool(_: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        raise InvalidArguments(f"There is no tool {arguments['name'][:128]}; search_tools finds those there are")
+
+    both = BuiltinTool(SEARCH_TOOLS, search_tools, lists=True), BuiltinTool(CALL_TOOL, call_tool, calls_named=True)
+    return {builtin.tool.name: builtin for builtin in both}
 
 
 def _shown(tool: Tool, naming: Naming) -> dict[str, Any]:

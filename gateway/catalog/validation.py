@@ -11,7 +11,7 @@ It holds the interpreter while it works, so no check may take long, whatever a b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +39,8 @@ _NARROW: Final = 4
 """Breadth up to which a value is not weighed: the check then costs about as much as reading the value did."""
 _MAX_QUOTED: Final = 16 * 1024
 _FAULT_BYTES: Final = 300
+_BRANCHES: Final = 5
+_FAULTS_PER_BRANCH: Final = 2
 
 MISMATCH: Final = "the value does not match the schema"
 TOO_LARGE: Final = "the value is too large to be checked against this schema"
@@ -141,10 +143,21 @@ def _size(value: Any) -> _Size:
     return _Size(values + huge_weight, characters, numbers, weight, huge, huge_weight)
 
 
-def _fault(error: Any) -> str:
-    path = "/".join(str(part) for part in error.instance_path)
+def _fault(error: Any, within: int | None = None) -> str:
+    """What is wrong, and where; of an alternative's, beneath the value that ``within`` parts of the path lead to."""
+    path = "/".join(str(part) for part in error.instance_path[within or 0 :])
     text = excerpt(error.message, _FAULT_BYTES)
+    branches = getattr(error.kind, "context", ())
+    if branches and within is None:
+        text = f"{text} ({'; '.join(_branches(branches, len(error.instance_path)))})"
     return f"{path}: {text}" if path else text
+
+
+def _branches(branches: list[list[Any]], within: int) -> Iterator[str]:
+    """What is wrong with each of the first alternatives; more than one that is right is a fault of ``oneOf`` too."""
+    for number, errors in enumerate(branches[:_BRANCHES], 1):
+        faults = [_fault(error, within) for error in errors[:_FAULTS_PER_BRANCH]]
+        yield f"alternative {number}: {', '.join(faults) or 'it fits'}"
 
 
 class Validators:

@@ -82,7 +82,7 @@ class Entry:
         brought may be the remedy."""
         if not listing:
             return Entry(self.view, digest=self.digest)
-        entry = replace(self, retry_at=0.0, stands_in=False, refresh=None)
+        entry = replace(self, retry_at=0.0, refresh=None)
         if not catalog:
             entry.catalog = entry.departed = None
         return entry

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import structlog
 
-from gateway import jsonrpc
-from gateway.auth.introspection import FORM, basic_authorization
 from gateway.auth.jwks import FetchFailed
+from gateway.auth.oauth_client import OAuthClient
 from gateway.errors import AuthUnavailable, BackendUnavailable
 from gateway.outbound import AnswerTooLarge, Outbound, OutboundError
 from gateway.settings import Credentials
 
 TIMEOUT: Final = 10.0
-MAX_BYTES: Final = 64 * 1024
 MAX_LIFETIME: Final = 86400.0
 """Seconds after which a token is had anew, however long it is said to be good."""
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
@@ -53,31 +50,22 @@ class TokenClient:
         timeout: float = TIMEOUT,
     ) -> None:
         self.settings = settings
-        self._timeout = timeout
-        self._outbound = outbound
-        self._place = place
-        self._headers = {**FORM, **basic_authorization(settings)}
+        self._client = OAuthClient(outbound, settings, place, timeout)
 
     async def grant(self, form: Mapping[str, str]) -> Grant:
         """Raises :class:`GrantRefused`, :class:`~gateway.errors.AuthUnavailable`,
         :class:`~gateway.errors.BackendUnavailable` where the answer is no grant that could be used."""
         wanted = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
-        body = urlencode({**form, **{name: value for name, value in wanted.items() if value}}).encode()
         try:
-            answer = await self._outbound.post(
-                await self._place(), body, self._headers, timeout=self._timeout, max_bytes=MAX_BYTES
-            )
+            answer = await self._client.post({**form, **{name: value for name, value in wanted.items() if value}})
         except AnswerTooLarge as error:
             raise refused(f"the token endpoint's answer is {error}") from None
         except (OutboundError, FetchFailed) as error:
             raise _unavailable(str(error)) from None
         if answer.status >= 500 or answer.status == 429:
             raise _unavailable(f"HTTP {answer.status}")
-        try:
-            members = jsonrpc.decode(answer.body)
-        except ValueError:
-            members = None
-        if not isinstance(members, dict):
+        members = answer.members
+        if members is None:
             raise refused("the token endpoint does not answer with a JSON object")
         error_word = members.get("error")
         if answer.status != 200:

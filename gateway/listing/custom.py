@@ -20,6 +20,7 @@ from gateway.listing.dialect import (
     call,
     first_answer,
     get,
+    is_heading,
     listing_of,
     object_of,
     placed,
@@ -42,7 +43,7 @@ class Custom:
         asked="`backend.listing.custom.method`; without one, `GET` of `backend.listing.url` or of the endpoint",
         recognized="JSONPath in `backend.listing.custom.methods` finds a named entry",
         carries=("title", "description", "parameters", "types", "required", "result"),
-        passed="as `backend.params.structure` says; else by name, or by position where names are no identifiers",
+        passed="as `backend.params.structure` says; else by name, or by position where a listed name can be no key",
         lost="What no path names, and scopes. See [listings.md](listings.md#a-listing-of-another-form).",
         probed=False,
     )
@@ -86,6 +87,8 @@ def parse(document: Any, form: CustomListing) -> Listing:
     entries = form.methods.find(document, MOST_METHODS + 1) if form.methods else []
     named = [(_name(form.name, key, entry), entry) for key, entry in entries[:MOST_METHODS]]
     listing = listing_of(Custom.name, named, read)
+    names = (name for method in listing.methods for name in (method.name, *(p.name for p in method.parameters or ())))
+    listing = replace(listing, by_position=any(map(is_heading, names)))
     if len(entries) > MOST_METHODS:
         return replace(
             listing, notes=(f"{form.methods} finds more than {MOST_METHODS} methods; the others are left out",)

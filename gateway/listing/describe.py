@@ -23,6 +23,7 @@ from gateway.listing.dialect import (
     placed,
     text_of,
 )
+from gateway.listing.docstrings import documented
 from gateway.listing.typewords import schema_of_word, told
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
@@ -98,17 +99,19 @@ def parse(document: dict[str, Any]) -> Listing:
 def _procedure(name: str, proc: dict[str, Any]) -> Method:
     """A procedure of 1.1: parameters are names, or objects with a name and a type."""
     known, structure = placed(map(_parameter, list_of(proc.get("params"))), Structure.EITHER)
-    said = [text_of(proc.get("summary")) or text_of(proc.get("help")), NOT_SAID if known else _UNKNOWN]
     result = proc.get("return")
-    return Method(
-        name,
-        Describe.name,
-        description=_sentences(said),
-        parameters=known or None,
-        structure=structure if known else Structure.BY_NAME,
-        result=_result(result if isinstance(result, dict) else {"type": result}),
-        annotations={"idempotentHint": True} if proc.get("idempotent") is True else {},
+    method = documented(
+        Method(
+            name,
+            Describe.name,
+            description=text_of(proc.get("summary")) or text_of(proc.get("help")),
+            parameters=known or None,
+            structure=structure if known else Structure.BY_NAME,
+            result=_result(result if isinstance(result, dict) else {"type": result}),
+            annotations={"idempotentHint": True} if proc.get("idempotent") is True else {},
+        )
     )
+    return _remarked(method, NOT_SAID if method.parameters else _UNKNOWN)
 
 
 def _method(name: str, entry: Any) -> Method:
@@ -119,17 +122,20 @@ def _method(name: str, entry: Any) -> Method:
     tags = [object_of(tag).get("name") for tag in list_of(entry.get("tags"))]
     named = [tag for tag in tags if isinstance(tag, str)]
     parameters, structure = placed(map(_parameter, fields), Structure.EITHER)
-    return Method(
-        name,
-        Describe.name,
-        title=summary if description else "",
-        description=_sentences([description or summary, "" if says_required else NOT_SAID]),
-        parameters=parameters,
-        structure=structure,
-        result=_result(entry.get("returns")),
-        meta={"tags": named} if named else {},
-        deprecated=entry.get("deprecated") is True,
+    method = documented(
+        Method(
+            name,
+            Describe.name,
+            title=summary if description else "",
+            description=description or summary,
+            parameters=parameters,
+            structure=structure,
+            result=_result(entry.get("returns")),
+            meta={"tags": named} if named else {},
+            deprecated=entry.get("deprecated") is True,
+        )
     )
+    return _remarked(method, "" if says_required else NOT_SAID)
 
 
 def _parameter(field: Any) -> Parameter:
@@ -167,6 +173,7 @@ def _described(field: dict[str, Any]) -> Schema:
     return {**schema, "description": description} if isinstance(schema, dict) else {"description": description}
 
 
-def _sentences(paragraphs: list[str]) -> str:
+def _remarked(method: Method, remark: str) -> Method:
     # Docstrings come as they are written, indented.
-    return "\n\n".join(filter(None, (cleandoc(paragraph).strip() for paragraph in paragraphs)))
+    paragraphs = (cleandoc(paragraph).strip() for paragraph in (method.description, remark))
+    return replace(method, description="\n\n".join(filter(None, paragraphs)))

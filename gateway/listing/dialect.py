@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway.model import Listing, Method, Parameter, Quarantined, Schema, Seen, Structure
 from gateway.settings import CustomListing
+from gateway.text import masked_url
 
 MAX_NAME: Final = 512
 """Longest method name, in characters, that any dialect takes; real ones have some tens."""
+_NO_KEY: Final = re.compile(r"[\s()\[\]{}<>]")
 _MEND: Final = "mend the entry in the backend's listing"
 
 
@@ -20,6 +23,7 @@ class Source(Protocol):
 
     ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root; ``place`` is where the operator
     says the listing is, ``file`` the file it is in, ``custom`` the form it has for ``dialect: custom``.
+    ``documents`` are the files of the documents that it leads to, by their addresses.
     """
 
     url: str
@@ -28,6 +32,7 @@ class Source(Protocol):
     place: str | None
     file: str | None
     custom: CustomListing
+    documents: Mapping[str, str]
 
     async def call(self, method: str, params: Any = None) -> Seen: ...
 
@@ -109,7 +114,7 @@ class Question:
 
 
 def get(source: Source, url: str) -> Question:
-    return Question(f"GET {path_of(url)}", lambda: source.get(url))
+    return Question(f"GET {masked_url(path_of(url))}", lambda: source.get(url))
 
 
 def call(source: Source, method: str, params: Any = None) -> Question:
@@ -168,6 +173,15 @@ def entry_of(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise Unusable("the entry is no object", _MEND)
+
+
+def is_heading(name: Any) -> bool:
+    """Tell whether a name can be no key of ``params``: a heading over a place (Ethereum's "Transaction hash"), or none.
+
+    A document with one is of a service that takes its params by position: what it does not say of other methods holds
+    for them too, however their parameters are called.
+    """
+    return not isinstance(name, str) or not name or _NO_KEY.search(name) is not None
 
 
 def schema_of(value: Any) -> Schema:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gateway.listing.static import Static
-from gateway.model import Listing, Seen
+from gateway.model import Form, Listing, Seen
 from gateway.settings import CustomListing
 
 
-async def read_fallback(file: str) -> Listing:
-    """The listing in a file, as for ``dialect: static``. Raises :class:`~gateway.listing.dialect.NoListing`."""
+async def read_fallback(file: str, form: Form) -> Listing:
+    """Return the listing in a file, as for ``dialect: static``, of methods called in a form of messages.
+
+    Raises :class:`~gateway.listing.dialect.NoListing`.
+    """
     listing = await Static().fetch(_File(file))
-    return replace(listing, notes=(*listing.notes, f"the backend gave no listing; this is catalog.fallback, {file}"))
+    note = f"the backend gave no listing; this is catalog.fallback, {file}"
+    return replace(listing, form=form, notes=(*listing.notes, note))
 
 
 class _File:
@@ -26,6 +31,7 @@ class _File:
         self.place: str | None = None
         self.file: str | None = file
         self.custom = CustomListing()
+        self.documents: Mapping[str, str] = {}
 
     async def call(self, method: str, params: Any = None) -> Seen:
         return Seen(f"{method} not asked")

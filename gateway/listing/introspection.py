@@ -1,8 +1,9 @@
 """``system.listMethods``, with ``methodSignature`` and ``methodHelp`` where offered: XML-RPC's heritage.
 
-A signature has types and no names, so arguments are called arg0, arg1, … A method without one takes its positional
-parameters as one array. Signatures and help are a call for each method: few at a time, within the listing's deadline,
-and what does not come in time is left out rather than awaited.
+A signature has types and no names, so arguments are called arg0, arg1, … where the help does not name them. A method
+without either takes its positional parameters as one array. Signatures and help are a call for each method: few at a
+time, within the listing's deadline, and what does not come in time is left out rather than awaited. A service that
+answers none of the first is not asked for the others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from gateway.listing.dialect import About, Source, call, first_answer, name_fault
+from gateway.listing.docstrings import documented
 from gateway.listing.typewords import any_of, schema_of_word, told
 from gateway.model import Listing, Method, Parameter, Quarantined, Schema, Structure
 
@@ -19,6 +21,10 @@ LIST: Final = "system.listMethods"
 SIGNATURE: Final = "system.methodSignature"
 HELP: Final = "system.methodHelp"
 _CONCURRENCY: Final = 4
+_TRIED: Final = 16
+"""Methods that are asked about before it is known that the service has an answer for any."""
+_UNSUPPORTED: Final = "signatures not supported"
+"""What Python's servers of XML-RPC and their heirs answer in place of a signature."""
 
 
 class Introspection:
@@ -27,27 +33,32 @@ class Introspection:
         of="XML-RPC's heritage: aria2, Deluge, Pelix, django-modern-rpc, Tryton",
         asked="`system.listMethods`; then `system.methodSignature` and `system.methodHelp` of each, where listed",
         recognized="a list of names",
-        carries=("description", "types", "required", "result"),
+        carries=("description", "parameters", "types", "required", "result"),
         passed="by position",
-        lost="Names of parameters: they are arg0, arg1, …, and one array, `params`, where there is no signature. Name "
-        "them under `catalog.tools.*.arguments`, as [config/examples/aria2.yaml](../config/examples/aria2.yaml) does.",
+        lost="Names of parameters where the help does not tell them: they are arg0, arg1, …, and one array, `params`, "
+        "where there is no signature either. Name them under `catalog.tools.*.arguments`, as "
+        "[config/examples/aria2.yaml](../config/examples/aria2.yaml) does.",
     )
 
     async def fetch(self, source: Source) -> Listing:
         listed = await first_answer([call(source, LIST)], recognizes, "no list of method names")
         names = [name for name in listed if isinstance(name, str)]
-        signatures = await _ask_each(source, SIGNATURE, names)
-        helps = await _ask_each(source, HELP, names)
+        signatures = await ask_each(source, SIGNATURE, names) if SIGNATURE in names else {}
+        helps = await ask_each(source, HELP, names) if HELP in names else {}
         return parse(listed, signatures, helps)
+
+
+def is_saved(value: Any) -> bool:
+    """Tell whether names in a file are the answer to ``system.listMethods``, which names itself."""
+    return recognizes(value) and LIST in value
 
 
 def recognizes(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(name, str) for name in value)
 
 
-async def _ask_each(source: Source, question: str, names: list[str]) -> dict[str, Any]:
-    if question not in names:
-        return {}
+async def ask_each(source: Source, question: str, names: list[str]) -> dict[str, Any]:
+    """Return what a question that takes a method's name brought for each."""
     turn = asyncio.Semaphore(_CONCURRENCY)
 
     async def ask(name: str) -> tuple[str, Any]:
@@ -55,7 +66,16 @@ async def _ask_each(source: Source, question: str, names: list[str]) -> dict[str
             seen = await source.call(question, [name])
             return name, seen.value if seen.found else None
 
-    return dict(await asyncio.gather(*(ask(name) for name in names if not name.startswith("system."))))
+    asked = [name for name in names if not name.startswith("system.")]
+    first = dict(await asyncio.gather(*map(ask, asked[:_TRIED])))
+    if not any(map(_says, first.values())):
+        return first  # Tryton has a thousand methods, and "signatures not supported" for each
+    return first | dict(await asyncio.gather(*map(ask, asked[_TRIED:])))
+
+
+def _says(answer: Any) -> bool:
+    """Tell whether an answer is a signature, or may be the help of just this method."""
+    return bool(answer) and answer != _UNSUPPORTED
 
 
 def parse(names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any]) -> Listing:
@@ -72,16 +92,15 @@ def parse(names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any
         known.add(name)
         parameters, result = _typed(signatures.get(name))
         help = helps.get(name)
-        methods.append(
-            Method(
-                name,
-                Introspection.name,
-                description=help.strip() if isinstance(help, str) else "",
-                parameters=parameters,
-                structure=Structure.BY_POSITION,
-                result=result,
-            )
+        method = Method(
+            name,
+            Introspection.name,
+            description=help.strip() if isinstance(help, str) else "",
+            parameters=parameters,
+            structure=Structure.BY_POSITION,
+            result=result,
         )
+        methods.append(documented(method))
     return Listing(Introspection.name, tuple(methods), tuple(quarantined))
 
 

@@ -1,4 +1,5 @@
-"""Mopidy's ``core.describe``: a map from a method's name to its description and its parameters, without types.
+"""Mopidy's ``core.describe``: a map from a method's name to its description and its parameters. Types are
+told by the fields of the description.
 
 A parameter with a ``default`` is optional. ``varargs`` and ``kwargs`` mark what Python collects; neither can be
 given by name.
@@ -20,6 +21,7 @@ from gateway.listing.dialect import (
     placed,
     text_of,
 )
+from gateway.listing.docstrings import documented
 from gateway.model import Listing, Method, Parameter, Structure
 
 DESCRIBE: Final = "core.describe"
@@ -31,9 +33,9 @@ class Mopidy:
         of="Mopidy, and others that answer a map of methods",
         asked="`core.describe`",
         recognized="a map with entries that have `params[]`",
-        carries=("description", "parameters", "required"),
+        carries=("description", "parameters", "types", "required", "result"),
         passed="by name",
-        lost="`varargs` and `kwargs`. There are no types.",
+        lost="`varargs` and `kwargs`. Types are those of the description's fields; there are no others.",
     )
 
     async def fetch(self, source: Source) -> Listing:
@@ -56,10 +58,10 @@ def _method(name: str, entry: Any) -> Method:
     entry = entry_of(entry)
     method = Method(name, Mopidy.name, description=text_of(entry.get("description")).strip())
     if not isinstance(entry.get("params"), list):
-        return method
+        return documented(method)
     declared = [object_of(item) for item in entry["params"]]
     parameters, structure = placed((_parameter(item) for item in declared if not _collects(item)), Structure.EITHER)
-    return replace(method, parameters=parameters, structure=structure)
+    return documented(replace(method, parameters=parameters, structure=structure))
 
 
 def _collects(item: dict[str, Any]) -> bool:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
+from gateway import jsonrpc
 from gateway.json_pointer import resolve
 from gateway.listing.dialect import (
     About,
@@ -19,6 +21,7 @@ from gateway.listing.dialect import (
     call,
     first_answer,
     get,
+    is_heading,
     list_of,
     name_fault,
     object_of,
@@ -26,10 +29,17 @@ from gateway.listing.dialect import (
     text_of,
     texts_of,
 )
+from gateway.listing.documents import joined, others_of
 from gateway.model import Listing, Method, Parameter, Quarantined, ServiceInfo, Structure
+from gateway.text import excerpt
 
 FILE: Final = "openrpc.json"
 _TITLE_LENGTH: Final = 64
+_MOST_ERRORS: Final = 10
+_MOST_EXAMPLES: Final = 2
+_LONGEST_LINE: Final = 400
+"""Bytes of one error, and of an example's arguments."""
+_LONGEST_RESULT: Final = 200
 
 
 class OpenRpc:
@@ -40,16 +50,17 @@ class OpenRpc:
         "`/.well-known/`, and of the endpoint itself",
         recognized="`openrpc`, a string, and `methods[]`",
         carries=("title", "description", "parameters", "types", "required", "result", "scopes"),
-        passed="as `paramStructure` says; else by name, or by position where names are no identifiers",
-        lost="Examples, errors, links, and `servers` but for a method's own relative one, which is its endpoint with "
-        "fastapi-jsonrpc.",
+        passed="as `paramStructure` says; else by name, or by position where a name of the document can be no key",
+        lost="Examples after the second, errors after the tenth, links, and `servers` but for a method's own relative "
+        "one, which is its endpoint with fastapi-jsonrpc.",
     )
 
     async def fetch(self, source: Source) -> Listing:
         questions = [call(source, "rpc.discover"), *(get(source, place) for place in _places(source))]
         document = await first_answer(questions, recognizes, "no OpenRPC document")
+        others = await others_of(source)
         # Documents have up to megabytes; a thread gives way to the loop every 5 ms.
-        return await asyncio.to_thread(parse, document)
+        return await asyncio.to_thread(lambda: parse(joined(document, others)))
 
 
 def _places(source: Source) -> tuple[str, ...]:
@@ -79,8 +90,11 @@ def parse(document: dict[str, Any]) -> Listing:
     notifies = _version(document["openrpc"]) >= (1, 3)
     methods: list[Method] = []
     quarantined: list[Quarantined] = []
+    headings = False
     for index, entry in enumerate(document["methods"]):
         entry = _resolved(entry, document)
+        names = [entry.get("name", "-"), *(item.get("name") for item in _descriptors(entry, document))]
+        headings = headings or any(map(is_heading, names))
         fault = name_fault(entry.get("name"), index)
         if fault is None:
             methods.append(_method(entry, document, notifies))
@@ -96,20 +110,21 @@ def parse(document: dict[str, Any]) -> Listing:
             text_of(info.get("description")),
             text_of(object_of(info.get("contact")).get("url")),
         ),
+        by_position=headings,
     )
 
 
 def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> Method:
-    summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
-    descriptors = [_resolved(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict)]
+    summary = text_of(entry.get("summary"))
+    descriptors = _descriptors(entry, document)
     structure = _structure(entry.get("paramStructure"), descriptors)
     result = _resolved(entry["result"], document) if "result" in entry else None
     tags = [_resolved(tag, document).get("name") for tag in list_of(entry.get("tags")) if isinstance(tag, dict)]
     return Method(
         entry["name"],
         OpenRpc.name,
-        title=summary if len(summary) <= _TITLE_LENGTH and description else "",
-        description=description or summary,
+        title=summary if len(summary) <= _TITLE_LENGTH and text_of(entry.get("description")) else "",
+        description="\n\n".join(_paragraphs(entry, document)),
         parameters=_parameters(descriptors, structure),
         structure=structure,
         result=schema_of(result["schema"]) if result and "schema" in result else None,
@@ -120,6 +135,51 @@ def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> 
         meta={"tags": [tag for tag in tags if isinstance(tag, str)]} if tags else {},
         deprecated=entry.get("deprecated") is True,
     )
+
+
+def _paragraphs(entry: dict[str, Any], document: dict[str, Any]) -> Iterator[str]:
+    """What a model reads of a method: its summary where that is no title, its description, its errors and examples."""
+    summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
+    if summary and summary not in description and (len(summary) > _TITLE_LENGTH or not description):
+        yield summary
+    if description:
+        yield description
+    errors = [_error(_resolved(error, document)) for error in list_of(entry.get("errors"))[:_MOST_ERRORS]]
+    if any(errors):
+        yield "\n".join(["Errors:", *filter(None, errors)])
+    examples = [_example(_resolved(one, document), document) for one in list_of(entry.get("examples"))[:_MOST_EXAMPLES]]
+    if any(examples):
+        yield "\n".join(["Examples:", *filter(None, examples)])
+
+
+def _error(error: dict[str, Any]) -> str:
+    code, message, data = error.get("code"), text_of(error.get("message")), error.get("data")
+    # fastapi-jsonrpc has a JSON Schema of the data there, which is of no use to a caller.
+    more = f": {data}" if isinstance(data, str) and data else ""
+    shown = f"{code} " if type(code) is int else ""
+    return excerpt(" ".join(f"{shown}{message}{more}".split()), _LONGEST_LINE)
+
+
+def _example(example: dict[str, Any], document: dict[str, Any]) -> str:
+    """An example pairing as ``arguments → result``; "" for one that has no params, or a name that is no text."""
+    given = [_resolved(item, document) for item in list_of(example.get("params"))]
+    texts = all(isinstance(item.get("name", ""), str) for item in given)
+    if not isinstance(example.get("params"), list) or not texts or not all("value" in item for item in given):
+        return ""
+    arguments = {text_of(item.get("name")): item["value"] for item in given}
+    # A heading is published under another name; its place tells as much.
+    shown: Any = [item["value"] for item in given] if any(map(is_heading, arguments)) else arguments
+    result = _resolved(example.get("result"), document)
+    try:
+        sides = [excerpt(jsonrpc.encode(shown).decode(), _LONGEST_LINE)]
+        sides += [excerpt(jsonrpc.encode(result["value"]).decode(), _LONGEST_RESULT)] if "value" in result else []
+    except ValueError:
+        return ""
+    return " → ".join(sides)
+
+
+def _descriptors(entry: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [_resolved(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict)]
 
 
 def _parameters(descriptors: list[dict[str, Any]], structure: Structure) -> tuple[Parameter, ...]:

@@ -1,17 +1,22 @@
-"""Lists that services made up: names, or entries with a name, at ``GET {base}/jsonrpc/methods`` as Drupal has it.
+"""Lists that services made up: names, or entries with a name, at ``GET {base}/jsonrpc/methods`` as Drupal has it, or as
+the answer to a method that lists (Substrate's ``rpc_methods``, Electrum's ``help``).
 
-Taken bare or as ``methods``, a list, or an object by name. An entry may have a description, parameters (a list of
-names or of entries, an object by name, or one JSON Schema of all), and a result; whatever it lacks stays open.
+Taken bare, or as ``methods``, ``commands`` and their like, a list, or an object by name; or as one text of names. An
+entry may have a description, parameters (a list of names or of entries, an object by name, or one JSON Schema of all),
+and a result; whatever it lacks stays open. What is but a name may take its params in either structure: the caller
+chooses, with a list or an object.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from gateway.listing.dialect import (
     About,
     Source,
+    call,
     first_answer,
     get,
     list_of,
@@ -20,10 +25,16 @@ from gateway.listing.dialect import (
     placed,
     text_of,
 )
+from gateway.listing.docstrings import documented
 from gateway.listing.drupal import PATH
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
+LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands")
+"""Methods that answer with such a list, where there are any."""
+_WITHIN: Final = ("methods", "commands", "functions", "procedures", "help")
+_NAMED: Final = ("name", "method", "command")
+_NAMES: Final = re.compile(r"[A-Za-z][\w.:/-]*+(?:\s++[A-Za-z][\w.:/-]*+)*+")
 _PARAMETERS: Final = ("params", "parameters", "arguments", "args")
 _RESULTS: Final = ("result", "returns", "return")
 _BESIDE_TYPE: Final[tuple[str, ...]] = (
@@ -36,17 +47,18 @@ class Plain:
     name = "plain"
     about = About(
         of="home-grown lists of names, or of entries with a name",
-        asked="`GET {base}/jsonrpc/methods`",
-        recognized="a list, bare or as `methods`, of names or of entries with `name`; or `methods{}` by name",
+        asked="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help` and `commands`",
+        recognized="a list, bare or as `methods`, `commands`, …, of names or of entries with `name`; or `methods{}` by "
+        "name; of a call also a text of names, two at least",
         carries=("title", "description", "parameters", "types", "required", "result"),
-        passed="by name",
+        passed="by name; what is but a name as the caller likes",
         lost="What an entry calls otherwise: describe such a list with `dialect: custom`. Arguments that are not "
         "told are left open.",
     )
 
     async def fetch(self, source: Source) -> Listing:
-        place = source.place or source.base + PATH
-        return parse(await first_answer([get(source, place)], recognizes, "no list of names"))
+        questions = [get(source, source.place or source.base + PATH), *(call(source, name) for name in LISTS)]
+        return parse(await first_answer(questions, recognizes, "no list of names"))
 
 
 def recognizes(document: Any) -> bool:
@@ -55,7 +67,7 @@ def recognizes(document: Any) -> bool:
 
 def all_named(document: Any) -> bool:
     """Tell whether it is a list of nothing but names and entries with one, as somebody wrote it down."""
-    entries = document.get("methods") if isinstance(document, dict) else document
+    entries = _within(document)
     return (
         isinstance(entries, list)
         and bool(entries)
@@ -68,12 +80,27 @@ def parse(document: Any) -> Listing:
 
 
 def _entries(document: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    methods = document.get("methods") if isinstance(document, dict) else document
+    methods = _within(document)
     if isinstance(methods, dict):
         yield from ((name, entry) for name, entry in methods.items() if isinstance(entry, dict))
         return
+    if isinstance(methods, str):
+        names = methods.split() if _NAMES.fullmatch(methods.strip()) else []
+        methods = names if len(names) > 1 else []
     for entry in list_of(methods):
-        yield (entry, {}) if isinstance(entry, str) else (object_of(entry).get("name"), object_of(entry))
+        yield (entry, {}) if isinstance(entry, str) else (_name(object_of(entry)), object_of(entry))
+
+
+def _within(document: Any) -> Any:
+    if not isinstance(document, dict):
+        return document
+    return next((document[member] for member in _WITHIN if isinstance(document.get(member), list | dict)), None)
+
+
+def _name(entry: dict[str, Any]) -> Any:
+    """The name of an entry; a command may stand with its arguments behind it."""
+    name = next((entry[member] for member in _NAMED if member in entry), None)
+    return name.partition(" ")[0] if isinstance(name, str) and "name" not in entry else name
 
 
 def _method(name: str, entry: dict[str, Any]) -> Method:
@@ -81,15 +108,17 @@ def _method(name: str, entry: dict[str, Any]) -> Method:
     result = schema_of_word(next((entry[key] for key in _RESULTS if key in entry), None))
     whole = declared if isinstance(declared, dict) and isinstance(declared.get("properties"), dict) else None
     parameters, structure = placed([] if whole else _parameters(declared), Structure.BY_NAME)
-    return Method(
-        name,
-        Plain.name,
-        title=text_of(entry.get("title")),
-        description=text_of(entry.get("description")) or text_of(entry.get("summary")),
-        parameters=parameters if isinstance(declared, list | dict) else None,
-        input_schema=whole,
-        structure=structure,
-        result=None if result is True else result,
+    return documented(
+        Method(
+            name,
+            Plain.name,
+            title=text_of(entry.get("title")),
+            description=text_of(entry.get("description")) or text_of(entry.get("summary")),
+            parameters=parameters if isinstance(declared, list | dict) else None,
+            input_schema=whole,
+            structure=Structure.UNKNOWN if declared is None else structure,
+            result=None if result is True else result,
+        )
     )
 
 

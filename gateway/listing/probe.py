@@ -14,6 +14,7 @@ from gateway.listing.custom import Custom
 from gateway.listing.describe import Describe
 from gateway.listing.dialect import Dialect, NoListing, Source, Step
 from gateway.listing.drupal import Drupal
+from gateway.listing.help import Help
 from gateway.listing.introspection import Introspection
 from gateway.listing.jsonrpc_mcp import JsonrpcMcp
 from gateway.listing.kodi import Kodi
@@ -35,10 +36,11 @@ _KNOWN: Final[tuple[Dialect, ...]] = (
     OpenRpc(),
     Smd(),
     Describe(),
-    Plain(),
     Introspection(),
     Kodi(),
     Mopidy(),
+    Help(),
+    Plain(),
     TrueNas(),
     Ubus(),
     Static(),
@@ -76,16 +78,21 @@ async def probe(source: Source, progress: Callable[[str], None] = lambda _: None
 
 
 class _Remembering:
-    """A source that is asked for a document once, however many dialects look for theirs in the same place."""
+    """A source that is asked a question once, however many dialects look for their listing in the same place."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._seen: dict[str, Seen] = {}
         self.url, self.base, self.origin = source.url, source.base, source.origin
         self.place, self.file, self.custom = source.place, source.file, source.custom
+        self.documents = source.documents
 
     async def call(self, method: str, params: Any = None) -> Seen:
-        return await self._source.call(method, params)
+        if params is not None:
+            return await self._source.call(method, params)
+        if method not in self._seen:
+            self._seen[method] = await self._source.call(method)
+        return self._seen[method]
 
     async def get(self, url: str) -> Seen:
         if url not in self._seen:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from gateway.backend.redaction import REDACTED
-from gateway.backend.source import BackendSource
+from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.backend.transport import Transport
-from gateway.listing.dialect import NoListing
+from gateway.listing.dialect import NoListing, Source
 from gateway.listing.probe import DIALECTS, PATIENCE, probe
-from gateway.model import Caller, Listing, Method, Quarantined
+from gateway.model import Caller, Form, Listing, Method, Quarantined
 from gateway.settings import Backend
+from gateway.text import secrets_in
 
 
 class Credential(Protocol):
@@ -24,8 +25,9 @@ class Credential(Protocol):
 
 
 class ListingReader:
-    """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it. ``secrets``
-    are taken out of them, as is whatever ``credential`` shows. ``dialect`` is what an earlier reader found, or auto."""
+    """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it, and so is the
+    form of messages that it understands. ``secrets`` are taken out of them, as is whatever ``credential`` shows.
+    ``dialect`` is what an earlier reader found, or auto."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class ListingReader:
         self._secrets = secrets
         configured = settings.listing.dialect
         self.dialect: str = dialect if configured == "auto" else configured
+        self._form = form_of(settings)
 
     async def fetch(self, caller: Caller) -> Listing:
         """Raises :class:`NoListing`, and what the credential raises."""
@@ -57,7 +60,7 @@ class ListingReader:
         if self.dialect == "auto":
             return await self._probe(caller)
         try:
-            return await _fetch(DIALECTS[self.dialect].fetch, await self._source(caller, None))
+            return await self._asked(DIALECTS[self.dialect].fetch, await self._source(caller, None))
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
             if configured or error.unreachable or error.denied:
@@ -65,9 +68,20 @@ class ListingReader:
             return await self._probe(caller)
 
     async def _probe(self, caller: Caller) -> Listing:
-        listing = await _fetch(lambda source: probe(source, self._progress), await self._source(caller, PATIENCE))
+        source = await self._source(caller, PATIENCE)
+        listing = await self._asked(lambda source: probe(source, self._progress), source)
         self.dialect = listing.dialect
         return listing
+
+    async def _asked(self, ask: Callable[[Source], Awaitable[Listing]], source: BackendSource) -> Listing:
+        try:
+            listing = await ask(source)
+        except NoListing:
+            self._form = form_of(self._settings)
+            raise
+        self._form = source.form
+        # The digest of what the listing was made of spares making equal ones anew.
+        return replace(listing, form=source.form, digest=source.digest, size=source.size)
 
     async def _source(self, caller: Caller, patience: float | None) -> BackendSource:
         listing = self._settings.listing
@@ -83,16 +97,27 @@ class ListingReader:
             place=listing.url,
             file=listing.file,
             custom=listing.custom,
+            documents=listing.documents,
             timeout=listing.timeout,
             max_bytes=listing.max_size,
             patience=patience,
-            secrets=self._secrets,
+            secrets=(*self._secrets, *secrets_in(self._settings.url), *secrets_in(listing.url or "")),
+            form=self._form,
+            others=_others(self._settings) if self._form == form_of(self._settings) else (),
         )
 
 
-async def _fetch(fetch: Callable[[BackendSource], Awaitable[Listing]], source: BackendSource) -> Listing:
-    """Return the listing with the digest of what it was made of."""
-    return replace(await fetch(source), digest=source.digest, size=source.size)
+def form_of(settings: Backend) -> Form:
+    """Return the form of messages that the operator wants, or the one to begin with."""
+    if settings.version == "1.0":
+        return ONE
+    return ALWAYS if settings.params.always else PLAIN
+
+
+def _others(settings: Backend) -> tuple[Form, ...]:
+    """Return the forms that may be tried in place of the first."""
+    others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,), "1.0": ()}[settings.version]
+    return tuple(form for form in others if form != form_of(settings))
 
 
 def _without_unusable(listing: Listing) -> Listing:

@@ -6,7 +6,7 @@ it was asked in another dialect, with its JSON-RPC envelope or without.
     methods:
       aria2.addUri:
         description: Add a download.
-        structure: by-position            # by-name (default), by-position
+        structure: by-position            # by-name (default), by-position, by-name-in-list
         params:                           # in order
           uris: {schema: {type: array, items: {type: string}}, required: true, description: Where to fetch from.}
           options: {schema: {type: object}}
@@ -16,19 +16,20 @@ it was asked in another dialect, with its JSON-RPC envelope or without.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import jsonschema
 import referencing
-import yaml
 
-from gateway import jsonrpc
-from gateway.listing import describe, drupal, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
+from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
 from gateway.listing.dialect import About, NoListing, Source, Step
+from gateway.listing.documents import joined, others_of, read_file
 from gateway.model import Listing, Method, Parameter, Seen, ServiceInfo, Structure
 
 _FAULTS_SHOWN: Final = 10
+_ENVELOPE: Final = {"jsonrpc", "id", "result", "error"}
 _SCHEMA: Final = {"type": ["object", "boolean"]}
 
 FILE_SCHEMA: Final[dict[str, Any]] = {
@@ -50,7 +51,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
                 "properties": {
                     "title": {"type": "string"},
                     "description": {"type": "string"},
-                    "structure": {"enum": ["by-name", "by-position"]},
+                    "structure": {"enum": ["by-name", "by-position", "by-name-in-list"]},
                     "params": {
                         "type": "object",
                         "propertyNames": {"type": "string"},
@@ -87,6 +88,7 @@ _SAVED: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Listing]], ...]
     (describe.recognizes, describe.parse),
     (truenas.recognizes, truenas.parse),
     (mopidy.recognizes, mopidy.parse),
+    (introspection.is_saved, lambda names: introspection.parse(names, {}, {})),
     (plain.all_named, plain.parse),
 )
 
@@ -105,48 +107,24 @@ class Static:
 
     async def fetch(self, source: Source) -> Listing:
         file = source.file or ""
+        document, others = await read_file(source, file), await others_of(source)
         try:
-            raw = await source.read(file)
-            # In a thread: a saved answer may have megabytes.
-            return await asyncio.to_thread(lambda: parse(_loaded(raw), file))
-        except OSError as error:
-            raise NoListing([Step(file, Seen(error.strerror or str(error)))]) from None
-        except UnicodeDecodeError:
-            raise NoListing([Step(file, Seen("not UTF-8"))]) from None
-        except yaml.YAMLError as error:
-            raise NoListing([Step(file, Seen(" ".join(str(error).split())))]) from None
+            return await asyncio.to_thread(parse, document, file, others)
         except ValueError as error:
             raise NoListing([Step(file, Seen(str(error)))]) from None
         except RecursionError:
             raise NoListing([Step(file, Seen("nested too deeply"))]) from None
 
 
-def _loaded(raw: bytes) -> Any:
-    try:
-        return jsonrpc.decode(raw)  # a part of YAML, read a hundred times faster
-    except ValueError:
-        return yaml.load(raw, Loader=_Loader)  # noqa: S506, derived from CSafeLoader
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML, of which JSON is a part; dates stay text, since JSON knows none."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def parse(document: Any, file: str) -> Listing:
+def parse(document: Any, file: str, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
     """Raises :class:`ValueError` with every fault of the file, by path."""
-    if isinstance(document, dict) and "jsonrpc" in document and "result" in document:
+    if isinstance(document, dict) and "result" in document and document.keys() <= _ENVELOPE:
         document = document["result"]
     faults = sorted(_validator.iter_errors(document), key=lambda fault: [str(part) for part in fault.absolute_path])
     if faults:
         for recognizes, read in _SAVED:
             if recognizes(document):
-                return read(document)
+                return read(joined(document, others))
         shown = [f"{'.'.join(map(str, fault.absolute_path)) or 'the file'}: {fault.message}" for fault in faults]
         raise ValueError("; ".join(shown[:_FAULTS_SHOWN]) + (" …" if len(shown) > _FAULTS_SHOWN else ""))
     methods = tuple(_method(name, entry or {}) for name, entry in document["methods"].items())

@@ -6,7 +6,8 @@ nil), those of SMD and of Flask-JSONRPC, and what services add. A word that is n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gateway.model import Schema
@@ -22,8 +23,8 @@ _WORDS: Final[dict[str, Schema]] = {
         ("str string text", {"type": "string"}),
         ("base64", {"type": "string", "contentEncoding": "base64"}),
         ("datetime.iso8601", {"type": "string", "format": "date-time"}),
-        ("arr array list", {"type": "array"}),
-        ("obj object struct dict map", {"type": "object"}),
+        ("arr array list tuple set sequence iterable", {"type": "array"}),
+        ("obj object struct dict map dictionary mapping record", {"type": "object"}),
         ("nil null none void", NULL),
     )
     for word in words.split()
@@ -42,15 +43,109 @@ def schema_of_word(word: Any) -> Schema:
     return word if isinstance(word, dict | bool) else True
 
 
+_ROLE: Final = re.compile(r":\w{1,20}(?::\w{1,20})?:`[~!]?([^`]*+)`")
+_CLAUSE: Final = re.compile(
+    r"\s(?:if|when|that|which|with|containing|representing|for|where|as|in|was|were)\b|;|\.\s|\s-\s|--|\n"
+)
+_ASIDE: Final = re.compile(r"[\s,]*+\(?\b(?:optional|required|defaults?\b.*)\)?$", re.IGNORECASE)
+_OF: Final = re.compile(r"(?:an? |the )?(\w++)\s++of\s++(.+)", re.IGNORECASE)
+_GENERIC: Final = re.compile(r"([\w.]++)\s*+[\[<](.*)[\]>]")
+_LITERAL: Final = re.compile(r"""'[^']*+'|"[^"]*+"|-?\d++""")
+_OR: Final = re.compile(r"\s++or\s++|\s*+\|\s*+|\s*+,\s*+or\s++")
+_COMMA: Final = re.compile(r"\s*+,\s*+")
+_LONGEST: Final = 200
+
+
+def schema_of_phrase(phrase: str) -> Schema:
+    """Return the schema for a type as people write it: ``list of string or None``, ``Optional[int]``, ``string[]``,
+    ``{'a', 'b'}``. Where a part of it is not understood, nothing is said of the value."""
+    if len(phrase) > 5 * _LONGEST:
+        return True
+    phrase = _ROLE.sub(r"\1", phrase).strip()
+    phrase = _CLAUSE.split(phrase, maxsplit=1)[0].replace("`", "").strip(" .,")
+    while (shorter := _ASIDE.sub("", phrase)) != phrase:
+        phrase = shorter.strip(" .,")
+    if not phrase or len(phrase) > _LONGEST:
+        return True
+    if phrase.startswith("{") and phrase.endswith("}"):
+        return _enumerated(phrase[1:-1])
+    alternatives = _parts(phrase, _OR)
+    if len(alternatives) > 1:
+        return any_of(map(schema_of_phrase, alternatives))
+    first, *more = _parts(phrase, _COMMA)
+    if not more:
+        return _schema_of_part(phrase)
+    each = [schema_of_phrase(part) for part in (first, *more)]
+    return each[0] if True in each[1:] else any_of(each)
+
+
+def _schema_of_part(part: str) -> Schema:
+    if part.startswith("?"):
+        return or_null(schema_of_phrase(part[1:]))
+    if part.endswith("[]"):
+        return _list_of(part[:-2])
+    if match := _OF.fullmatch(part):
+        outer = schema_of_word(_singular(match[1]))
+        return _list_of(match[2]) if outer == {"type": "array"} else outer
+    if match := _GENERIC.fullmatch(part):
+        word = match[1].rpartition(".")[2].casefold()
+        if word in ("optional", "union"):
+            inner = map(schema_of_phrase, _parts(match[2], _COMMA))
+            return any_of((*inner, NULL) if word == "optional" else inner)
+        kind = schema_of_word(word)
+        return _list_of(match[2]) if kind == {"type": "array"} and "," not in match[2] else kind
+    word = re.sub(r"^(?:an?|the)\s++", "", part, flags=re.IGNORECASE).rpartition(".")[2]
+    if word.casefold() in ("true", "false"):
+        return {"type": "boolean"}
+    return schema_of_word(_singular(word))
+
+
+def _list_of(inner: str) -> Schema:
+    items = schema_of_phrase(inner)
+    return {"type": "array"} if items is True else {"type": "array", "items": items}
+
+
+def _singular(word: str) -> str:
+    known = word.casefold() in _WORDS
+    return word if known else word.removesuffix("s")
+
+
+def _enumerated(inner: str) -> Schema:
+    """``'a', 'b'`` within braces; else a map, however its members are told."""
+    parts = [part.strip() for part in inner.split(",")]
+    if all(_LITERAL.fullmatch(part) for part in parts):
+        return {"enum": [part[1:-1] if part[0] in "'\"" else int(part) for part in parts]}
+    return {"type": "object"}
+
+
+def _parts(text: str, separator: re.Pattern[str]) -> list[str]:
+    """The text cut at separators that stand in no bracket."""
+    parts, start = [], 0
+    for match in separator.finditer(text):
+        before = text[: match.start()]
+        if all(before.count(opening) == before.count(closing) for opening, closing in ("[]", "()", "<>", "{}")):
+            parts.append(text[start : match.start()])
+            start = match.end()
+    return [*parts, text[start:]]
+
+
 def any_of(schemas: Iterable[Schema]) -> Schema:
     """The schema that takes what one of them takes."""
     different: list[Schema] = []
     for schema in schemas:
-        if schema not in different:
-            different.append(schema)
+        different += [one for one in _alternatives(schema) if one not in different]
     if True in different or {} in different:
         return True
     return different[0] if len(different) == 1 else {"anyOf": different}
+
+
+def or_null(schema: Schema) -> Schema:
+    """Return the schema that takes null besides."""
+    return any_of((schema, NULL))
+
+
+def _alternatives(schema: Schema) -> list[Schema]:
+    return schema["anyOf"] if isinstance(schema, Mapping) and schema.keys() == {"anyOf"} else [schema]
 
 
 def told(schema: Schema) -> Schema:

@@ -41,8 +41,7 @@ class Ubus:
         recognized="a map of objects, of methods, of names with a type",
         carries=("parameters", "types"),
         passed="by name, at `{endpoint}/call/{object}`",
-        lost="What is required. The session goes into `backend.credentials`, as `Bearer …`; the object "
-        "`system` is only offered once `catalog.exclude` does not hide `system.*`.",
+        lost="What is required. The session goes into `backend.credentials`, as `Bearer …`.",
         probed=False,
     )
 

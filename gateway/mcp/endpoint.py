@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import structlog
-
 from gateway import jsonrpc
-from gateway.errors import GatewayError, InternalError
+from gateway.errors import GatewayError
 from gateway.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Id
 from gateway.mcp import legacy, modern
@@ -15,9 +13,8 @@ from gateway.mcp.exchange import Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations
 from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
+from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.uses import Uses
-
-log = structlog.get_logger()
 
 
 class Endpoint:
@@ -59,11 +56,8 @@ class Endpoint:
         method: str = getattr(message, "method", "")
         try:
             return await era.answer(inbound, message)
-        except GatewayError as error:
-            return _reply(*era.refusal(error, id), error, method)
-        except Exception:
-            log.exception("internal error", method=method)
-            failure = InternalError()
+        except Exception as error:  # noqa: BLE001, the client gets an answer whatever it is
+            failure = to_gateway_error(error, method=method)
             return _reply(*era.refusal(failure, id), failure, method)
 
 

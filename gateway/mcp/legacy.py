@@ -9,12 +9,13 @@ here; it says so with ``notifications/cancelled``. Batches exist at 2025-03-26 a
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gateway import batch, jsonrpc
-from gateway.batch import Room
+from gateway import jsonrpc
+from gateway.batch import Room, answers_to
 from gateway.catalog.changes import Changes, Event
 from gateway.errors import (
     GatewayError,
@@ -25,7 +26,7 @@ from gateway.errors import (
     ParseError,
 )
 from gateway.invocation import Call, Invocation
-from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
+from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
 from gateway.limits import Streams
 from gateway.mcp import progress, server_info
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_result
@@ -128,24 +129,20 @@ class Legacy:
     async def answer_batch(
         self, inbound: Inbound, items: list[Any], one: Callable[[Inbound, Any], Awaitable[Reply | StreamReply]]
     ) -> Reply:
-        """Each item on its own, through ``one``, in order. Raises :class:`BadMessage`."""
+        """Answer each item on its own, through ``one``, in order. Raises :class:`BadMessage`."""
         if not (await self._context(inbound)).revision.batches:
             raise BadMessage("Invalid request: batches exist at 2025-03-26 alone")
-        batch.check_length(items)
         if any(isinstance(item, dict) and item.get("method") == "initialize" for item in items):
             raise BadMessage("Invalid request: initialize must not be in a batch")
-        room = Room(self._operations.max_response)
 
-        async def answer_to(item: Any) -> bytes:
+        async def answer_to(item: Any, room: Room) -> bytes | None:
             reply = await one(replace(inbound, alone=False), item)
             if isinstance(reply, StreamReply) or not reply.body:
-                return b""
+                return None
             return reply.body if reply.error is not None else room.fit(item["id"], reply.body)
 
-        answers = [Raw(answer) for item in items if (answer := await answer_to(item))]
-        if not answers:
-            return Reply(202, method="batch")
-        return Reply(200, jsonrpc.encode(answers), method="batch")
+        answers = await answers_to(items, answer_to, self._operations.max_response)
+        return Reply(202, method="batch") if answers is None else Reply(200, answers, method="batch")
 
     async def listen(self, inbound: Inbound) -> StreamReply:
         """``GET``: the stream of what the server has to say. Raises :class:`GatewayError`."""
@@ -161,7 +158,7 @@ class Legacy:
         context = await self._context(inbound)
         operations, caller = self._operations, inbound.caller
         operations.check_stream(caller)
-        events = _notices(operations.changes, operations.streams, caller, context.session)
+        events = _notices(operations.changes, operations.epoch, operations.streams, caller, context.session)
         return StreamReply(events, method="GET", notices=True)
 
     async def end(self, inbound: Inbound) -> Reply:
@@ -253,16 +250,17 @@ class Legacy:
             return call_result(await call.execute(begun=begun), shape)
 
 
-async def _notices(changes: Changes, streams: Streams, caller: Caller, session: str | None) -> Events:
+async def _notices(changes: Changes, epoch: int, streams: Streams, caller: Caller, session: str | None) -> Events:
     """Yield changes as they come; of one session's streams the newest has them, since each is told once.
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.
     """
     with streams.held(caller):
-        subscription = changes.subscribe(caller.view, session)
+        subscription = changes.subscribe(caller.view, session, epoch)
         try:
             yield None
-            while not Event.END & (event := await subscription.next()) and changes.keeps(caller):
+            while not Event.END & (event := await subscription.next()) and caller.token_still_valid(time.time()):
+                changes.refresh(caller)
                 yield _CHANGED if Event.CHANGED in event else None
         finally:
             changes.unsubscribe(subscription)

@@ -17,6 +17,7 @@ Notifications have no header rules, are accepted and mean nothing here.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -199,7 +200,8 @@ class Modern:
         operations, caller = self._operations, inbound.caller
         operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
-        events = _notices(operations.changes, operations.streams, caller, request.id, tools=tools)
+        changes, epoch = operations.changes, operations.epoch
+        events = _notices(changes, epoch, operations.streams, caller, request.id, tools=tools)
         return StreamReply(events, method=request.method, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
@@ -212,7 +214,7 @@ class Modern:
         return self._latest[1][revision.version]
 
 
-async def _notices(changes: Changes, streams: Streams, caller: Caller, id: Id, *, tools: bool) -> Events:
+async def _notices(changes: Changes, epoch: int, streams: Streams, caller: Caller, id: Id, *, tools: bool) -> Events:
     """Yield the acknowledgement, changes as they come, and the result when the gateway ends the stream.
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.
@@ -220,12 +222,13 @@ async def _notices(changes: Changes, streams: Streams, caller: Caller, id: Id, *
     meta = {META_SUBSCRIPTION: id}
     honoured = {"toolsListChanged": True} if tools else {}
     with streams.held(caller):
-        subscription = changes.subscribe(caller.view)
+        subscription = changes.subscribe(caller.view, epoch=epoch)
         try:
             acknowledged = {"_meta": meta, "notifications": honoured}
             yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)
             changed = jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta})
-            while not Event.END & (event := await subscription.next()) and changes.keeps(caller):
+            while not Event.END & (event := await subscription.next()) and caller.token_still_valid(time.time()):
+                changes.refresh(caller)
                 if Event.CHANGED in event and tools:
                     yield changed
                 elif Event.TICK in event:

@@ -46,6 +46,8 @@ class Operations:
         max_response: int,
     ) -> None:
         self.changes = changes
+        self.epoch = changes.epoch
+        """That of ``changes`` for whoever is let in by this service; set where the service is put in place."""
         self.streams = streams
         self.heartbeat = heartbeat
         self.max_response = max_response

@@ -9,15 +9,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import structlog
-
 from gateway import jsonrpc
-from gateway.errors import GatewayError, InternalError
 from gateway.jsonrpc import Request
 from gateway.mcp.exchange import Events
+from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.units import format_duration
-
-log = structlog.get_logger()
 
 
 async def with_progress(
@@ -58,10 +54,7 @@ def _response_to(request: Request, work: asyncio.Task[dict[str, Any]]) -> bytes:
     error = work.exception()
     if error is None:
         return jsonrpc.response_bytes(request.id, work.result())
-    if not isinstance(error, GatewayError):
-        log.error("internal error", method=request.method, exc_info=error)
-        error = InternalError()
-    return jsonrpc.error_bytes(request.id, error)
+    return jsonrpc.error_bytes(request.id, to_gateway_error(error, method=request.method))
 
 
 def _waiting(tool: str, seconds: float) -> str:

@@ -7,6 +7,7 @@ it; a ``Tool`` is ours, and knows no MCP revision: an era projects it.
 from gateway.model.callers import ANONYMOUS, SHARED, AccessToken, Caller, Principal, View
 from gateway.model.calls import NOTHING, Ask, CallExtras, Nothing, Outcome
 from gateway.model.listed import (
+    Form,
     JsonObject,
     Listing,
     Method,
@@ -16,6 +17,7 @@ from gateway.model.listed import (
     Seen,
     ServiceInfo,
     Structure,
+    Version,
 )
 from gateway.model.tools import CLOSED, HINTS, Binding, Catalog, Demand, HeaderParameter, Naming, Tool, all_annotations
 
@@ -32,6 +34,7 @@ __all__ = [
     "Caller",
     "Catalog",
     "Demand",
+    "Form",
     "HeaderParameter",
     "JsonObject",
     "Listing",
@@ -47,6 +50,7 @@ __all__ = [
     "ServiceInfo",
     "Structure",
     "Tool",
+    "Version",
     "View",
     "all_annotations",
 ]

@@ -85,5 +85,9 @@ class Caller:
         """What a session, a cursor or a consent is bound to, across tokens."""
         return (self.principal.issuer, self.principal.subject) if self.principal is not None else ("", "")
 
+    def token_still_valid(self, now: float) -> bool:
+        """Tell whether the token has not expired at ``now``, in wall-clock seconds. No token does not expire."""
+        return self.principal is None or now < self.principal.expires
+
 
 ANONYMOUS: Final = Caller()

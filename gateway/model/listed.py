@@ -12,12 +12,30 @@ Schema: TypeAlias = Mapping[str, Any] | bool
 
 
 class Structure(StrEnum):
-    """How a method takes its ``params``, in OpenRPC's words; ``unknown`` is a listing that does not say."""
+    """How a method takes its ``params``, in OpenRPC's words; ``unknown`` is a listing that does not say. By name in a
+    list is one object as the only element, which OpenRPC does not know."""
 
     BY_NAME = "by-name"
     BY_POSITION = "by-position"
+    BY_NAME_IN_LIST = "by-name-in-list"
     EITHER = "either"
     UNKNOWN = "unknown"
+
+
+class Version(StrEnum):
+    """Versions of JSON-RPC."""
+
+    ONE = "1.0"
+    TWO = "2.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of messages that a backend understands: which JSON-RPC, and whether ``params`` have to be there always.
+    JSON-RPC 1.0 has them always, as a list."""
+
+    version: Version = Version.TWO
+    always_params: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +119,9 @@ class ServiceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a dialect made of a backend's answers. ``notes`` are remarks for the operator.
+    """What a dialect made of a backend's answers. ``notes`` are remarks for the operator. ``form`` is that of the
+    messages by which it was had, and by which its methods are called. ``by_position`` is to be assumed of
+    methods whose structure is unknown, rather than by name.
 
     ``digest`` is of the answers, empty where it is not known: equal ones make equal listings. ``size`` is their bytes.
     """
@@ -111,5 +131,7 @@ class Listing:
     quarantined: tuple[Quarantined, ...] = ()
     service: ServiceInfo = field(default_factory=ServiceInfo)
     notes: tuple[str, ...] = ()
+    form: Form = Form()
+    by_position: bool = False
     digest: str = ""
     size: int = 0

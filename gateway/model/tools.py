@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
-from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, Structure
+from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, Structure, Version
 
 
 class Naming(StrEnum):
@@ -29,13 +29,15 @@ class Binding:
     """How arguments become a backend call.
 
     ``order`` names the parameters by position; ``spread`` is the one argument that holds all positional params of
-    a method whose parameters are unknown. ``defaults`` fill gaps between positions. ``declares_parameters`` is
-    whether ``params`` is sent at all when there are no arguments. The operator's: ``fills`` stand in for arguments that
-    a caller leaves out, ``fixed`` are hidden from callers and sent with every call.
+    a method whose parameters are unknown. ``defaults`` fill gaps between positions, ``sent`` are those that are sent
+    wherever a caller gives nothing. ``declares_parameters`` is whether ``params`` is sent at all when there are no
+    arguments. The operator's: ``fills`` stand in for arguments that a caller leaves out, ``fixed`` are hidden from
+    callers and sent with every call.
 
     All of these use the method's own names; ``renamed`` has them for arguments that are published under others.
     ``certain`` is False where nobody says that the method takes this ``structure``. ``repeatable`` is the operator's
     word that a second call does no harm. ``local`` is a tool of the gateway's own, for which no backend is called.
+    ``version`` is that of JSON-RPC to call it by.
     """
 
     method: str
@@ -43,6 +45,7 @@ class Binding:
     order: tuple[str, ...] = ()
     spread: str | None = None
     defaults: JsonObject = field(default_factory=dict)
+    sent: JsonObject = field(default_factory=dict)
     declares_parameters: bool = True
     notification: bool = False
     endpoint: str | None = None
@@ -53,6 +56,7 @@ class Binding:
     certain: bool = True
     repeatable: bool = False
     local: bool = False
+    version: Version = Version.TWO
 
     @property
     def open(self) -> tuple[str, ...]:

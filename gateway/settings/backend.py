@@ -30,11 +30,11 @@ class Tls(Section):
 class Params(Section):
     """How the backend takes its ``params``."""
 
-    structure: Literal["auto", "by-name", "by-position"] = knob(
+    structure: Literal["auto", "by-name", "by-position", "by-name-in-list"] = knob(
         "auto",
         "Shape of params. auto: as the listing says of each method. Where it does not say, by name, or by position "
-        "where names are no identifiers; a tool marked read-only or idempotent under catalog.tools is then tried in "
-        "the other shape too.",
+        "where a name in it can be no key; a tool marked read-only or idempotent under catalog.tools is then tried in "
+        "the other shape too. by-name-in-list: one object as the only element of a list.",
     )
     gaps: Literal["declared", "null"] = knob(
         "declared",
@@ -43,6 +43,11 @@ class Params(Section):
     )
     prefix: tuple[Secret[JsonValue], ...] = knob(
         (), 'Values put before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
+    )
+    send_defaults: bool = knob(
+        False,
+        "Send the defaults that the listing declares for arguments that are left out, by position up to the first "
+        "without one. For services that declare defaults and do not apply them.",
     )
     always: bool = knob(False, "Send params even to a method that has no parameters; some services insist.")
 
@@ -108,11 +113,16 @@ class ListingSettings(Section):
 
     dialect: Literal[
         "auto", "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
-        "truenas", "ubus", "static", "custom",
+        "help", "truenas", "ubus", "static", "custom",
     ] = knob("auto", "Form of the listing; auto finds it by asking for each in turn, cheapest first.")  # fmt: skip
     url: str | None = knob(None, "Where the listing is, if not where its dialect has it.")
     file: str | None = knob(
         None, "File with the listing for dialect: static: our short YAML, or an answer that was saved in any dialect."
+    )
+    documents: dict[str, str] = knob(
+        dict,
+        "Files with the documents that a $ref of the listing leads to, by the address in the $ref, e.g. "
+        "{common.json: /etc/gateway/common.json}. Nothing is fetched.",
     )
     language: str | None = knob(
         None, "Accept-Language for the shared listing, for services that translate descriptions."
@@ -162,6 +172,11 @@ class Backend(Section):
         "Largest answer, after decompression; also what the answers of one JSON-RPC batch may come to together.",
         ge=1024,
         le=256 * 1024**2,
+    )
+    version: Literal["auto", "2.0", "1.0"] = knob(
+        "auto",
+        "JSON-RPC that the service speaks. 1.0: without the jsonrpc member, always with id and params, by position; an "
+        "answer may be the bare result. auto: as asking for the listing finds out; 2.0 where there is nothing to ask.",
     )
     errors: Literal["cleaned", "passed"] = knob(
         "cleaned",

@@ -13,14 +13,15 @@ from gateway.units import Duration
 
 EXCLUDED: Final = (
     # What services say about themselves.
-    "rpc.*", "system.*", "JSONRPC.*",
+    "rpc.*", "rpc_methods", "system.listMethods", "system.methodSignature", "system.methodHelp", "system.describe",
+    "system.multicall", "system.listNotifications", "system.getCapabilities", "JSONRPC.*",
     # A session of its own that the service would have with the gateway.
     "login", "*.login", "*.login_*", "logout", "*.logout", "authenticate", "*.authenticate", "*.change_password",
     # The service's end (aria2, Bitcoin Core, Electrum, monerod, Kodi).
-    "stop", "stop_daemon", "shutdown", "*.shutdown", "*.forceShutdown",
+    "stop", "stop_daemon", "*.stop_daemon", "shutdown", "*.shutdown", "*.forceShutdown", "*.reboot",
     "System.Shutdown", "System.Reboot", "System.Suspend", "System.Hibernate", "Application.Quit",
-    # Keys of wallets (Bitcoin Core, Electrum, Ethereum).
-    "dumpprivkey", "dumpwallet", "walletpassphrase", "getprivatekeys", "getseed", "personal_*",
+    # What opens a wallet (Bitcoin Core, Ethereum). What gives its keys away is told by words: gateway/catalog/risks.py.
+    "walletpassphrase", "personal_*",
 )  # fmt: skip
 """Methods that are no business of a model's, unless the operator says otherwise."""
 
@@ -75,7 +76,9 @@ class ToolOverride(Section):
     annotations: Annotations = knob(Annotations, "Hints to clients.")
     scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, in place of the listing's.")
     timeout: Duration | None = knob(None, "Deadline of a call, in place of backend.timeout.", gt=0, le=3600)
-    structure: Literal["by-name", "by-position"] | None = knob(None, "Shape of params, in place of the listing's.")
+    structure: Literal["by-name", "by-position", "by-name-in-list"] | None = knob(
+        None, "Shape of params, in place of the listing's."
+    )
     arguments: dict[str, Argument] = knob(
         dict,
         "By name. Where the listing does not tell the parameters, these are all of them, in order.",
@@ -134,7 +137,8 @@ class CatalogSettings(Section):
     include: tuple[str, ...] = knob(("*",), "Patterns of backend methods to offer.")
     exclude: tuple[str, ...] = knob(
         EXCLUDED,
-        "Patterns of backend methods to hide; stronger than include. A list of your own replaces this one.",
+        "Patterns of backend methods to hide; stronger than include. Besides these, methods are hidden whose names say "
+        "that they reveal a secret (private keys, seeds, mnemonics, passwords). A list of your own replaces both.",
     )
     names: Literal["mcp", "llm"] = knob(
         "llm",

@@ -25,12 +25,12 @@ from gateway.errors import (
     Challenged,
     Forbidden,
     GatewayError,
-    InternalError,
     MethodNotAllowed,
     MisdirectedRequest,
     NotFound,
 )
 from gateway.telemetry import logs
+from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.web.exchange import JSON, Exchange, Form, form_of_unknown, refused
 from gateway.web.mcp import EventStream
 from gateway.web.site import Site
@@ -111,11 +111,9 @@ class PublicHandler:
         response: web.StreamResponse
         try:
             response = self._document(exchange) or self._guard(exchange, site) or await self._answer(exchange, site)
-        except GatewayError as error:
-            response = refused(exchange, error, _form(exchange, site))
-        except Exception:
-            log.exception("internal error", path=exchange.request.path)
-            response = refused(exchange, InternalError(), _form(exchange, site))
+        except Exception as error:  # noqa: BLE001, the client gets an answer whatever it is
+            answer = to_gateway_error(error, path=exchange.request.path)
+            response = refused(exchange, answer, _form(exchange, site))
         if exchange.error is not None or exchange.headers:
             _complete(exchange, site, response)
         return response

@@ -11,15 +11,16 @@ each error, null where the request's cannot be read.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
-from gateway import batch, jsonrpc
-from gateway.batch import Room
+from gateway import jsonrpc
+from gateway.batch import Room, answers_to
 from gateway.errors import GatewayError, InternalError
 from gateway.invocation import Invocation
-from gateway.jsonrpc import BadMessage, Notification, Raw, Request
+from gateway.jsonrpc import BadMessage, Notification, Request
 from gateway.web.exchange import RPC, Exchange, json_response, refused, rpc_error
 from gateway.web.tool_route import call_in, value_of
 
@@ -36,14 +37,10 @@ class RpcSurface:
             value = jsonrpc.decode_any_ids(exchange.body)
             if not isinstance(value, list):
                 return await self._single(exchange, value)
-            batch.check_length(value)
+            answers = await answers_to(value, partial(self._item, exchange), self.max_response)
         except BadMessage as error:
             return refused(exchange, error, RPC, error.id)
-        room = Room(self.max_response)
-        answers = [Raw(answer) for item in value if (answer := await self._item(exchange, item, room)) is not None]
-        if not answers:
-            return web.Response(status=204)
-        return json_response(jsonrpc.encode(answers))
+        return web.Response(status=204) if answers is None else json_response(answers)
 
     async def _single(self, exchange: Exchange, value: Any) -> web.Response:
         """One message: a refusal is the exchange's own status, so that its challenge is seen; the rest is in-band."""

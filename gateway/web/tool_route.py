@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from aiohttp import web
 
 from gateway import jsonrpc
 from gateway.errors import (
     Forbidden,
     GatewayError,
-    InternalError,
     InvalidArguments,
     MethodNotAllowed,
     MethodNotFound,
@@ -27,10 +25,9 @@ from gateway.invocation import Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
 from gateway.mcp.operations import Operations
 from gateway.model import Tool
+from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.web.exchange import RPC, Exchange, json_response, refused
 from gateway.web.rest import json_value
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +98,8 @@ async def value_of(invocation: Invocation, exchange: Exchange, message: Request 
         raise MethodNotFound(f"Method not found: {message.method[:128]}") from None
     except GatewayError:
         raise
-    except Exception:
-        log.exception("internal error", method=message.method)
-        raise InternalError from None
+    except Exception as error:  # noqa: BLE001, the client gets an answer whatever it is
+        raise to_gateway_error(error, method=message.method) from None
 
 
 def by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gateway.catalog.views import Listings
-from gateway.errors import CatalogUnavailable
+from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.model import Listing
 from gateway.settings import CatalogSettings
-from tests.authorization.world import ANN, BOB, MAX_STALE, TTL, World, a_world, down
+from tests.authorization.world import ANN, BOB, MAX_STALE, TTL, World, a_world, down, refusal
 
 
 @pytest.fixture
@@ -128,3 +128,14 @@ async def test_after_a_failure_a_reload_has_the_next_caller_ask_at_once(world: W
         await world.names(ANN)
     await world.reload(world.knobs)
     assert await world.names(ANN) == ("a",)
+
+
+async def test_what_the_backend_denies_while_a_reload_is_made_is_not_shown_after_it(world: World) -> None:
+    await world.names(ANN)
+    before, world.discovery = world.discovery, world.made(callers_own=True)
+    await world.discovery.prepare(before)
+    world.listed["ann-1"] = refusal(unauthorized=False)
+    await before.refresh(ANN)
+    world.discovery.take_over(before, listings=True, catalogs=False)
+    with pytest.raises(Forbidden):
+        await world.names(ANN)

@@ -192,3 +192,11 @@ async def test_a_consent_is_its_callers_across_tokens_and_nobody_elses() -> None
         later = it.of("ann")
         assert (await asks(later, **agreed)).result["structuredContent"] == {"sum": 5}
         assert it.shown("add") == [later.token]
+
+
+async def test_streams_end_where_a_reload_gives_each_caller_a_view_of_its_own(era: str) -> None:
+    async with stand(*SWIFT, "backend.credentials.mode=none") as it, listening(it.of("ann"), era) as stream:
+        await opened(stream, era)
+        await it.gateway.reload(settings(it.backend.url, [it.issuer], *SWIFT))
+        async with asyncio.timeout(PATIENCE):
+            assert all(event.get("method") != CHANGED for event in await stream.rest())

@@ -44,7 +44,9 @@ class World:
         """Go on with another discovery, before the same backend or, without ``listings``, before another one."""
         self.knobs = knobs
         before, self.discovery = self.discovery, self.made(callers_own=True)
-        await self.discovery.take_over(before, listings=listings, catalogs=False)
+        if listings:
+            await self.discovery.prepare(before)
+        self.discovery.take_over(before, listings=listings, catalogs=False)
 
     async def fetch(self, caller: Caller) -> Listing:
         token = caller.principal.token.reveal() if caller.principal else ""

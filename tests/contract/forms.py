@@ -134,6 +134,12 @@ FORMS: Final[dict[str, Form]] = {
         lambda entries: _with(entries, params=list(entries.values())[:3]),
         keyed=True,
     ),
+    "help": Form(
+        lambda entries: {"help": "\n".join(["== All ==", *(f"{name} {entry}" for name, entry in entries)])},
+        lambda _: '"a" ( b )',
+        lambda entries: "\n".join(["== All ==", *entries]),
+        keyed=True,
+    ),
     "truenas": Form(
         lambda entries: {"core.get_methods": dict(entries)},
         _truenas,

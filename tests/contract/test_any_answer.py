@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -56,6 +58,7 @@ class OneAnswer:
     base = origin = "http://backend.example"
     place = None
     file = "methods.json"
+    documents: Mapping[str, str] = MappingProxyType({})
     custom = CustomListing.model_validate(FORM)
 
     def __init__(self, answer: Any) -> None:

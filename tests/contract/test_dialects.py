@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -39,6 +41,7 @@ class Answers:
     origin = "http://backend.example"
     place = None
     file = "methods.yaml"
+    documents: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self._answers = answers
@@ -142,7 +145,7 @@ async def test_probing_finds_the_same_listing_and_sends_no_params_until_it_has(c
     source = Answers(answers_of(case))
     assert await probe(source) == await fetched(case.parent.name, answers_of(case))
     questions = [question for question in source.asked if not question.startswith("GET ")]
-    afterwards = ("system.method", "JSONRPC.Introspect get")
+    afterwards = ("system.method", "JSONRPC.Introspect get", "help ")
     assert all(" " not in question or question.startswith(afterwards) for question in questions)
 
 

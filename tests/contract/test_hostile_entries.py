@@ -38,8 +38,8 @@ HOSTILE: Final = [
     {"a": LONG},
 ]
 NAMES: Final = [None, 5, "", [], {}, LONG, "a\r\nb", "\u202e", "../..", "good.one"]
-WITHOUT_MEMBERS: Final = ("introspection", "ubus")
-"""Dialects whose entries are names, or maps from names to types."""
+WITHOUT_MEMBERS: Final = ("introspection", "help", "ubus")
+"""Dialects whose entries are names, lines, or maps from names to types."""
 
 
 def surrounded(dialect: str, *hostile: Any) -> dict[str, Any]:

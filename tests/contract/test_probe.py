@@ -32,6 +32,11 @@ ALL: Final = [
     "system.listMethods",
     "JSONRPC.Introspect",
     "core.describe",
+    "help",
+    "rpc_methods",
+    "rpc.methods",
+    "methods",
+    "commands",
 ]
 """Every question of a probe that finds nothing."""
 OPENRPC: Final = {"openrpc": "1.2.6", "methods": [{"name": "found", "params": []}]}
@@ -169,6 +174,11 @@ async def test_a_service_without_a_listing_is_asked_everything_once_in_order_and
         ({"GET /api/jsonrpc": {"methods": {"found": {}}, "types": {}}}, "kodi"),
         ({"JSONRPC.Introspect": {"methods": {"found": {}}, "types": {}}}, "kodi"),
         ({"core.describe": {"found": {"params": []}}}, "mopidy"),
+        ({"help": "== All ==\nfound"}, "help"),
+        ({"help": ["found"]}, "plain"),
+        ({"rpc_methods": {"methods": ["found"], "version": 1}}, "plain"),
+        ({"rpc.methods": {"commands": [{"command": "found it"}]}}, "plain"),
+        ({"methods": {"functions": {"found": {}}}}, "plain"),
     ],
 )
 async def test_what_a_service_answers_tells_its_dialect(
@@ -237,5 +247,5 @@ async def test_missing_credentials_are_told_and_the_rest_is_still_asked(transpor
 def test_what_is_probed_is_what_the_dialects_say() -> None:
     probed = [name for name, dialect in DIALECTS.items() if dialect.about.probed]
     assert probed == [
-        "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
+        "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "introspection", "kodi", "mopidy", "help", "plain",
     ]  # fmt: skip

@@ -90,6 +90,7 @@ class Stage:
             "server": {"port": 0, "admin_port": 0, "public_url": public_url},
             "catalog": {"rest_page_size": 1, "page_size": 1},
             "limits": {"discovery": "100000/minute"},
+            "mcp": {"heartbeat": "1s"},  # readers of streams give up one that is silent for long
             "services": inherit(own, services),
         }
 

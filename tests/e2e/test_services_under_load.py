@@ -142,6 +142,13 @@ async def test_services_come_change_and_go_under_load_without_a_failed_call(real
         assert (await it.client("more").get("/mcp/tools/list")).status == 404
         await load.more()
 
+        # Who may call changes at one of the three: its streams end, and no others.
+        changed = {"books": {"limits": {"streams": 9}}, "files": {"auth": {"scopes": {"call": ["tutorial:read"]}}}}
+        assert await it.reload(real.tree(**changed)) == ["services.files.auth.scopes.call"]
+        async with asyncio.timeout(PATIENCE):
+            assert [notices(await stream) for stream in streams.pop("files")] == [0, 0]
+        await load.more()
+
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)

@@ -15,7 +15,7 @@ from tests.fault.methods import Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start
 
-LISTING = json.dumps({"jsonrpc": "2.0", "id": "listing", "result": openrpc((Rpc("add"),))}).encode()
+LISTING = json.dumps({"jsonrpc": "2.0", "id": None, "result": openrpc((Rpc("add"),))}).encode()
 PADDED = LISTING.replace(b"The method add", b"x" * 200_000)
 DEEP = PADDED.index(b"xxx") + 100_000
 TOKEN = "Bearer " + "s3cr3t" * 20

@@ -123,3 +123,43 @@ async def test_both_tries_share_one_deadline() -> None:
         async with asyncio.timeout(5):
             assert "in time" in (await gateway.call("modern", "subtract", {"a": 5, "b": 3})).message
         assert backend.calls("subtract") == 2
+
+
+class InList(Rpc):
+    """Takes one object in a list alone."""
+
+    def __call__(self, params: object) -> object:
+        if not (isinstance(params, list) and len(params) == 1 and isinstance(params[0], dict)):
+            raise RpcFailure(-32602, "Invalid params")
+        return super().__call__(params[0])
+
+
+class Optional(Positional):
+    """Its last parameter has a default that is declared, and not applied."""
+
+    def listed(self) -> dict[str, Any]:
+        entry = super().listed()
+        entry["params"][-1] = {"name": "b", "schema": NUMBER | {"default": 3}}
+        return entry
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_one_object_in_a_list_is_a_structure_too(surface: Surface) -> None:
+    subtract = InList("subtract", SUBTRACT.params, run=SUBTRACT.run)
+    knob = "backend.params.structure=by-name-in-list"
+    async with ScriptedBackend((subtract,)) as backend, front(backend.url, knob) as gateway:
+        assert (await gateway.call(surface, "subtract", {"a": 5, "b": 3})).value == 2
+        assert sent(backend, "subtract") == [[{"a": 5, "b": 3}]]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_declared_defaults_are_sent_to_a_service_that_does_not_apply_them(surface: Surface) -> None:
+    subtract = Optional("subtract", SUBTRACT.params, run=SUBTRACT.run)
+    by_position, defaults = "backend.params.structure=by-position", "backend.params.send_defaults=true"
+    async with ScriptedBackend((subtract,)) as backend:
+        async with front(backend.url, by_position) as gateway:
+            assert "Invalid params" in (await gateway.call(surface, "subtract", {"a": 5})).message
+        async with front(backend.url, by_position, defaults) as gateway:
+            assert (await gateway.call(surface, "subtract", {"a": 5})).value == 2
+            assert (await gateway.call(surface, "subtract", {"a": 5, "b": 1})).value == 4
+        assert sent(backend, "subtract") == [[5], [5, 3], [5, 1]]

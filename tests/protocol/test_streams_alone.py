@@ -96,5 +96,5 @@ async def test_streams_end_where_who_may_call_changes(
 
 async def retired(gateway: Server) -> None:
     """Return once the services that were replaced are gone."""
-    for task in gateway._retiring.values():
+    for task in list(gateway._retiring.values()):
         await task

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from gateway.config import ConfigError
+from gateway.invocation import MAX_BROKEN_RESULT
 from tests.each import each
 from tests.fault.behaviours import Body, Cut, result
 from tests.fault.methods import METHODS, Rpc, openrpc
@@ -43,12 +45,23 @@ async def test_a_broken_promise_is_said_once_and_then_not_made_again(
         other = "person" if tool == "age" else "age"
         assert (await gateway.tools(surface))[tool]["outputSchema"]
         called = await gateway.call(surface, tool, {})
-        assert "The call ran, but its result breaks the tool's output schema" in called.message
+        said, _, kept = called.message.partition("\n\n")
+        assert said.startswith("The call ran; its result breaks the listed output schema: ")
+        assert kept == (value if isinstance(value, str) else json.dumps(value))
         listed = await gateway.tools(surface)
         assert not listed[tool].get("outputSchema")
         assert listed[other]["outputSchema"]
         assert (await gateway.call(surface, tool, {})).value == value
         assert backend.calls(tool) == 2
+
+
+async def test_a_result_that_breaks_its_schema_is_cut_and_shows_nothing_invisible() -> None:
+    async with ScriptedBackend((AGE,)) as backend, front(backend.url) as gateway:
+        backend.on("age", result("seven\u202e" + "x" * 200_000))
+        kept = (await gateway.call("modern", "age", {})).message.partition("\n\n")[2]
+        assert kept.startswith("sevenxxx")
+        assert kept.endswith("x…")
+        assert len(kept.encode()) == MAX_BROKEN_RESULT
 
 
 async def test_listeners_hear_that_the_promise_is_gone(connect: Connect) -> None:

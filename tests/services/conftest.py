@@ -20,6 +20,24 @@ def aria2() -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
+def deluge() -> Iterator[Service]:
+    with launch.deluge() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def mopidy() -> Iterator[Service]:
+    with launch.mopidy() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def tryton() -> Iterator[Service]:
+    with launch.tryton() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
 def openrpc_app() -> Iterator[Service]:
     with launch.openrpc_app() as service:
         yield service

@@ -210,9 +210,52 @@ def aria2() -> Service:
     return Service("aria2", lambda port: [program, *flags, *console, life, f"--rpc-listen-port={port}"], "/jsonrpc")
 
 
+def deluge() -> Service:
+    """Debian's deluge-web with the password ``deluge``: JSON-RPC 1.0; a cookie to call, and none to list."""
+    program = require_program("deluge-web", "deluge-web")
+    command = [program, "--do-not-daemonize", "--config", "conf", "--interface", "127.0.0.1", "--loglevel", "error"]
+    return Service("deluge", lambda port: [*command, "--port", str(port)], "/json")
+
+
+def electrum() -> Service:
+    """Debian's electrum as a daemon without a network, user ``u``, password ``p``: names alone."""
+    program = require_program("electrum", "electrum")
+    knobs = {"rpcuser": "u", "rpcpassword": "p", "rpchost": "127.0.0.1", "rpcport": "$0"}
+    base = f"{program} --regtest --offline -D ."
+    script = "".join(f"{base} setconfig {knob} {value} >/dev/null && " for knob, value in knobs.items())
+    return Service("electrum", lambda port: ["sh", "-c", f"{script}exec {base} daemon", str(port)], "/")
+
+
+def mopidy() -> Service:
+    """Debian's mopidy, which plays into nothing."""
+    program = require_program("mopidy", "mopidy")
+    knobs = ("http/hostname=127.0.0.1", "audio/output=fakesink", "mpd/enabled=false", "file/enabled=false")
+    options = [part for knob in knobs for part in ("-o", knob)]
+    # It keeps files where these say, else in the home directory.
+    folders = ["env", "XDG_CONFIG_HOME=.", "XDG_CACHE_HOME=.", "XDG_DATA_HOME=."]
+    return Service("mopidy", lambda port: [*folders, program, *options, "-o", f"http/port={port}"], "/mopidy/rpc")
+
+
+def tryton() -> Service:
+    """Debian's trytond with the database ``demo`` and the user ``admin``, password ``admin``: JSON-RPC 1.0, and only to
+    users."""
+    require_program("trytond", "tryton-server")
+    configuration = r"[web]\nlisten = 127.0.0.1:%s\n[database]\nuri = sqlite:///\npath = .\n"
+    script = (
+        f"printf '{configuration}' $0 >conf && echo admin >pass && touch demo.sqlite && "
+        "TRYTONPASSFILE=pass trytond-admin -c conf -d demo --all --email admin@tryton.example && exec trytond -c conf"
+    )
+    return Service("tryton", lambda port: ["sh", "-c", script, str(port)], "/demo/")
+
+
 def openrpc_app() -> Service:
     """PyPI openrpc."""
     return _python("openrpc_app", "/jsonrpc", {"openrpc": "openrpc", "aiohttp": "aiohttp"})
+
+
+def pelix_app() -> Service:
+    """PyPI jsonrpclib-pelix."""
+    return _python("pelix_app", "/", {"jsonrpclib": "jsonrpclib-pelix"})
 
 
 def fastapi_app() -> Service:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.front import SURFACES, Front, Surface, front, shown
+from tests.program import run, settings
 from tests.services.launch import ARIA2_SECRET, Service
 from tests.services.test_services_answer import call
 
@@ -138,3 +139,30 @@ async def test_without_the_secret_calls_fail_and_the_listing_does_not(aria2: Ser
         assert len(await gateway.tools()) == 31
         called = await gateway.call("rest", "aria2.getVersion", {})
         assert (called.status, called.message) == (500, "Unauthorized")
+
+
+READS = 'catalog.tools={"aria2.tellWaiting": {annotations: {readOnlyHint: true}, arguments: {offset: {}, num: {}}}}'
+WHICH = ("tools", "--try", "aria2.tellWaiting", "--arg", "offset=0", "--arg", "num=5")
+
+
+async def test_a_tool_that_is_marked_read_only_can_be_tried_in_each_structure(aria2: Service) -> None:
+    ran = await run(*WHICH, *settings(aria2.url, SECRET, LISTING, READS))
+    assert ran.code == 0, ran.said
+    by_name, by_position, in_list, advice = ran.out.splitlines()
+    assert by_name.startswith("by-name: ")
+    assert in_list.startswith("by-name-in-list: ")
+    assert "a result" not in by_name + in_list
+    assert by_position == "by-position: a result"
+    assert advice == "Set backend.params.structure: by-position"
+
+
+async def test_a_tool_that_may_change_something_is_not_tried(aria2: Service) -> None:
+    ran = await run(*WHICH, *settings(aria2.url, SECRET, LISTING, READS.replace("true", "false")))
+    assert ran.code == 2
+    assert 'set catalog.tools."aria2.tellWaiting".annotations.readOnlyHint: true' in ran.said
+
+
+async def test_a_try_without_arguments_would_tell_nothing(aria2: Service) -> None:
+    ran = await run(*WHICH[:3], *settings(aria2.url, SECRET, LISTING, READS))
+    assert ran.code == 2
+    assert "give some by --arg" in ran.said

@@ -38,7 +38,7 @@ async def test_summary_description_types_and_required_are_the_services_own(gatew
     assert tools["add"] == {
         "name": "add",
         "title": "Add two integers.",
-        "description": "Longer text.",
+        "description": 'Longer text.\n\nExamples:\n{"a":1,"b":2} → 1',
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -49,7 +49,7 @@ async def test_summary_description_types_and_required_are_the_services_own(gatew
         },
         "outputSchema": {"title": "Result", "type": "integer"},
     }
-    assert tools["echo"]["description"] == "Answers any JSON value as it came."
+    assert tools["echo"]["description"].startswith("Answers any JSON value as it came.\n\n")
     assert tools["untyped"]["description"].endswith("Deprecated.")
     assert tools["untyped"]["_meta"]["deprecated"] is True
 

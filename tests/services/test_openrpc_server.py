@@ -49,7 +49,7 @@ async def test_what_is_listed_is_the_documents_own_with_its_references_bundled(g
         },
         "required": ["newPetName"],
     }
-    assert tools["get_pet"]["description"] == "Info for one pet"
+    assert tools["get_pet"]["description"] == "Info for one pet\n\nErrors:\n404 No such pet"
     assert tools["get_pet"]["outputSchema"] == PET
     assert tools["list_pets"]["outputSchema"]["items"] == {"$ref": "#/$defs/Pet"}
     assert tools["list_pets"]["outputSchema"]["$defs"] == {"Pet": PET}

@@ -304,3 +304,13 @@ async def test_a_view_is_told_at_once_however_many_others_changed() -> None:
     changes.tell(ADA)
     await at(1)
     assert listener.changed_at == [0]
+
+
+@virtually
+async def test_another_heartbeat_holds_at_once_for_streams_that_are_open() -> None:
+    changes = hub(heartbeat=300)
+    listener = Listener(changes)
+    await at(10)
+    changes.follow(discovery(), INTERVAL, 1)
+    await at(11.5)
+    assert listener.heard == [(11, Event.TICK)]

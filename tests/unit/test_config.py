@@ -367,3 +367,16 @@ def test_of_several_services_what_differs_is_named_by_its_service() -> None:
     new = Settings.model_validate({"services": {"crm": other, "news": shop}, "auth": {"mode": "off"}})
     assert [*differing(old, new)] == ["services.crm.limits.discovery", "services.shop", "services.news"]
     assert [*differing(old, old)] == []
+
+
+def test_who_may_call_is_not_decided_by_an_address_that_only_a_restart_binds() -> None:
+    """Else a reload would open a service to the network, with the new address alone to say that it does not."""
+    backend = "backend.url=http://127.0.0.1:1/jsonrpc"
+    asks = ("server.public_url=https://gw.example.com", "auth.issuers=[{issuer: 'https://issuer.example.com'}]")
+    old = load(None, (backend, "server.host=0.0.0.0", "backend.credentials.mode=none", *asks), environ={})
+    new = load(None, (backend, "auth.mode=off"), environ={})
+    with pytest.raises(ConfigError) as caught:
+        keep_for_process(old, new)
+    (fault,) = caught.value.faults
+    assert fault.startswith("auth.mode: is off, and server.host 0.0.0.0 is reachable by others")
+    assert fault.endswith("count as they were")

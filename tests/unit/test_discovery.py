@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.catalog.discovery import EMPTY_TTL
+from gateway.catalog.discovery import EMPTY_TTL, PATIENCE
 from gateway.catalog.doubt import CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings
-from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, no_listing, refreshed
+from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
 
 
 @pytest.fixture
@@ -248,6 +248,30 @@ async def test_what_the_knobs_hide_is_no_shrinking_and_comes_back(world: World) 
     assert await world.names() == ()
     await world.reload(ttl=TTL)
     assert await world.names() == ("a", "b")
+
+
+async def test_a_listing_that_came_while_a_reload_was_made_is_had_again_at_once(world: World) -> None:
+    await world.names()
+    before = world.discovery
+    world.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE, exclude=("a",))
+    world.discovery = world.made()
+    await world.discovery.prepare(before)
+    world.backend.methods = ("b", "c")
+    await before.refresh()
+    world.discovery.take_over(before, listings=True, catalogs=False)
+    assert world.discovery.remaining(ANYBODY.view) == 0
+    assert await world.names() == ("b",), "of the listing before"
+    assert await refreshed(world, world.now) == ("b", "c")
+
+
+async def test_what_stands_in_for_a_listing_serves_on_over_a_reload_and_waits_for_no_backend() -> None:
+    async with a_world(listing_of("stands", "in"), PATIENCE) as world, asyncio.timeout(PATIENCE / 4):
+        world.backend.failure = no_listing()
+        assert await world.names() == ("in", "stands")
+        world.now += MAX_STALE
+        world.backend.gate.clear()
+        await world.reload(exclude=("in",))
+        assert await world.names() == ("stands",)
 
 
 async def test_listeners_hear_of_a_catalog_before_anybody_sees_it(world: World) -> None:

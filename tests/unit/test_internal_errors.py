@@ -1,4 +1,4 @@
-"""What nobody foresaw in a call is logged once and tells callers nothing; what can be answered passes as it is."""
+"""What nobody foresaw is logged once and tells callers nothing; what can be answered passes as it is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from gateway.errors import InternalError, UnknownTool
 from gateway.invocation import Call
 from gateway.model import ANONYMOUS, Binding, Outcome, Structure, Tool
+from gateway.telemetry.internal_errors import to_gateway_error
 
 
 def call_that_raises(error: BaseException, cause: BaseException | None = None) -> Call:
@@ -17,6 +18,24 @@ def call_that_raises(error: BaseException, cause: BaseException | None = None) -
         raise error from cause
 
     return Call(ANONYMOUS, Tool("drop", "db.drop", "", {}, Binding("db.drop", Structure.BY_NAME)), {}, None, send)
+
+
+def test_an_error_that_nobody_foresaw_is_logged_with_its_traceback_and_answered_as_an_internal_error() -> None:
+    failure = ZeroDivisionError("a secret")
+    with capture_logs() as lines:
+        answer = to_gateway_error(failure, path="/mcp", method="db.drop")
+    assert lines == [
+        {"event": "internal error", "log_level": "error", "exc_info": failure, "path": "/mcp", "method": "db.drop"}
+    ]
+    assert isinstance(answer, InternalError)
+    assert "a secret" not in answer.message
+
+
+def test_an_error_of_the_table_is_answered_as_it_is_and_not_logged() -> None:
+    error = UnknownTool("Unknown tool: x")
+    with capture_logs() as lines:
+        assert to_gateway_error(error) is error
+    assert lines == []
 
 
 async def test_what_nobody_foresaw_is_logged_with_the_tool_and_raised_as_an_internal_error() -> None:

@@ -308,6 +308,14 @@ FORGIVEN = {
     "an error with a code in words": (b'{"error":{"code":"E1","message":"m"}}', (None, Fault(None, "m"))),
     "a message that is no text": (b'{"error":{"code":1,"message":{"a":1},"data":[1]}}', (None, Fault(1, "", [1]))),
     "an error that is a text": (b'{"error":"broken"}', (None, Fault(None, "broken"))),
+    "an error of 1.0 beside a result": (b'{"id":"7","result":5,"error":{"code":1}}', (None, Fault(1, ""))),
+    "an empty error beside a result": (b'{"id":7,"result":5,"error":""}', (5, None)),
+    "an error with a trace": (b'{"id":7,"error":["broken","Trace"]}', (None, Fault(None, "broken", "Trace"))),
+    "an error in many words": (
+        b'{"error":["UserError",["a","b"],null]}',
+        (None, Fault(None, "UserError", [["a", "b"], None])),
+    ),
+    "an error that is empty": (b'{"error":[]}', (None, Fault(None, ""))),
     "an error that is a number": (b'{"error":5}', (None, Fault(None, ""))),
 }
 
@@ -317,11 +325,37 @@ def test_what_is_harmless_in_a_response_is_forgiven(raw: bytes, expected: tuple[
     assert response_of(raw, "7") == expected
 
 
+BARE = {
+    "an object": (b'{"name":"a"}', ({"name": "a"}, None)),
+    "a list": (b"[1]", ([1], None)),
+    "a scalar": (b"5", (5, None)),
+    "null": (b"null", (None, None)),
+    "a response all the same": (b'{"id":"7","result":5}', (5, None)),
+}
+
+
+@pytest.mark.parametrize(("raw", "expected"), BARE.values(), ids=BARE.keys())
+def test_what_is_no_response_is_the_result_where_results_are_bare(
+    raw: bytes, expected: tuple[Any, Fault | None]
+) -> None:
+    assert response_of(raw, "7", bare=True) == expected
+
+
+def test_a_response_without_an_outcome_is_no_bare_result() -> None:
+    with pytest.raises(ValueError, match="neither"):
+        response_of(b'{"jsonrpc":"2.0","id":"7"}', "7", bare=True)
+
+
+def test_a_message_of_1_0_has_id_method_and_params_and_no_version() -> None:
+    assert decode(request_bytes("7", "m", None, "1.0")) == {"id": "7", "method": "m", "params": []}
+    assert decode(request_bytes(None, "m", [1], "1.0")) == {"id": None, "method": "m", "params": [1]}
+
+
 VIOLATIONS = {
     "the id of another": (b'{"id":"8","result":5}', "another call"),
     "a number that is another": (b'{"id":70,"result":5}', "another call"),
     "an id of true": (b'{"id":true,"result":5}', "another call"),
-    "both": (b'{"id":"7","result":5,"error":{"code":1}}', "both"),
+    "both": (b'{"jsonrpc":"2.0","id":"7","result":5,"error":{"code":1}}', "both"),
     "neither": (b'{"id":"7","jsonrpc":"2.0"}', "neither"),
     "a batch": (b'[{"id":"7","result":5}]', "a batch"),
     "a scalar": (b"5", "not a JSON-RPC object"),

@@ -72,7 +72,7 @@ class OneListing:
     """A transport that answers every request with one result."""
 
     def __init__(self, document: Json) -> None:
-        self.body = jsonrpc.encode({"jsonrpc": "2.0", "id": "listing", "result": document})
+        self.body = jsonrpc.encode({"jsonrpc": "2.0", "result": document})
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int

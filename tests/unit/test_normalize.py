@@ -80,6 +80,12 @@ def test_unknown_parameters_are_taken_as_one_array() -> None:
     assert (tool.binding.spread, tool.binding.order, tool.binding.declares_parameters) == ("params", (), True)
 
 
+def test_unknown_parameters_in_an_unknown_structure_are_a_list_or_an_object() -> None:
+    tool = made(method(parameters=None, structure=Structure.UNKNOWN))
+    assert tool.input_schema["properties"]["params"]["type"] == ["array", "object"]
+    assert (tool.binding.spread, tool.binding.certain) == ("params", True)
+
+
 def test_unknown_parameters_by_name_are_any_object() -> None:
     tool = made(method(parameters=None, structure=Structure.BY_NAME))
     assert tool.input_schema == {"type": "object"}
@@ -91,9 +97,11 @@ STRUCTURES = [
     (Structure.BY_POSITION, "a", {}, None, Structure.BY_POSITION),
     (Structure.EITHER, "a", {}, None, Structure.BY_NAME),
     (Structure.UNKNOWN, "a", {}, None, Structure.BY_NAME),
-    (Structure.UNKNOWN, "Transaction hash", {}, None, Structure.BY_POSITION),
     (Structure.BY_NAME, "Transaction hash", {}, None, Structure.BY_NAME),
     (Structure.BY_NAME, "a", {"structure": "by-position"}, None, Structure.BY_POSITION),
+    (Structure.UNKNOWN, "a", {"structure": "by-name-in-list"}, None, Structure.BY_NAME_IN_LIST),
+    (Structure.BY_NAME_IN_LIST, "a", {}, None, Structure.BY_NAME_IN_LIST),
+    (Structure.BY_POSITION, "a", {}, "by-name-in-list", Structure.BY_NAME_IN_LIST),
     (Structure.BY_POSITION, "a", {"structure": "by-position"}, "by-name", Structure.BY_NAME),
 ]
 
@@ -120,6 +128,12 @@ def test_gaps_are_filled_with_defaults_or_with_null_where_the_schema_takes_it() 
     assert tool.binding.defaults == {"default": 3, "null": None, "nullable": None, "either": None, "anything": None}
 
 
+def test_defaults_are_sent_where_the_operator_says_so_and_where_the_listing_declares_them() -> None:
+    parameters = (Parameter("a", {"type": "integer", "default": 3}), Parameter("b", {"type": ["string", "null"]}))
+    assert made(method(parameters=parameters)).binding.sent == {}
+    assert made(method(parameters=parameters), params={"send_defaults": True}).binding.sent == {"a": 3}
+
+
 # --- overrides ------------------------------------------------------------------------------------------------
 
 
@@ -140,6 +154,28 @@ def test_where_the_listing_tells_no_parameters_the_overrides_are_all_of_them_in_
     assert tool.binding.order == ("uris", "options")
     assert tool.binding.spread is None
     assert tool.input_schema["required"] == ["uris"]
+
+
+def test_overrides_name_what_a_listing_only_counts() -> None:
+    counted = method(parameters=(Parameter("arg0", STRING, True), Parameter("arg1", NUMBER)))
+    tool = made(counted, {"arguments": {"title": {"description": "A title."}, "price": {"required": True}}})
+    assert tool.input_schema == {
+        "type": "object",
+        "properties": {"title": {**STRING, "description": "A title."}, "price": NUMBER},
+        "required": ["title", "price"],
+    }
+    assert tool.binding.order == ("title", "price")
+
+
+def test_an_override_of_a_counted_argument_keeps_its_place_and_the_others_take_the_rest() -> None:
+    counted = method(parameters=tuple(Parameter(f"arg{place}") for place in range(3)))
+    tool = made(counted, {"arguments": {"last": {}, "arg0": {}, "more": {}, "beside": {}}})
+    assert tool.binding.order == ("arg0", "last", "more", "beside")
+
+
+def test_an_override_renames_nothing_that_the_listing_has_a_name_for() -> None:
+    tool = made(method(parameters=(Parameter("arg0"), Parameter("own"))), {"arguments": {"a": {}}})
+    assert tool.binding.order == ("arg0", "own", "a")
 
 
 def test_an_override_of_a_whole_input_schema_keeps_its_other_arguments() -> None:

@@ -22,6 +22,12 @@ DOLLAR = Binding("m", Structure.BY_NAME, ("$top", "b"), renamed={"top": "$top"},
 NULLS = Conventions(null_gaps=True)
 SPREAD = Binding("m", Structure.BY_POSITION, spread="params")
 
+IN_LIST = Binding("m", Structure.BY_NAME_IN_LIST, ("a", "b"))
+NONE_IN_LIST = Binding("m", Structure.BY_NAME_IN_LIST, declares_parameters=False)
+SENT = Binding("m", Structure.BY_POSITION, ("a", "b", "c", "d"), sent={"b": 2, "d": 4}, defaults={"b": 2, "d": 4})
+ALL_SENT = Binding("m", Structure.BY_POSITION, ("a", "b"), sent={"a": 1, "b": 2}, fills={"b": 7})
+SENT_BY_NAME = Binding("m", Structure.BY_NAME, ("a", "b", "c"), sent={"b": 2, "c": 3}, fixed={"c": 9})
+
 CALLS = {
     "by name, as given": (BY_NAME, {"b": 1}, PLAIN, {"b": 1}),
     "by name, empty but declared": (BY_NAME, {}, PLAIN, {}),
@@ -35,6 +41,8 @@ CALLS = {
     "nothing declared, but always": (NOTHING_DECLARED, {}, Conventions(always=True), {}),
     "nothing declared by position, but always": (NONE_BY_POSITION, {}, Conventions(always=True), []),
     "parameters unknown: as one array": (SPREAD, {"params": [1, [2]]}, PLAIN, [1, [2]]),
+    "parameters unknown: as one object": (SPREAD, {"params": {"a": 1}}, PLAIN, {"a": 1}),
+    "a prefix before an unknown object": (SPREAD, {"params": {"a": 1}}, SECRET, ["token:s3cret", {"a": 1}]),
     "parameters unknown, none given": (SPREAD, {}, PLAIN, []),
     "a prefix comes before the positions": (BY_POSITION, {"a": 1}, SECRET, ["token:s3cret", 1]),
     "a prefix alone": (NONE_BY_POSITION, {}, SECRET, ["token:s3cret"]),
@@ -48,6 +56,17 @@ CALLS = {
         {"$top": 5, "b": 2, "key": 1},
     ),
     "and keeps its place": (HEADINGS, {"b": 2, "Block_hash": "0x"}, PLAIN, ["0x", 2]),
+    "one object in a list": (IN_LIST, {"b": 1}, PLAIN, [{"b": 1}]),
+    "one object in a list, empty but declared": (IN_LIST, {}, PLAIN, [{}]),
+    "one object in a list, nothing declared": (NONE_IN_LIST, {}, PLAIN, None),
+    "one object in a list, nothing declared, but always": (NONE_IN_LIST, {}, Conventions(always=True), []),
+    "a prefix before one object in a list": (IN_LIST, {"b": 1}, SECRET, ["token:s3cret", {"b": 1}]),
+    "defaults to be sent, by position": (SENT, {"a": 1}, PLAIN, [1, 2]),
+    "none before what has no value": (SENT, {}, PLAIN, []),
+    "defaults to be sent, up to the last": (SENT, {"a": 1, "c": 3}, PLAIN, [1, 2, 3, 4]),
+    "defaults alone, the operator's first": (ALL_SENT, {}, PLAIN, [1, 7]),
+    "defaults to be sent, by name": (SENT_BY_NAME, {"a": 1, "b": 5}, PLAIN, {"a": 1, "b": 5, "c": 9}),
+    "defaults to be sent, by name alone": (SENT_BY_NAME, {}, PLAIN, {"b": 2, "c": 9}),
     "a prefix before no object": (BY_NAME, {}, SECRET, ["token:s3cret"]),
 }
 

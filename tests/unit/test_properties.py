@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import jsonschema
@@ -73,6 +75,7 @@ class OneDocument:
     url = "http://backend.example/jsonrpc"
     base = origin = "http://backend.example"
     place = file = None
+    documents: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, document: Any) -> None:
         self._seen = Seen("JSON", document, found=True)

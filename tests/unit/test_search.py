@@ -12,7 +12,7 @@ import pytest
 
 from gateway.catalog.build import Builder
 from gateway.catalog.ranking import words_of
-from gateway.catalog.search import CALL_TOOL, DOORS, MAX_BYTES, OWN, SEARCH_TOOLS, Search
+from gateway.catalog.search import CALL_TOOL, DOORS, MAX_BYTES, SEARCH_TOOLS, Search
 from gateway.catalog.validation import Validators
 from gateway.model import Binding, Catalog, Listing, Method, Naming, Parameter, Structure, Tool
 from gateway.settings import CatalogSettings, Params
@@ -200,7 +200,7 @@ async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_hold
 
 def test_the_two_doors_are_sound_tools() -> None:
     validators = Validators()
-    for tool in OWN.values():
+    for tool in DOORS.tools:
         validators.compile(tool.input_schema)
     assert DOORS.names == ("call_tool", "search_tools")
     assert DOORS.by_name["call_tool"] is CALL_TOOL

@@ -9,9 +9,11 @@ import pytest
 
 from gateway.backend.params import Conventions, Params, Shapes
 from gateway.catalog.build import Builder
+from gateway.catalog.lint import lint
 from gateway.catalog.validation import Validators
 from gateway.errors import BackendError, InvalidArguments, ParamsRefused, ServiceError
-from gateway.model import Binding, Listing, Method, Parameter, Structure
+from gateway.listing import openrpc
+from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure
 from gateway.settings import CatalogSettings
 from gateway.settings import Params as Knobs
 from tests.each import each
@@ -190,3 +192,35 @@ async def test_tools_that_are_called_differently_are_different_tools() -> None:
 
     vouched = {"tools": {"m": {"structure": "by-name"}}}
     assert await digest({}) != await digest(vouched)
+
+
+HEADINGS = {
+    "a name with a space": ("m", "Block hash"),
+    "a name in brackets": ("m", "[verbose]"),
+    "no name": ("m", ""),
+    "a method's name": ("get <n>", "a"),
+}
+
+
+@pytest.mark.parametrize(("method", "parameter"), HEADINGS.values(), ids=HEADINGS.keys())
+async def test_a_name_that_can_be_no_key_decides_for_all_methods_that_do_not_say(method: str, parameter: str) -> None:
+    entries = [
+        {"name": method, "params": [{"name": parameter, "schema": {}}]},
+        {"name": "silent", "params": [{"name": "from-date", "schema": {}}]},
+        {"name": "said", "paramStructure": "by-name", "params": [{"name": "a", "schema": {}}]},
+    ]
+    catalog = await catalog_of(openrpc.parse({"openrpc": "1.2.6", "methods": entries}))
+    structures = {tool.method: (tool.binding.structure, tool.binding.certain) for tool in catalog.tools}
+    assert structures["silent"] == (Structure.BY_POSITION, False)
+    assert structures["said"] == (Structure.BY_NAME, True)
+    assert "silent: called by-position, which is a guess" in " ".join(lint(catalog, CatalogSettings()))
+
+
+async def test_without_such_a_name_methods_that_do_not_say_are_called_by_name() -> None:
+    entries = [{"name": "silent", "params": [{"name": "from-date", "schema": {}}, {"name": "$top", "schema": {}}]}]
+    (tool,) = (await catalog_of(openrpc.parse({"openrpc": "1.2.6", "methods": entries}))).tools
+    assert (tool.binding.structure, tool.binding.certain) == (Structure.BY_NAME, False)
+
+
+async def catalog_of(listing: Listing) -> Catalog:
+    return await Builder(Knobs(), Validators()).build(listing, CatalogSettings())

@@ -233,3 +233,26 @@ def test_ordinary_schemas_are_decided_as_the_reference_implementation_does(schem
     for value in values:
         assert validator.is_valid(value) == reference.is_valid(value)
         assert bool(validator.faults(value)) != validator.is_valid(value)
+
+
+def test_a_value_that_fits_no_alternative_is_told_what_each_of_them_wants() -> None:
+    by_range = {"type": "object", "required": ["from", "to"], "properties": {"from": {"type": "integer"}}}
+    by_hash = {"type": "object", "required": ["hash"]}
+    validator = Validators().compile({"type": "object", "properties": {"filter": {"oneOf": [by_range, by_hash]}}})
+    (fault,) = validator.faults({"filter": {"from": "x"}})
+    assert fault.startswith("filter: ")
+    assert fault.endswith(
+        """(alternative 1: "to" is a required property, from: "x" is not of type "integer"; """
+        """alternative 2: "hash" is a required property)"""
+    )
+    (both,) = validator.faults({"filter": {"from": 1, "to": 2, "hash": "x"}})
+    assert both.endswith("(alternative 1: it fits; alternative 2: it fits)")
+
+
+def test_what_alternatives_want_is_bounded() -> None:
+    names = [f"{number}{'x' * 200}" for number in range(50)]
+    inner = {
+        "anyOf": [{"type": "object", "required": names, "properties": {"a": {"type": "string"}}} for _ in range(50)]
+    }
+    (fault,) = Validators().compile({"anyOf": [inner, inner]}).faults({})
+    assert len(fault.encode()) < 4000

@@ -1,0 +1,65 @@
+"""The gateway as a client of an authorization server: forms that it posts to an endpoint, in its own name.
+
+Introspection (RFC 7662) and the credentials for the backend (RFC 6749 §3.2, RFC 8693) speak to the server in this way.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote_plus, urlencode
+
+from gateway import jsonrpc
+from gateway.outbound import Outbound
+from gateway.settings import ClientSecret
+
+MAX_BYTES: Final = 64 * 1024
+"""The longest answer that is read."""
+_HEADERS: Final = {
+    "Content-Type": "application/x-www-form-urlencoded",
+    "Accept": "application/json",
+    "User-Agent": "jsonrpc-mcp-gateway",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FormAnswer:
+    """What came back: the HTTP status, and the members of the JSON object, None where the body is no such object."""
+
+    status: int
+    members: dict[str, Any] | None
+
+
+class OAuthClient:
+    """Posts forms to one endpoint. ``endpoint`` returns its URL, ``timeout`` is in seconds."""
+
+    def __init__(
+        self, outbound: Outbound, client: ClientSecret, endpoint: Callable[[], Awaitable[str]], timeout: float
+    ) -> None:
+        self._outbound = outbound
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._headers = {**_HEADERS, **_basic_authorization(client)}
+
+    async def post(self, form: Mapping[str, str]) -> FormAnswer:
+        """Return the answer to a form. Raises :class:`~gateway.outbound.OutboundError`, and what ``endpoint`` does."""
+        answer = await self._outbound.post(
+            await self._endpoint(), urlencode(form).encode(), self._headers, timeout=self._timeout, max_bytes=MAX_BYTES
+        )
+        try:
+            members = jsonrpc.decode(answer.body)
+        except ValueError:
+            members = None
+        return FormAnswer(answer.status, members if isinstance(members, dict) else None)
+
+
+def _basic_authorization(client: ClientSecret) -> dict[str, str]:
+    """Return the header of client_secret_basic (RFC 6749 §2.3.1), whose parts are form-encoded first; none without a
+    client id."""
+    if client.client_id is None:
+        return {}
+    secret = client.client_secret.get_secret_value() if client.client_secret else ""
+    pair = f"{quote_plus(client.client_id)}:{quote_plus(secret)}"
+    return {"Authorization": "Basic " + b64encode(pair.encode()).decode()}

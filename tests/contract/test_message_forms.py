@@ -1,0 +1,187 @@
+"""Services that do not speak JSON-RPC 2.0 to the letter, listed and called: ``params`` always, JSON-RPC 1.0, bare
+results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pytest
+from aiohttp import web
+
+from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
+from gateway.outbound import Outbound
+from tests.fault.behaviours import InTurn, Raw, result
+from tests.fault.scripted import ScriptedBackend
+from tests.front import SURFACES, Surface, front
+
+Body: TypeAlias = dict[str, Any]
+LISTED: Final = ["greet", "ping", "system.listMethods"]
+
+
+def outcome(body: Body) -> Any:
+    """What the methods do; raises :class:`LookupError` for an unknown one."""
+    if body["method"] == "system.listMethods":
+        return LISTED
+    if body["method"] not in LISTED:
+        raise LookupError("Unknown method")
+    return {"method": body["method"], "params": body.get("params", "none")}
+
+
+def wants_params(body: Body) -> web.Response:
+    """As Deluge's web interface: answers without ``jsonrpc``, with both members, and ``params`` have to be there."""
+    if "params" not in body:
+        return web.json_response(
+            {"result": None, "id": None, "error": {"code": 5, "message": "missing param 'params'"}}
+        )
+    try:
+        return web.json_response({"result": outcome(body), "error": None, "id": body["id"]})
+    except LookupError as fault:
+        return web.json_response({"result": None, "error": {"code": 2, "message": str(fault)}, "id": body["id"]})
+
+
+def only_one(body: Body) -> web.Response:
+    """As Tryton: whatever has other members than those of JSON-RPC 1.0 gets a page or a bare result."""
+    if body.keys() != {"id", "method", "params"}:
+        try:
+            return web.json_response(outcome({**body, "params": [*body["params"]]}))
+        except (KeyError, LookupError):
+            return web.Response(status=500, text="<h1>Internal Server Error</h1>", content_type="text/html")
+    try:
+        return web.json_response({"id": body["id"], "result": outcome(body)})
+    except LookupError as fault:
+        return web.json_response({"id": body["id"], "error": [str(fault), ""]})
+
+
+def bare(body: Body) -> web.Response:
+    """No envelope, ever."""
+    try:
+        return web.json_response(outcome(body))
+    except LookupError as fault:
+        return web.json_response({"message": str(fault)}, status=404)
+
+
+@asynccontextmanager
+async def serving(answer: Callable[[Body], web.Response]) -> AsyncIterator[tuple[str, list[Body]]]:
+    """The URL of a service, and the messages that it got."""
+    seen: list[Body] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append(json.loads(await request.read()))
+        return answer(seen[-1])
+
+    application = web.Application()
+    application.router.add_post("/rpc", handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}/rpc", seen
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def source(url: str, **members: Any) -> AsyncIterator[BackendSource]:
+    transport = Outbound()
+    try:
+        yield BackendSource(transport, url, {}, timeout=10, max_bytes=2**20, **members)
+    finally:
+        await transport.close()
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize(
+    ("service", "sent"),
+    [(wants_params, {"jsonrpc", "id", "method", "params"}), (only_one, {"id", "method", "params"})],
+)
+async def test_a_service_is_listed_and_called_in_the_form_that_it_understands(
+    service: Callable[[Body], web.Response], sent: set[str], surface: Surface
+) -> None:
+    async with serving(service) as (url, seen), front(url) as gateway:
+        assert sorted(await gateway.tools()) == ["greet", "ping"]
+        called = await gateway.call(surface, "greet", {"params": ["ann"]})
+        assert called.value == {"method": "greet", "params": ["ann"]}
+        assert (await gateway.call(surface, "ping", {})).value == {"method": "ping", "params": []}
+        assert seen[-1].keys() == seen[-2].keys() == sent
+
+
+async def test_bare_results_are_results_where_the_operator_says_1_0() -> None:
+    async with serving(bare) as (url, seen), front(url, "backend.version=1.0") as gateway:
+        assert (await gateway.call("modern", "greet", {"params": [1]})).value == {"method": "greet", "params": [1]}
+        assert all(body.keys() == {"id", "method", "params"} for body in seen)
+
+
+async def test_a_bare_result_that_nobody_expects_is_a_fault_that_names_the_knob(tmp_path: Path) -> None:
+    file = tmp_path / "methods.yaml"
+    file.write_text("methods: {greet: {params: {who: {}}, structure: by-position}}")
+    static = ("backend.listing.dialect=static", f"backend.listing.file={file}")
+    async with serving(bare) as (url, _), front(url, *static) as gateway:
+        called = await gateway.call("modern", "greet", {"who": 1})
+    assert called.message.endswith(
+        "neither a result nor an error; the operator can set backend.version where it is 1.0"
+    )
+
+
+async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_none() -> None:
+    def late(body: Body) -> web.Response:
+        """Always the answer to the question before."""
+        answered = ids[-1] if ids else body["id"]
+        ids.append(body["id"])
+        return web.json_response({"jsonrpc": "2.0", "id": answered, "result": LISTED})
+
+    ids: list[str] = []
+    async with serving(late) as (url, _), source(url, others=()) as asked:
+        assert (await asked.call("system.listMethods")).found
+        second = await asked.call("other")
+    assert not second.found
+    assert second.summary == "HTTP 200, no JSON-RPC response: the id of another call"
+    assert len(set(ids)) == 2
+
+
+@pytest.mark.parametrize(("service", "learned"), [(wants_params, ALWAYS), (only_one, ONE), (bare, ONE)])
+async def test_another_form_is_looked_for_once(service: Callable[[Body], web.Response], learned: object) -> None:
+    async with serving(service) as (url, seen), source(url) as asked:
+        assert (await asked.call("system.listMethods")).value == LISTED
+        assert asked.form == learned
+        before = len(seen)
+        await asked.call("system.listMethods")
+        await asked.call("unknown")
+    assert len(seen) == before + 2
+
+
+async def test_a_service_that_refuses_every_form_is_not_asked_in_all_of_them_again() -> None:
+    async with serving(lambda _: web.Response(status=500)) as (url, seen), source(url) as asked:
+        await asked.call("one")
+        await asked.call("two")
+        assert asked.form == PLAIN
+    assert [body["method"] for body in seen] == ["one", "one", "one", "two"]
+
+
+async def test_2_0_is_not_left_where_the_operator_says_so() -> None:
+    async with serving(only_one) as (url, seen), front(url, "backend.version=2.0") as gateway:
+        assert (await gateway.call("rest", "greet", {})).status == 503
+    assert seen
+    assert all("jsonrpc" in body for body in seen)
+
+
+async def test_questions_carry_params_where_the_operator_says_always() -> None:
+    async with serving(wants_params) as (url, seen), front(url, "backend.params.always=true") as gateway:
+        assert sorted(await gateway.tools()) == ["greet", "ping"]
+    assert all(body["params"] == [] for body in seen)
+
+
+@pytest.mark.parametrize("fault", [Raw(b""), Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{")])
+async def test_a_question_is_asked_once_more_where_the_connection_ended_before_the_answer(fault: Raw) -> None:
+    async with ScriptedBackend() as backend, source(backend.url) as asked:
+        backend.on("rpc.discover", InTurn([fault, result(LISTED)]))
+        assert (await asked.call("rpc.discover")).found
+        assert backend.calls("rpc.discover") == 2
+        assert backend.connections == 2
+        backend.on("rpc.discover", fault)
+        assert not (await asked.call("rpc.discover")).found
+        assert backend.calls("rpc.discover") == 4

@@ -1,0 +1,43 @@
+"""Addresses with tokens in them are shown without."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.text import masked_url, secrets_in
+from tests.program import run, settings
+
+KEY = "7f9a2c41d8e04b3f9c6a5b1e2d3f4a5b"
+MASKED = {
+    f"https://mainnet.example.org/v3/{KEY}": "https://mainnet.example.org/v3/…",
+    f"https://node.example.org/{KEY}/rpc?x=1": "https://node.example.org/…/rpc?x=1",
+    "https://node.example.org/v2/aBcD3fGhIjKl-mNoP_qRsT9vWxYz1": "https://node.example.org/v2/…",
+    "http://h/rpc?apikey=short&db=demo": "http://h/rpc?apikey=…&db=demo",
+    f"http://h/rpc?who={KEY}": "http://h/rpc?who=…",
+    "http://h/rpc?token=a%2Fb+c": "http://h/rpc?token=…",
+}
+SHOWN = [
+    "http://127.0.0.1:8000/jsonrpc",
+    "http://h/api/v1/json-rpc-services-of-the-house",
+    "http://h/20261121000000000000001",
+    "http://h/rpc?db=demo&lang=en",
+    "http://h/demo/",
+]
+
+
+@pytest.mark.parametrize(("url", "shown"), MASKED.items())
+def test_what_may_be_a_token_is_masked(url: str, shown: str) -> None:
+    assert masked_url(url) == shown
+
+
+@pytest.mark.parametrize("url", SHOWN)
+def test_other_addresses_are_shown_as_they_are(url: str) -> None:
+    assert masked_url(url) == url
+    assert secrets_in(url) == ()
+
+
+async def test_check_shows_no_token_of_the_backends_address() -> None:
+    ran = await run("check", *settings(f"http://127.0.0.1:9/v3/{KEY}"))
+    assert ran.code == 3
+    assert "http://127.0.0.1:9/v3/… gave no listing" in ran.said
+    assert KEY not in ran.said
