@@ -61,7 +61,8 @@ def _named_rows(arguments: list[str], rows: list[Any], ids: Any) -> Iterator[tup
             name, values = row.id, row.values
         if of_rows is not None:
             name = of_rows[number]
-        name = name or "-".join(_name_of(value, ids) for value in values)
+        if name is None:
+            name = "-".join(_name_of(value, ids) for value in values)
         # The number keeps rows of the same name apart.
         yield f"{number} {name}", dict(zip(arguments, values, strict=True))
 
