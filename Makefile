@@ -47,7 +47,6 @@ config: $(VENV)/.run ## write the files that derive from gateway/settings/, from
 .PHONY: services
 services: $(VENV)/.dev
 	@bash tests/install.sh $(BIN)/python
-	@bash tests/conformance/install.sh $(BIN)/python
 
 # Stamps: a change of the dependencies installs them anew.
 $(VENV)/.run: pyproject.toml | $(BIN)/python

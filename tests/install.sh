@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests run against and the project's environment does not hold: services of Debian's, kubectl and the
-# packages of tests/services/node and tests/authorization/node (npm), and what of PyPI wants an environment of its own,
-# tests/services/flask2. Does nothing, quietly, when all of it is there.
+# packages of tests/services/node, tests/authorization/node and tests/conformance (npm), and what of PyPI wants an
+# environment of its own, tests/services/flask2. Does nothing, quietly, when all of it is there.
 #
 # Usage: tests/install.sh PYTHON      (the python of the project's virtual environment)
 set -euo pipefail
@@ -99,9 +99,15 @@ install_pure_flask_jsonrpc() {
 }
 
 [ $# = 1 ] || die "usage: tests/install.sh PYTHON"
-install_debian_packages
-install_kubectl "$1"
-install_npm_packages "$1" services/node
-install_npm_packages "$1" authorization/node
-install_python_packages "$1" services/flask2
-install_pure_flask_jsonrpc "$1"
+# None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
+jobs=()
+install_debian_packages & jobs+=($!)
+install_kubectl "$1" & jobs+=($!)
+install_npm_packages "$1" services/node & jobs+=($!)
+install_npm_packages "$1" authorization/node & jobs+=($!)
+install_npm_packages "$1" conformance & jobs+=($!)
+install_python_packages "$1" services/flask2 & jobs+=($!)
+install_pure_flask_jsonrpc "$1" & jobs+=($!)
+failed=0
+for job in "${jobs[@]}"; do wait "$job" || failed=1; done
+exit "$failed"

@@ -15,6 +15,7 @@ import pytest
 
 from tests.authorization.authorizations import authorized
 from tests.authorization.stand import PUBLIC, RESOURCE, Bearer, Stand, challenge_of, stand
+from tests.each import each
 from tests.fault.behaviours import Body, error
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.talk import Answer, legacy_headers, modern_headers, modern_request, request
@@ -124,7 +125,7 @@ async def test_a_call_of_a_batch_that_is_refused_is_not_made_and_the_others_are(
 
 
 @pytest.mark.parametrize("failure", [error(-32000, "No"), Body(status=500), Body(status=401, content_type=None)])
-@pytest.mark.parametrize("way", (ALONE | BATCHED).values(), ids=ALONE | BATCHED)
+@each("way", (ALONE | BATCHED).values(), ids=ALONE | BATCHED)
 async def test_a_call_that_fails_is_not_made_again(way: Way, failure: Body) -> None:
     async with stand(*KNOBS) as it:
         it.backend.on("add", failure)
@@ -151,7 +152,7 @@ async def test_who_may_call_open_tools_alone_may_call_them_through_call_tool() -
         assert it.backend.calls("echo") == 0
 
 
-@pytest.mark.parametrize(("name", "way"), ALONE.items(), ids=ALONE)
+@each(("name", "way"), ALONE.items(), ids=ALONE)
 async def test_a_token_that_the_service_refuses_ends_the_exchange_unless_the_answer_has_begun(
     name: str, way: Way
 ) -> None:

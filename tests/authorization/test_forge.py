@@ -30,6 +30,7 @@ from tests.authorization.keys import (
     roca_key,
     rsa_key,
 )
+from tests.each import each
 
 
 async def fetch(url: str, **options: Any) -> tuple[int, bytes]:
@@ -53,7 +54,7 @@ async def test_a_token_is_sound_unless_told_otherwise(issuer: ForgedIssuer) -> N
     assert header_of(token)["typ"] == "at+jwt"
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [
         ec_key,

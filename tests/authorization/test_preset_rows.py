@@ -17,6 +17,7 @@ from tests.authorization.forge import OMIT
 from tests.authorization.keys import Key, rsa_key
 from tests.authorization.pages import ISSUERS, Shape, page
 from tests.authorization.test_presets import Desk, access, desk, refused, with_claims, with_header
+from tests.each import each
 
 Change: TypeAlias = Callable[[Shape, Desk], Shape]
 LEEWAY: Final = 30
@@ -143,7 +144,7 @@ def key() -> Key:
     return rsa_key("k")
 
 
-@pytest.mark.parametrize(("preset", "case"), [param for preset in PRESETS for param in cases(preset)])
+@each(("preset", "case"), [param for preset in PRESETS for param in cases(preset)])
 async def test_a_preset_loosens_what_it_says_and_nothing_else(preset: str, case: Case, key: Key) -> None:
     expected = (case.accepted and case.row not in NARROWED.get(preset, ())) or (case.row, case.what) in LOOSENED[preset]
     async with desk(preset, key) as it:

@@ -26,6 +26,7 @@ from tests.authorization.forge import OMIT, encoded, over
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import Key, ec_key, octets, rsa_key
 from tests.authorization.pages import ISSUERS, Shape, page
+from tests.each import each
 
 OPAQUE: Final = "opaque-token"
 ELSEWHERE: Final = "https://other.example.com/mcp"
@@ -177,9 +178,7 @@ async def test_a_client_that_is_not_named_is_refused_where_clients_are(preset: s
         await refused(it.check(access(preset)))
 
 
-@pytest.mark.parametrize(
-    ("preset", "name"), [(preset, name) for preset in PRESETS for name in PRESETS[preset].required]
-)
+@each(("preset", "name"), [(preset, name) for preset in PRESETS for name in PRESETS[preset].required])
 async def test_a_token_without_what_its_issuer_always_gives_is_refused(preset: str, name: str, key: Key) -> None:
     async with desk(preset, key) as it:
         await refused(it.check(with_claims(access(preset), **{name: OMIT})))
@@ -211,7 +210,7 @@ async def test_an_encrypted_refresh_token_such_as_cognitos_is_refused(key: Key) 
         await refused(it.verifier.verify(forge.encrypted(access("cognito").claims, it.key)))
 
 
-@pytest.mark.parametrize("kind", ["ID", "Refresh", "Offline", "Logout", "bearer", OMIT])
+@each("kind", ["ID", "Refresh", "Offline", "Logout", "bearer", OMIT])
 async def test_keycloak_says_what_a_token_is_in_its_claims(kind: Any, key: Key) -> None:
     async with desk("keycloak", key) as it:
         await refused(it.check(with_claims(access("keycloak"), typ=kind)))

@@ -27,6 +27,7 @@ from tests.authorization.rows import ARGUMENTS, accepts, refuses
 from tests.authorization.stand import METADATA, PUBLIC, RESOURCE, Stand, settings, stand
 from tests.authorization.test_rows_keys import readiness
 from tests.authorization.token_endpoint import token_endpoint
+from tests.each import each
 from tests.fault.behaviours import Body, Exchange
 
 SHARED = "backend.listing.identity=shared"
@@ -44,7 +45,7 @@ async def asking(*knobs: str, members: str = "") -> AsyncIterator[Stand]:
             yield it
 
 
-@pytest.mark.parametrize("issuer", [[], {}, ["x"], 5, None], ids=str)
+@each("issuer", [[], {}, ["x"], 5, None], ids=str)
 async def test_an_issuer_that_is_no_string_is_refused_where_an_issuer_is_asked(issuer: Any) -> None:
     async with asking() as it:
         await refuses(it, it.issuer.sign(iss=issuer))
@@ -99,7 +100,7 @@ async def test_many_tokens_while_the_metadata_fail_do_not_have_them_looked_up_ag
                 await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize(
+@each(
     "kind",
     [{"token_type": "refresh_token"}, {"token_use": "refresh_token"}, {"token_use": "id_token"}, {"token_use": "ID"}],
     ids=str,
@@ -217,7 +218,7 @@ def test_a_token_for_another_resource_alone_is_not_shown_to_the_backend() -> Non
     assert settings("http://127.0.0.1:9/jsonrpc", [], named, "backend.credentials.reject_extra_audiences=false")
 
 
-@pytest.mark.parametrize("host", ["[::ffff:169.254.169.254]", "169.254.169.254.", "[::ffff:127.0.0.1]", "localhost."])
+@each("host", ["[::ffff:169.254.169.254]", "169.254.169.254.", "[::ffff:127.0.0.1]", "localhost."])
 def test_an_issuers_metadata_do_not_lead_to_this_machine_however_it_is_written(host: str) -> None:
     with pytest.raises(ValueError, match="points at"):
         check_address(f"https://{host}/jwks", "https://login.example.com", "jwks_uri")

@@ -23,6 +23,7 @@ from tests.authorization.stand import (
     stand,
     tools_in,
 )
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, ECHO, FAIL, VOID
 from tests.protocol.official import LEGACY, MODERN
@@ -137,7 +138,7 @@ AUTH: Final[dict[str, tuple[dict[str, Any], str]]] = {
 }
 
 
-@pytest.mark.parametrize(("auth", "needed"), AUTH.values(), ids=AUTH)
+@each(("auth", "needed"), AUTH.values(), ids=AUTH)
 async def test_the_backends_annotations_say_what_a_tool_takes(auth: dict[str, Any], needed: str) -> None:
     async with stand("backend.listing.dialect=jsonrpc_mcp") as it:
         it.offers({"name": "add", "annotations": {"auth": auth}})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.authorization.security_table import PAGE, ROWS, rows, sentences, written
+from tests.each import each
 
 WRITE = "run `python -m tests.authorization.security_table`"
 
@@ -13,12 +12,12 @@ def test_the_table_has_every_row_once_and_in_order() -> None:
     assert [row.id for row in rows(PAGE.read_text(encoding="utf-8"))] == ROWS
 
 
-@pytest.mark.parametrize("id", ROWS)
+@each("id", ROWS)
 def test_a_row_has_a_test(id: str) -> None:
     assert sentences().get(id), f"no test_{id}_… in tests/authorization"
 
 
-@pytest.mark.parametrize("row", rows(PAGE.read_text(encoding="utf-8")), ids=lambda row: row.id)
+@each("row", rows(PAGE.read_text(encoding="utf-8")), ids=lambda row: row.id)
 def test_the_table_names_the_tests_that_exist_and_all_of_them(row: tuple[str, list[str]]) -> None:
     id, named = row
     assert named == sentences().get(id, []), WRITE

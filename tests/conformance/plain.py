@@ -1,7 +1,7 @@
 """The methods that the conformance suites call and that answer in one go.
 
 Names, parameters and answers are the suites': each scenario's description, in the packages that
-``tests/conformance/install.sh`` installs, says what a server has to have.
+``tests/install.sh`` installs, says what a server has to have.
 """
 
 from __future__ import annotations

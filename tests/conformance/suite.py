@@ -107,7 +107,7 @@ async def run_suite(run: Run, url: str, folder: Path) -> Report:
     :class:`TimeoutError`."""
     program = HERE / "node_modules" / run.package / "dist" / "index.js"
     if not program.exists():
-        raise NotInstalled(f"{run.package} is missing: run tests/conformance/install.sh with the project's python")
+        raise NotInstalled(f"{run.package} is missing: run tests/install.sh with the project's python")
     options = ("--suite", "all", *run.options, "--expected-failures", str(run.expected), "-o", str(folder))
     process = await asyncio.create_subprocess_exec(
         *(require_node(), str(program), "server", "--url", url, *options),

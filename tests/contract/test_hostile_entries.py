@@ -16,6 +16,7 @@ from gateway.listing.probe import DIALECTS
 from gateway.model import Catalog
 from tests.contract.forms import FORMS, label
 from tests.contract.test_dialects import CASES, Answers, answers_of, built, fetched, name_of
+from tests.each import each
 
 GOOD: Final = ("good.one", "good.two")
 LONG: Final = "n" * 10_000
@@ -71,14 +72,14 @@ def test_every_dialect_has_a_form_for_what_follows() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("entry", HOSTILE, ids=label)
+@each("entry", HOSTILE, ids=label)
 async def test_beside_a_hostile_entry_the_good_ones_survive(dialect: str, entry: Any) -> None:
     catalog = await built(await fetched(dialect, surrounded(dialect, *beside(dialect, entry))))
     assert survivors(catalog) == set(GOOD)
     assert all(len(tool.name) <= 128 for tool in catalog.tools)
 
 
-@pytest.mark.parametrize(
+@each(
     ("dialect", "name"),
     [(dialect, name) for dialect in DIALECTS for name in NAMES if isinstance(name, str) or not FORMS[dialect].keyed],
     ids=label,
@@ -98,7 +99,7 @@ MEMBERS: Final = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "member"), MEMBERS)
+@each(("dialect", "member"), MEMBERS)
 async def test_a_member_may_be_anything_and_the_others_survive(dialect: str, member: str) -> None:
     entries = [{**FORMS[dialect].entry(f"bad.{number}"), member: value} for number, value in enumerate(HOSTILE)]
     listing = await fetched(dialect, surrounded(dialect, *beside(dialect, *entries)))
@@ -132,7 +133,7 @@ async def test_whatever_stands_in_one_place_of_a_listing_no_dialect_raises(case:
                 continue
 
 
-@pytest.mark.parametrize("answer", HOSTILE, ids=label)
+@each("answer", HOSTILE, ids=label)
 @pytest.mark.parametrize("question", ["system.methodSignature", "system.methodHelp"])
 async def test_an_introspection_may_answer_anything_about_a_method(question: str, answer: Any) -> None:
     answers = {"system.listMethods": [*GOOD, question], f"{question} {GOOD[0]}": answer}
@@ -143,7 +144,7 @@ NO_LISTING: Final = [document for document in HOSTILE if document != [1, "x", {}
 
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "static"])
-@pytest.mark.parametrize("document", NO_LISTING, ids=label)
+@each("document", NO_LISTING, ids=label)
 async def test_a_document_that_is_no_listing_is_refused_with_what_was_asked(dialect: str, document: Any) -> None:
     answers = FORMS[dialect].answers([])
     (question,) = answers.keys() - {"CUSTOM"}
@@ -154,7 +155,7 @@ async def test_a_document_that_is_no_listing_is_refused_with_what_was_asked(dial
     assert not caught.value.unreachable
 
 
-@pytest.mark.parametrize("document", [entry for entry in HOSTILE if entry != {}], ids=label)
+@each("document", [entry for entry in HOSTILE if entry != {}], ids=label)
 async def test_a_file_with_a_fault_is_refused_as_a_whole_and_says_where(document: Any) -> None:
     wrong = (
         {"FILE methods.yaml": document},
@@ -177,7 +178,7 @@ class RawFile(Answers):
         return self._content
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [b"", b"\xff\xfe\xff", b"a: [", b"{" * 3000, b"[" * 5000, b"methods: {1: {}}", b"methods: {a: {params: {on: {}}}}",
      b"a: &a [*a]", b"!!python/object/apply:os.system [id]", b"methods: {a: {endpoint: //evil.example/x}}", b"\x00"],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import Body
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -31,7 +32,7 @@ def methods() -> Sequence[Rpc]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         pytest.param({"a": "two", "b": 3}, id="wrong type"),
@@ -66,11 +67,12 @@ async def test_up_to_twenty_faults_are_named_with_their_paths(client: Client, ba
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", ["count", "echo"])
-@pytest.mark.parametrize("integer", INTEGERS)
+@each("integer", INTEGERS)
 async def test_integers_are_exact_in_both_directions(
     client: Client, backend: ScriptedBackend, era: str, name: str, integer: int
 ) -> None:
     """R06: digit for digit, with a schema to pass and without one."""
+    backend.requests.clear()
     argument = "n" if name == "count" else "value"
     called = await client.speak(era, "tools/call", {"name": name, "arguments": {argument: integer}})
     digits = str(integer).encode()
@@ -81,8 +83,9 @@ async def test_integers_are_exact_in_both_directions(
         assert b'"structuredContent":%b,' % digits in called.body
 
 
-@pytest.mark.parametrize("integer", INTEGERS)
+@each("integer", INTEGERS)
 async def test_integers_are_exact_over_rest(client: Client, backend: ScriptedBackend, integer: int) -> None:
+    backend.requests.clear()
     digits = str(integer).encode()
     invoked = await client.post("/mcp/tools/invoke", b'{"name":"count","arguments":{"n":%b}}' % digits)
     assert invoked.body == b'{"result":%b}' % digits
@@ -92,16 +95,18 @@ async def test_integers_are_exact_over_rest(client: Client, backend: ScriptedBac
     assert [b'"params":{"n":%b}' % digits in request.body for request in backend.requests] == [True, True]
 
 
-@pytest.mark.parametrize("literal", ["1.0", "1.5", "0.1", "-1.5e-7", "1e22"])
+@each("literal", ["1.0", "1.5", "0.1", "-1.5e-7", "1e22"])
 async def test_floats_keep_their_value_and_stay_floats(client: Client, backend: ScriptedBackend, literal: str) -> None:
+    backend.requests.clear()
     backend.on("echo", Body(b'{"jsonrpc":"2.0","id":@ID@,"result":%b}' % literal.encode()))
     called = await client.post("/mcp/tools/invoke", b'{"name":"echo","arguments":{"value":%b}}' % literal.encode())
     for number in (called.json["result"], backend.requests[-1].params["value"]):
         assert (type(number), number) == (float, float(literal))
 
 
-@pytest.mark.parametrize("text", ["☃ größe 𝄞", "\u0000\u001f\u007f", "\u2028</script>", 'quote " back \\ slash', ""])
+@each("text", ["☃ größe 𝄞", "\u0000\u001f\u007f", "\u2028</script>", 'quote " back \\ slash', ""])
 async def test_text_is_the_same_on_the_other_side(client: Client, backend: ScriptedBackend, text: str) -> None:
+    backend.requests.clear()
     called = await client.modern("tools/call", {"name": "echo", "arguments": {"value": {text: text}}})
     assert called.result["structuredContent"] == {text: text}
     assert backend.requests[-1].params == {"value": {text: text}}

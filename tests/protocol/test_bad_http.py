@@ -14,6 +14,7 @@ import pytest
 from gateway.server import Server
 from gateway.web.connection import listen
 from gateway.web.public import AddressReader, Origins, PublicHandler
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import JSON, MODERN, Client, exchange, modern_headers, modern_request, request, status_of
 
@@ -54,7 +55,7 @@ async def test_json_is_taken(client: Client, path: str, body: bytes, content_typ
 
 
 @pytest.mark.parametrize(("path", "body"), PLACES)
-@pytest.mark.parametrize("content_type", TYPES)
+@each("content_type", TYPES)
 async def test_another_content_type_is_415(
     client: Client, backend: ScriptedBackend, path: str, body: bytes, content_type: str | None
 ) -> None:
@@ -67,15 +68,13 @@ async def test_another_content_type_is_415(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
-    "accept", ["application/json", "*/*", "application/*", "text/event-stream, application/json", None]
-)
+@each("accept", ["application/json", "*/*", "application/*", "text/event-stream, application/json", None])
 async def test_a_client_that_takes_json_gets_it(client: Client, accept: str | None) -> None:
     headers = {"Content-Type": "application/json"} | ({"Accept": accept} if accept else {})
     assert (await client.send("POST", "/mcp", ADD, headers)).status == 200
 
 
-@pytest.mark.parametrize("accept", ["text/html", "text/event-stream", "image/*", "text/plain;q=0.5, text/html"])
+@each("accept", ["text/html", "text/event-stream", "image/*", "text/plain;q=0.5, text/html"])
 @pytest.mark.parametrize("era", [MODERN, None])
 async def test_a_client_that_does_not_accept_json_gets_406(
     client: Client, backend: ScriptedBackend, accept: str, era: str | None
@@ -95,7 +94,7 @@ async def test_a_gzipped_body_is_read(client: Client, path: str, body: bytes) ->
     assert (await client.send("POST", path, gzip.compress(body), headers)).json["result"]
 
 
-@pytest.mark.parametrize("encoding", ["deflate", "gzip, gzip", "compress", "identity, gzip", "rot13"])
+@each("encoding", ["deflate", "gzip, gzip", "compress", "identity, gzip", "rot13"])
 async def test_another_content_encoding_is_415(client: Client, backend: ScriptedBackend, encoding: str) -> None:
     """H14: identity, or gzip once; the HTTP library would undo one layer of several and say nothing."""
     body = zlib.compress(ADD) if encoding == "deflate" else gzip.compress(ADD)
@@ -171,7 +170,7 @@ async def test_a_body_that_never_comes_is_408(gateway: Server) -> None:
         await port.close()
 
 
-@pytest.mark.parametrize(
+@each(
     "lines",
     [
         pytest.param("Host: 127.0.0.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json", id="Host twice"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
 
@@ -83,7 +84,7 @@ async def test_the_call_that_the_others_spoil_is_good(client: Client, backend: S
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("change", NOT_JSON)
+@each("change", NOT_JSON)
 async def test_what_is_no_json_is_a_parse_error_without_id(
     client: Client, backend: ScriptedBackend, surface: str, change: Any
 ) -> None:
@@ -98,7 +99,7 @@ async def test_what_is_no_json_is_a_parse_error_without_id(
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize("change", NOT_ONE_MESSAGE)
+@each("change", NOT_ONE_MESSAGE)
 async def test_what_readers_would_read_differently_is_an_invalid_request(
     client: Client, backend: ScriptedBackend, surface: str, change: Any
 ) -> None:
@@ -116,7 +117,7 @@ async def test_members_that_look_alike_within_strings_are_no_duplicates(client: 
 
 
 @pytest.mark.parametrize("era", [MODERN, *LEGACY])
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         pytest.param({"jsonrpc": None}, id="jsonrpc null"),
@@ -145,7 +146,7 @@ async def test_what_is_no_json_rpc_request_is_invalid_with_its_id(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("body", ["5", '"x"', "null", "true"])
+@each("body", ["5", '"x"', "null", "true"])
 @pytest.mark.parametrize("era", [MODERN, *LEGACY])
 async def test_json_that_is_no_object_is_invalid(client: Client, era: str, body: str) -> None:
     answer = await client.mcp(body.encode(), {"MCP-Protocol-Version": era})

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.server import Server
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.streams import PATIENCE, Stream
 from tests.protocol.talk import (
@@ -113,7 +114,7 @@ async def test_cancelled_with_an_id_that_is_not_the_call_s_own_is_ignored(
     assert (await ended(call)).result["structuredContent"] == {"sum": 5}
 
 
-@pytest.mark.parametrize("params", [None, {}, [], [7], {"reason": "none"}])
+@each("params", [None, {}, [], [7], {"reason": "none"}])
 async def test_cancelled_that_names_nothing_is_accepted_and_ignored(client: Client, params: Any) -> None:
     session = await client.initialize()
     body = {"jsonrpc": "2.0", "method": "notifications/cancelled"} | ({} if params is None else {"params": params})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -77,7 +78,7 @@ async def test_once_accepted_the_call_runs_once(client: Client, backend: Scripte
     assert [sent.params for sent in backend.requests] == [TWO_AND_THREE]
 
 
-@pytest.mark.parametrize("action", ["decline", "cancel", "ACCEPT", "", None, True, 1, ["accept"]])
+@each("action", ["decline", "cancel", "ACCEPT", "", None, True, 1, ["accept"]])
 async def test_anything_but_accept_is_a_no_and_the_backend_is_left_alone(
     client: Client, backend: ScriptedBackend, action: Any
 ) -> None:
@@ -89,9 +90,7 @@ async def test_anything_but_accept_is_a_no_and_the_backend_is_left_alone(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
-    "answers", [{}, {"confirm": {}}, {"confirm": {"content": {}}}, {"other": {"action": "accept"}}]
-)
+@each("answers", [{}, {"confirm": {}}, {"confirm": {"content": {}}}, {"other": {"action": "accept"}}])
 async def test_a_missing_answer_asks_again(client: Client, backend: ScriptedBackend, answers: Any) -> None:
     """basic/patterns/mrtr: a server SHOULD ask again; the old state is still good for an answer."""
     state = await asked(client)

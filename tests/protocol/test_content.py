@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -42,7 +43,7 @@ async def client(connect: Connect) -> Client:
     return await connect(BLOCKS)
 
 
-@pytest.mark.parametrize("block", KINDS, ids=lambda block: block["type"])
+@each("block", KINDS, ids=lambda block: block["type"])
 async def test_every_kind_of_block_goes_through_as_it_is(
     client: Client, backend: ScriptedBackend, block: dict[str, Any]
 ) -> None:
@@ -72,13 +73,13 @@ async def test_the_object_form_says_whether_it_failed(
     assert await show(client, era) == {"content": [TEXT], "isError": failed}
 
 
-@pytest.mark.parametrize("flag", ["true", 1, None, []])
+@each("flag", ["true", 1, None, []])
 async def test_only_true_is_a_failure(client: Client, backend: ScriptedBackend, flag: Any) -> None:
     backend.on("show", result({"content": [TEXT], "isError": flag}))
     assert (await show(client))["isError"] is False
 
 
-@pytest.mark.parametrize("value", [{"n": 1}, {}, [1], "x", 5, None, False])
+@each("value", [{"n": 1}, {}, [1], "x", 5, None, False])
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_object_form_has_structured_content_where_the_revision_has_it(
     client: Client, backend: ScriptedBackend, era: str, value: Any
@@ -130,7 +131,7 @@ INVALID: list[Any] = [
 """Results that are not the content they are declared to be."""
 
 
-@pytest.mark.parametrize("value", INVALID, ids=range(len(INVALID)))
+@each("value", INVALID, ids=range(len(INVALID)))
 @pytest.mark.parametrize("era", [MODERN, "2025-11-25", "2024-11-05"])
 async def test_what_is_no_content_is_a_tool_error(
     client: Client, backend: ScriptedBackend, era: str, value: Any
@@ -150,7 +151,7 @@ async def test_what_is_no_content_is_a_tool_error(
         {"_meta": 5}, {"_meta": []},
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("block", KINDS, ids=lambda block: block["type"])
+@each("block", KINDS, ids=lambda block: block["type"])
 @pytest.mark.parametrize("era", [MODERN, "2025-11-25"])
 async def test_optional_members_that_no_client_would_read_do_not_reach_one(
     client: Client, backend: ScriptedBackend, era: str, block: dict[str, Any], more: dict[str, Any]
@@ -160,7 +161,7 @@ async def test_optional_members_that_no_client_would_read_do_not_reach_one(
     assert (await show(client, era))["content"] == [block]
 
 
-@pytest.mark.parametrize("more", [{"size": "big"}, {"title": 5}, {"description": []}, {"mimeType": 5}, {"icons": "x"}])
+@each("more", [{"size": "big"}, {"title": 5}, {"description": []}, {"mimeType": 5}, {"icons": "x"}])
 async def test_optional_members_of_a_link_are_held_to_their_types(
     client: Client, backend: ScriptedBackend, more: dict[str, Any]
 ) -> None:
@@ -215,7 +216,7 @@ async def test_an_output_schema_that_is_no_object_is_wrapped_for_older_revisions
     assert (await show(client))["structuredContent"] == [1]
 
 
-@pytest.mark.parametrize("value", [[TEXT, LINK], {"content": [TEXT], "isError": True, "extra": [1]}, [], {"n": 1}, "x"])
+@each("value", [[TEXT, LINK], {"content": [TEXT], "isError": True, "extra": [1]}, [], {"n": 1}, "x"])
 async def test_rest_gives_the_raw_result(client: Client, backend: ScriptedBackend, value: Any) -> None:
     backend.on("show", result(value))
     assert (await client.post("/mcp/tools/invoke", {"name": "show"})).json == {"result": value}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import Behaviour, Body, Cut, Hang, InTurn, error, result
 from tests.fault.methods import Rpc, RpcFailure
 from tests.fault.scripted import ScriptedBackend
@@ -94,7 +95,7 @@ async def test_what_services_answer_for_a_wrong_shape_leads_to_the_second_try(co
         assert sent(backend, "subtract") == [{"a": 5, "b": 3}, [5, 3]]
 
 
-@pytest.mark.parametrize(
+@each(
     "answer",
     [
         error(-32603, "Internal error"),

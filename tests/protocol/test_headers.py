@@ -14,6 +14,7 @@ import pytest
 from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 from multidict import CIMultiDict
 
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -71,7 +72,7 @@ async def test_good_annotations_are_published_as_they_are(client: Client, era: s
     assert properties["options"] == OPTIONS
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {},
@@ -91,6 +92,7 @@ async def test_good_annotations_are_published_as_they_are(client: Client, era: s
 async def test_what_the_official_client_sends_is_accepted(
     client: Client, backend: ScriptedBackend, options: dict[str, Any], region: str
 ) -> None:
+    backend.requests.clear()
     mirrored = x_mcp_header_map(await schema_of(client, "place"))
     assert set(mirrored.values()) == {"Region", "Count", "dry-run", "Zone"}
     headers = mcp_param_headers(mirrored, {"region": region, "options": options})
@@ -98,7 +100,7 @@ async def test_what_the_official_client_sends_is_accepted(
     assert not [name for name in backend.requests[-1].headers if name.lower().startswith("mcp-")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("mirrored", "options"),
     [
         pytest.param({}, {}, id="missing"),
@@ -133,7 +135,7 @@ async def test_a_header_that_disagrees_is_refused(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [("42", 42), ("42.0", 42), ("42", 42.0), ("4.2e1", 42), ("-7", -7), ("-7.0", -7), ("0", 0), ("-0", 0), ("042", 42)],
 )
@@ -144,9 +146,7 @@ async def test_integers_are_compared_as_numbers(client: Client, text: str, value
     }
 
 
-@pytest.mark.parametrize(
-    "text", ["43", "42.5", "4_2", "+42", "0x2a", "42.", "", " ", "nan", "inf", "1e999", "forty-two", "true", "42,42"]
-)
+@each("text", ["43", "42.5", "4_2", "+42", "0x2a", "42.", "", " ", "nan", "inf", "1e999", "forty-two", "true", "42,42"])
 async def test_what_is_not_the_same_number_is_refused(client: Client, backend: ScriptedBackend, text: str) -> None:
     answer = await place(client, {"Mcp-Param-Region": "eu", "Mcp-Param-Count": text}, count=42)
     assert answer.fault == (400, -32020)
@@ -167,7 +167,7 @@ async def test_integers_beyond_doubles_are_compared_exactly(client: Client) -> N
     assert (await place(client, region | {"Mcp-Param-Count": str(beyond - 1)}, count=beyond)).fault == (400, -32020)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value", "agrees"),
     [("true", True, True), ("false", False, True), ("True", True, False), ("1", True, False), ("false", True, False),
      ("0", False, False), ("", False, False)],

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.server import Server
+from tests.each import each
 from tests.fault.behaviours import Hang, InTurn, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
@@ -48,7 +49,7 @@ async def ask(client: Client, era: str, method: str, id: bytes, params: dict[str
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("id", GOOD)
+@each("id", GOOD)
 async def test_an_id_comes_back_as_it_came(client: Client, era: str, id: bytes) -> None:
     """Same type, same value: on results, on protocol errors, and from the backend's side."""
     numbers = {"name": "numbers"}
@@ -60,7 +61,7 @@ async def test_an_id_comes_back_as_it_came(client: Client, era: str, id: bytes) 
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("id", BAD)
+@each("id", BAD)
 async def test_an_id_that_is_none_is_refused_and_not_repeated(
     client: Client, backend: ScriptedBackend, era: str, id: str
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, request
 
@@ -63,7 +64,7 @@ async def test_an_id_beyond_all_bounds_is_refused(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("route", "id", "kinds"),
     [
         ("/jsonrpc", "true", "a string or a number"),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import Body, error
 from tests.fault.methods import ADD, ECHO, FAIL, VOID, Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -58,17 +59,18 @@ async def test_a_call_goes_through_and_its_result_comes_back(client: Client, bac
     assert (sent.verb, sent.method, sent.params) == ("POST", "add", TWO_AND_THREE)
 
 
-@pytest.mark.parametrize("id", ["", "a", "1", "ü☃", 0, 1, -1, 2**53 + 1, 10**60, -(10**60), "x" * 256])
+@each("id", ["", "a", "1", "ü☃", 0, 1, -1, 2**53 + 1, 10**60, -(10**60), "x" * 256])
 async def test_the_id_comes_back_as_it_went_and_the_backend_has_one_of_ours(
     client: Client, backend: ScriptedBackend, id: Any
 ) -> None:
+    backend.requests.clear()
     answer = await ask(client, "add", TWO_AND_THREE, id)
     assert json.loads(answer.body)["id"] == id
     assert type(answer.json["id"]) is type(id)
     assert backend.requests[0].json["id"] != id
 
 
-@pytest.mark.parametrize("id", [True, [], {}, "x" * 257, 10**256])
+@each("id", [True, [], {}, "x" * 257, 10**256])
 async def test_an_id_that_is_none_is_refused(client: Client, backend: ScriptedBackend, id: Any) -> None:
     answer = await ask(client, "add", TWO_AND_THREE, id)
     assert (answer.fault, answer.json["id"]) == ((400, -32600), None)
@@ -82,7 +84,7 @@ VALUES: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("value", VALUES)
+@each("value", VALUES)
 async def test_the_result_is_the_backends_own(client: Client, backend: ScriptedBackend, value: str) -> None:
     backend.on("echo", Body(b'{"jsonrpc":"2.0","id":@ID@,"result":%b}' % value.encode()))
     answer = await ask(client, "echo", {"value": 1})
@@ -91,8 +93,9 @@ async def test_the_result_is_the_backends_own(client: Client, backend: ScriptedB
     assert repr(json.loads(found)) == repr(json.loads(value))
 
 
-@pytest.mark.parametrize("value", ["9007199254740993", str(10**80), "[[[[[[[[[[1]]]]]]]]]]", '{"a":{"b":[1,null]}}'])
+@each("value", ["9007199254740993", str(10**80), "[[[[[[[[[[1]]]]]]]]]]", '{"a":{"b":[1,null]}}'])
 async def test_arguments_reach_the_backend_as_they_came(client: Client, backend: ScriptedBackend, value: str) -> None:
+    backend.requests.clear()
     body = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"value":%b}}' % value.encode()
     assert (await client.post(ROUTE, body)).json["result"] == json.loads(value)
     assert value.encode() in backend.requests[0].body
@@ -118,7 +121,7 @@ async def test_a_backend_that_wants_positions_gets_positions_either_way(
     assert [sent.params for sent in backend.requests] == [[1, 2], [1, 2]]
 
 
-@pytest.mark.parametrize("params", [{"a": 2}, {"a": 2, "b": "3"}, {"a": 2, "b": 3, "c": 4}, {}, None, []])
+@each("params", [{"a": 2}, {"a": 2, "b": "3"}, {"a": 2, "b": 3, "c": 4}, {}, None, []])
 async def test_arguments_that_break_the_schema_are_refused(
     client: Client, backend: ScriptedBackend, params: Any
 ) -> None:
@@ -179,7 +182,7 @@ async def test_a_tool_that_a_person_has_to_agree_to_is_refused(connect: Connect,
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "fault"),
     [
         (b"", (400, -32700)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, request
 
@@ -43,7 +44,7 @@ async def test_initialize_without_params_is_answered_too(client: Client) -> None
     assert (await client.legacy("initialize", version=None)).result["protocolVersion"] == LATEST
 
 
-@pytest.mark.parametrize("header", LEGACY)
+@each("header", LEGACY)
 async def test_initialize_negotiates_by_its_body_not_by_a_header(client: Client, header: str) -> None:
     """A client that initializes anew may still send the header of its last session."""
     answer = await client.legacy("initialize", hello("2025-06-18"), version=header)
@@ -62,7 +63,7 @@ async def test_ping_is_answered_with_an_empty_result(client: Client, version: st
 
 
 @pytest.mark.parametrize("version", [*LEGACY, None])
-@pytest.mark.parametrize(
+@each(
     "message",
     [
         pytest.param(INITIALIZED, id="initialized"),
@@ -94,7 +95,7 @@ async def test_an_unknown_method_is_an_error_on_200(client: Client, version: str
 
 
 @pytest.mark.parametrize("version", [*LEGACY, None])
-@pytest.mark.parametrize(
+@each(
     ("method", "params"),
     [
         ("tools/call", {"name": "nope"}),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS, NAMES
@@ -108,7 +109,7 @@ async def test_titles_annotations_and_meta_are_shown_where_the_revision_knows_th
 
 
 @pytest.mark.parametrize("version", [*LEGACY, None])
-@pytest.mark.parametrize(
+@each(
     ("name", "arguments", "value", "structured"),
     [
         pytest.param("add", {"a": 2, "b": 3}, {"sum": 5}, {"sum": 5}, id="object"),

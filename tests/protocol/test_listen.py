@@ -12,6 +12,7 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.server import Server
+from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -41,7 +42,7 @@ def restore(backend: ScriptedBackend) -> None:
     backend.on("rpc.discover", result(openrpc(METHODS)))
 
 
-@pytest.mark.parametrize("id", ["sub-1", "", "7", 7, 0, -1, 2**60])
+@each("id", ["sub-1", "", "7", 7, 0, -1, 2**60])
 async def test_the_first_message_acknowledges_under_the_request_s_id(client: Client, id: Any) -> None:
     """MUST come first; the id goes back with its type."""
     async with client.listen(TOOLS, id) as stream:
@@ -52,7 +53,7 @@ async def test_the_first_message_acknowledges_under_the_request_s_id(client: Cli
         }
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "honoured"),
     [
         ({}, {}),
@@ -70,7 +71,7 @@ async def test_only_what_is_supported_is_acknowledged(client: Client, asked: Any
         assert (await stream.message())["params"]["notifications"] == honoured
 
 
-@pytest.mark.parametrize("asked", [None, [], "toolsListChanged", True, ["toolsListChanged"]])
+@each("asked", [None, [], "toolsListChanged", True, ["toolsListChanged"]])
 async def test_a_filter_that_is_none_is_refused_before_the_stream(client: Client, asked: Any) -> None:
     body = modern_request("subscriptions/listen", {"notifications": asked})
     assert (await client.mcp(body, modern_headers("subscriptions/listen"))).fault == (200, -32602)

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.server import Server
 from tests.clock import Clock, by_hand
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import serving
@@ -113,7 +114,7 @@ async def test_what_the_parser_refuses_is_answered_in_json_that_repeats_nothing(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "code", "members"),
     [
         ("/mcp", 400, {}),
@@ -151,7 +152,7 @@ async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(gateway:
     assert json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["code"] == "expectation_failed"
 
 
-@pytest.mark.parametrize(
+@each(
     ("verb", "path"),
     [("GET", "/mcp/tools/list"), ("GET", "/nope"), ("PUT", "/mcp"), ("POST", "/mcp"), ("OPTIONS", "/mcp")],
 )

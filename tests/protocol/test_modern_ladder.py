@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import (
     CAPABILITIES,
@@ -48,7 +49,7 @@ def broken_from(rung: int) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     return headers, body
 
 
-@pytest.mark.parametrize(
+@each(
     ("rung", "fault"),
     [
         pytest.param(1, (400, -32600), id="json-rpc shape"),
@@ -119,7 +120,7 @@ async def test_a_method_that_this_era_does_not_offer_is_404(client: Client, meth
     assert (await client.modern(method)).fault == (404, -32601)
 
 
-@pytest.mark.parametrize(
+@each(
     "envelope",
     [
         pytest.param(None, id="none"),
@@ -154,7 +155,7 @@ async def test_client_info_is_not_required_and_unknown_members_are_ignored(clien
     assert (await client.mcp(body, modern_headers("tools/list"))).result["tools"]
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         pytest.param({"MCP-Protocol-Version": None}, id="no version"),
@@ -238,7 +239,7 @@ async def test_a_notification_is_accepted_without_header_rules_and_not_executed(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         pytest.param([modern_request("tools/list")], id="batch"),

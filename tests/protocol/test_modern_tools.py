@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway import __version__
+from tests.each import each
 from tests.fault.behaviours import Body, error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import NAMES
@@ -104,7 +105,7 @@ async def test_a_call_gives_the_value_as_structure_and_as_text(client: Client, b
     assert [call.params for call in backend.requests] == [{"a": 2, "b": 3}]
 
 
-@pytest.mark.parametrize("value", [None, True, 0, 1.5, [], [1, [2]], {}, {"a": None}])
+@each("value", [None, True, 0, 1.5, [], [1, [2]], {}, {"a": None}])
 async def test_structured_content_may_be_any_json_value(client: Client, value: Any) -> None:
     """server/tools "Structured content": since 2026-07-28 not objects alone."""
     found = (await client.modern("tools/call", {"name": "echo", "arguments": {"value": value}})).result
@@ -141,7 +142,7 @@ async def test_a_method_without_a_result_is_sent_as_a_notification(client: Clien
     assert [call.is_notification for call in backend.requests] == [True]
 
 
-@pytest.mark.parametrize("code", [-32000, -32001, -32050, -32601, 5])
+@each("code", [-32000, -32001, -32050, -32601, 5])
 async def test_a_backend_error_is_a_tool_error_without_its_code(
     client: Client, backend: ScriptedBackend, code: int
 ) -> None:
@@ -162,13 +163,13 @@ async def test_a_backend_that_talks_html_is_a_tool_error_without_the_html(
     assert b"10.0.0.7" not in answer.body
 
 
-@pytest.mark.parametrize("params", [{}, {"name": None}, {"name": 5}, {"name": ""}, {"name": ["add"]}])
+@each("params", [{}, {"name": None}, {"name": 5}, {"name": ""}, {"name": ["add"]}])
 async def test_a_call_without_a_name_is_invalid_params_in_band(client: Client, params: dict[str, Any]) -> None:
     """mcp.md §2: the shape of CallToolRequest, -32602 on 200, so that no client takes us for another era."""
     assert (await client.modern("tools/call", params)).fault == (200, -32602)
 
 
-@pytest.mark.parametrize("arguments", [[], [1], "x", 5, True])
+@each("arguments", [[], [1], "x", 5, True])
 async def test_arguments_that_are_no_object_are_invalid_params(client: Client, arguments: Any) -> None:
     assert (await client.modern("tools/call", {"name": "numbers", "arguments": arguments})).fault == (200, -32602)
 
@@ -179,7 +180,7 @@ async def test_missing_arguments_are_no_arguments(client: Client, params: dict[s
     assert found["structuredContent"] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("name", ["nope", "Add", "add ", "__proto__", "../add", "add\r\nX: 1"])
+@each("name", ["nope", "Add", "add ", "__proto__", "../add", "add\r\nX: 1"])
 async def test_an_unknown_tool_is_invalid_params_in_band(client: Client, backend: ScriptedBackend, name: str) -> None:
     """server/tools "Error handling": a protocol error, and not a 404, which would mean the method."""
     encoded = f"=?base64?{b64encode(name.encode()).decode()}?="
@@ -189,11 +190,12 @@ async def test_an_unknown_tool_is_invalid_params_in_band(client: Client, backend
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("extra", [{"task": {"ttl": 1}}, {"inputResponses": {}}, {"requestState": "x"}, {"x": 1}])
+@each("extra", [{"task": {"ttl": 1}}, {"inputResponses": {}}, {"requestState": "x"}, {"x": 1}])
 async def test_unknown_params_are_ignored_and_not_forwarded(
     client: Client, backend: ScriptedBackend, extra: dict[str, Any]
 ) -> None:
     """server/tools, schema.ts CallToolRequest."""
+    backend.requests.clear()
     call = {"name": "add", "arguments": {"a": 2, "b": 3}}
     assert (await client.modern("tools/call", call | extra)).result["structuredContent"] == {"sum": 5}
     assert [request.params for request in backend.requests] == [call["arguments"]]

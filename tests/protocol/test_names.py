@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 from aiohttp import ClientSession
 
+from tests.each import each
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
@@ -188,7 +189,7 @@ async def test_the_name_in_the_header_must_be_the_one_in_the_body(client: Client
                 assert answer.fault == (400, -32020)
 
 
-@pytest.mark.parametrize("query", ["?names=openai", "?names=", "?names=LLM", "?names=llm&names=mcp", "?names=llm%00"])
+@each("query", ["?names=openai", "?names=", "?names=LLM", "?names=llm&names=mcp", "?names=llm%00"])
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_other_names_are_refused_clearly(client: Client, surface: str, query: str) -> None:
     said = 'The parameter "names" must be mcp or llm, and be there once'

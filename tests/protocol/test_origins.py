@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.server import Server
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, exchange, modern_headers, modern_request, request, status_of
 
@@ -27,7 +28,7 @@ async def call(client: Client, **headers: str) -> Answer:
     return await client.mcp(modern_request("tools/call", ADD), modern_headers("tools/call", "add") | headers)
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     [
         "evil.example.com",
@@ -54,7 +55,7 @@ async def test_a_host_that_is_not_ours_is_421(client: Client, backend: ScriptedB
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LocalHost", "[::1]", "localhost:{port}", "127.0.0.1:1"])
+@each("host", ["127.0.0.1", "localhost", "LocalHost", "[::1]", "localhost:{port}", "127.0.0.1:1"])
 async def test_loopback_is_our_own_host_on_any_port(client: Client, host: str) -> None:
     """The port is not compared: whoever forwards a port gives it another number."""
     assert (await call(client, Host=host.format(port=client.port))).result["isError"] is False

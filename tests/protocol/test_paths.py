@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Client, exchange, request, status_of
 
@@ -65,7 +66,7 @@ async def test_a_path_that_is_not_ours_is_404(client: Client, backend: ScriptedB
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     "segment",
     [
         "nope",
@@ -106,7 +107,7 @@ async def test_raw_bytes_in_a_path_are_no_tool(client: Client, backend: Scripted
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("name", ["%0d%0aX-Injected:%201", "%ff", "%ed%a0%80", "..%2fadmin", "%00", "\xff"])
+@each("name", ["%0d%0aX-Injected:%201", "%ff", "%ed%a0%80", "..%2fadmin", "%00", "\xff"])
 async def test_describing_what_is_no_tool_is_404(client: Client, backend: ScriptedBackend, name: str) -> None:
     head = b"GET /mcp/tools/describe?name=%b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     raw = await exchange(client.port, head % name.encode("latin-1"))
@@ -121,7 +122,7 @@ async def test_an_escaped_letter_is_the_same_path(client: Client) -> None:
     assert (await post(client, "/mcp/tools/%61dd", ADD))[0] == 200
 
 
-@pytest.mark.parametrize("verb", ["PUT", "PATCH", "TRACE", "OPTIONS"])
+@each("verb", ["PUT", "PATCH", "TRACE", "OPTIONS"])
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
@@ -140,7 +141,7 @@ async def test_another_verb_is_405_with_what_is_allowed(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize("segment", ["list", "describe", "invoke", "add"])
+@each("segment", ["list", "describe", "invoke", "add"])
 async def test_nothing_under_tools_can_be_deleted(client: Client, backend: ScriptedBackend, segment: str) -> None:
     answer = await client.send("DELETE", f"/mcp/tools/{segment}")
     assert answer.status == 405

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from tests.each import each
 from tests.fault.behaviours import Body, error, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import NAMES
@@ -102,17 +103,17 @@ async def test_the_services_own_annotations_are_given_and_its_hints_where_they_a
     assert (await client.get(f"{DESCRIBE}?name=purge")).json["tool"]["annotations"] == listed["purge"]
 
 
-@pytest.mark.parametrize("query", ["", "?name=", "?tool=add", "?Name=add"])
+@each("query", ["", "?name=", "?tool=add", "?Name=add"])
 async def test_describe_without_a_name_is_a_missing_parameter(client: Client, query: str) -> None:
     assert_rest_error(await client.get(DESCRIBE + query), 400, "missing_parameter")
 
 
-@pytest.mark.parametrize("name", ["nope", "Add", "%20add", "__proto__", "list"])
+@each("name", ["nope", "Add", "%20add", "__proto__", "list"])
 async def test_describing_an_unknown_tool_is_404(client: Client, name: str) -> None:
     assert_rest_error(await client.get(f"{DESCRIBE}?name={name}"), 404, "tool_not_found")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "arguments", "expected"),
     [
         ("add", {"a": 2, "b": 3}, b'{"result":{"sum":5}}'),
@@ -132,7 +133,7 @@ async def test_invoke_takes_no_arguments_as_none_and_as_php_writes_them(client: 
     assert (await client.post(INVOKE, {"name": "numbers", **members})).json == {"result": [1, 2, 3]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "code"),
     [
         pytest.param(b"{", 400, "invalid_json", id="no JSON"),
@@ -156,7 +157,7 @@ async def test_a_bad_invocation_is_refused_before_the_backend(
     assert backend.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("behaviour", "status", "code"),
     [
         pytest.param(error(-32001, "The disk is full"), 500, "execution_error", id="an error"),

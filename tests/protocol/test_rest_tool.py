@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import error
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -49,7 +50,7 @@ async def test_no_params_are_no_arguments(client: Client) -> None:
         assert (await client.post("/mcp/tools/numbers", message)).json["result"] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("params", [[2], [2, "x"], [2, 3, 4], {"a": 2}, {"a": 2, "b": 3, "c": 4}, None])
+@each("params", [[2], [2, "x"], [2, 3, 4], {"a": 2}, {"a": 2, "b": 3, "c": 4}, None])
 async def test_params_that_break_the_schema_are_invalid_params(
     client: Client, backend: ScriptedBackend, params: Any
 ) -> None:
@@ -79,7 +80,7 @@ async def test_the_body_may_name_the_tool_or_its_method_and_so_may_the_path(
     assert backend.calls("add") == 4
 
 
-@pytest.mark.parametrize(
+@each(
     "message",
     [
         pytest.param([request("add", [2, 3])], id="batch"),
@@ -115,7 +116,7 @@ async def test_a_backend_error_comes_with_our_code_and_the_id(client: Client, ba
     assert answer.json == {"jsonrpc": "2.0", "id": 9, "error": {"code": -32603, "message": "The disk is full"}}
 
 
-@pytest.mark.parametrize("id", [0, "", -5, 2**70])
+@each("id", [0, "", -5, 2**70])
 async def test_an_id_that_is_falsy_or_huge_is_still_an_id(client: Client, id: Any) -> None:
     for message in (request("add", [2, 3], id), request("add", [2], id), request("echo", [2], id)):
         assert (await client.post("/mcp/tools/add", message)).json["id"] == id

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -108,7 +109,7 @@ async def test_a_method_may_ask_again_and_again(client: Client, backend: Scripte
     assert states == [None, "round 0", "round 1", "round 2"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("requests", "missing"),
     [
         ({"who": ELICIT}, {"elicitation"}),
@@ -164,7 +165,7 @@ BAD: list[Any] = [
 """Questions that no client could read, or bring an answer to."""
 
 
-@pytest.mark.parametrize("value", BAD, ids=range(len(BAD)))
+@each("value", BAD, ids=range(len(BAD)))
 async def test_questions_that_are_none_are_a_tool_error(client: Client, backend: ScriptedBackend, value: Any) -> None:
     backend.on("ask", result(value))
     called = (await ask(client)).result
@@ -189,7 +190,7 @@ async def asked_state(client: Client, backend: ScriptedBackend, **more: Any) -> 
     return state
 
 
-@pytest.mark.parametrize("how", ["tampered", "cut", "grown", "padded", "empty", "plain", "number", "object", "huge"])
+@each("how", ["tampered", "cut", "grown", "padded", "empty", "plain", "number", "object", "huge"])
 async def test_a_state_that_is_not_as_it_was_given_is_refused(
     client: Client, backend: ScriptedBackend, how: str
 ) -> None:
@@ -248,7 +249,7 @@ async def test_any_replica_with_the_same_secret_goes_on(
     assert backend.requests[-1].params["requestState"] == "backend's own"
 
 
-@pytest.mark.parametrize("answers", [None, 5, "x", [], ["accept"], {"who": "Ada"}, {"who": None}, {"who": [1]}])
+@each("answers", [None, 5, "x", [], ["accept"], {"who": "Ada"}, {"who": None}, {"who": [1]}])
 async def test_answers_that_are_no_objects_are_invalid_params(
     client: Client, backend: ScriptedBackend, answers: Any
 ) -> None:
@@ -285,7 +286,7 @@ async def test_what_is_not_declared_to_ask_is_plain_data(client: Client, backend
     assert backend.requests[-1].params == {"topic": "weather"}
 
 
-@pytest.mark.parametrize("value", [{"resultType": "complete"}, {"resultType": "INPUT_REQUIRED"}, {"resultType": 5}, []])
+@each("value", [{"resultType": "complete"}, {"resultType": "INPUT_REQUIRED"}, {"resultType": 5}, []])
 async def test_another_result_of_a_method_that_may_ask_is_its_result(
     client: Client, backend: ScriptedBackend, value: Any
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import (
     JSON,
@@ -79,7 +80,7 @@ def forgeries(genuine: str) -> list[str]:
     return ["", "x", "1868a90c-7ab6-4d0a-a3a3-6e0f7d0f9e3e", changed, genuine[:-2], genuine + "AA", genuine + "="]
 
 
-@pytest.mark.parametrize("number", range(7))
+@each("number", range(7))
 async def test_a_forged_session_is_not_found(client: Client, backend: ScriptedBackend, number: int) -> None:
     """MUST be 404, whatever is asked, so that the client initializes again."""
     forged = forgeries(await client.initialize())[number]

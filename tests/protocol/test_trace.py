@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.pace import quickly
 from tests.protocol.talk import LEGACY, Client, modern_headers, modern_request
@@ -29,7 +30,7 @@ async def forwarded(client: Client, backend: ScriptedBackend, **meta: Any) -> di
     return {name: headers[name] for name in NAMES if name in headers}
 
 
-@pytest.mark.parametrize(
+@each(
     "meta",
     [
         {},
@@ -51,7 +52,7 @@ async def test_calls_with_progress_carry_it_too(client: Client, backend: Scripte
     assert await forwarded(client, backend, traceparent=PARENT, progressToken=1) == {"traceparent": PARENT}
 
 
-@pytest.mark.parametrize(
+@each(
     "parent",
     [
         "", "x", PARENT.upper(), PARENT + "-00", PARENT[:-1], " " + PARENT, PARENT + "\n", PARENT + "\r\nX-Injected: 1",
@@ -68,7 +69,7 @@ async def test_a_traceparent_that_is_none_is_dropped_and_the_state_with_it(
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "state",
     ["", "nonsense", "=1", "a=", "A=1", "a=1,", "a=b=c", "a=1\r\nX-Injected: 1", "a=1\n", "a=\u00fc", "a=1\x00",
      "a=" + "v" * 257, ",".join(["a=1"] * 33), "a=" + "v" * 250 + ",b=" + "v" * 256 + ",c=1", None, 5, ["a=1"]],
@@ -77,7 +78,7 @@ async def test_a_tracestate_that_is_none_is_dropped(client: Client, backend: Scr
     assert await forwarded(client, backend, traceparent=PARENT, tracestate=state) == {"traceparent": PARENT}
 
 
-@pytest.mark.parametrize(
+@each(
     "baggage",
     ["", "nonsense", "=1", ",", "a;b=1", "a=1;", "a=1;=",
      "a=\u00fc", 'a="1"', "a=1 2", "a=1\\", "a b=1", "a=1\r\nX-Injected: 1", "a=1\n",

@@ -12,6 +12,7 @@ import pytest
 from gateway.config import ConfigError
 from gateway.invocation import MAX_BROKEN_RESULT
 from gateway.listing.reader import MAX_LISTING
+from tests.each import each
 from tests.fault.behaviours import Body, Cut, result
 from tests.fault.methods import METHODS, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -76,7 +77,7 @@ async def test_listeners_hear_that_the_promise_is_gone(connect: Connect) -> None
 # --- a listing that cannot be had -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "spoilt",
     [
         Cut("half", answer=result(openrpc(METHODS))),

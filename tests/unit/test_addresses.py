@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.auth.addresses import check_address, refusal_of
+from tests.each import each
 
 ISSUER = "https://login.example.com"
 LOCAL = "https://127.0.0.1:9000"
@@ -14,7 +15,7 @@ ODD = "has an address that is not in its usual form"
 PLAIN = "is no plain URL"
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "reason"),
     [
         ("127.0.0.1", MACHINE),
@@ -64,7 +65,7 @@ def test_an_address_in_metadata_is_plain_and_leads_neither_here_nor_nowhere(host
         check_address(f"https://{host}/keys", ISSUER, "jwks_uri")
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     [
         "keys.example.com", "xn--bcher-kva.example", "keys_1.example.com:8443", "10.0.0.7", "192.168.1.9", "[fd00::7]",
@@ -96,7 +97,7 @@ def test_a_resolved_address_of_this_machine_is_for_issuers_of_this_machine(addre
     assert refusal_of(address, local=True) is None
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1%eth0", "0.0.0.0", "::", "ff02::1", "nonsense"])
+@each("address", ["169.254.169.254", "fe80::1%eth0", "0.0.0.0", "::", "ff02::1", "nonsense"])
 def test_some_resolved_addresses_are_for_nobody(address: str) -> None:
     assert refusal_of(address, local=False)
     assert refusal_of(address, local=True)

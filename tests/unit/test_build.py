@@ -6,13 +6,12 @@ import random
 from functools import reduce
 from typing import Any
 
-import pytest
-
 from gateway.catalog.build import Builder
 from gateway.catalog.curation import Curation
 from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Parameter, Quarantined
 from gateway.settings import CatalogSettings, Params, ToolOverride
+from tests.each import each
 
 EVIL = {"$ref": "http://evil.example/x"}
 LADDER = {
@@ -106,7 +105,7 @@ def remedied(catalog: Catalog, listed: Method) -> dict[str, Any]:
     return {listed.name: {"arguments": {name: {"schema": {"type": "string"}} for name in names}}}
 
 
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+@each("bad", BAD.values(), ids=BAD.keys())
 async def test_the_remedy_really_frees_the_method(bad: Method) -> None:
     catalog = await built(listing(bad, method("other")))
     assert catalog.names == ("other",)

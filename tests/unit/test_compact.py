@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.auth.compact import MAX_BYTES, looks_signed, read
 from gateway.auth.refusals import InvalidToken
+from tests.each import each
 
 
 def segment(value: Any) -> str:
@@ -33,7 +34,7 @@ def test_a_token_is_taken_apart() -> None:
     assert looks_signed(GOOD)
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         "",
@@ -71,7 +72,7 @@ def test_what_is_not_in_the_one_strict_form_is_refused(raw: str) -> None:
         read(raw)
 
 
-@pytest.mark.parametrize("kid", [5, None, {}, "", "k" * 257])
+@each("kid", [5, None, {}, "", "k" * 257])
 def test_a_kid_is_a_short_string(kid: Any) -> None:
     token = read(segment({"alg": "ES256", "kid": kid}) + f".{CLAIMS}.AAAA")
     with pytest.raises(InvalidToken):

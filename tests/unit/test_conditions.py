@@ -12,6 +12,7 @@ from gateway.credentials import faults_of
 from gateway.layers import Layers
 from gateway.server import Server
 from gateway.settings import Settings
+from tests.each import each
 from tests.front import built
 
 PUBLIC = "https://gw.example.com"
@@ -76,7 +77,7 @@ GOOD: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("knobs", GOOD.values(), ids=GOOD)
+@each("knobs", GOOD.values(), ids=GOOD)
 def test_these_may_start(knobs: tuple[str, ...]) -> None:
     assert faults(*knobs) == []
 
@@ -143,13 +144,13 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
+@each(("knob", "knobs"), BAD.values(), ids=BAD)
 def test_these_may_not_and_the_fault_names_the_knob(knob: str, knobs: tuple[str, ...]) -> None:
     (fault,) = faults(*knobs)
     assert fault.startswith(f"{knob}: ")
 
 
-@pytest.mark.parametrize(("knob", "knobs"), BAD.values(), ids=BAD)
+@each(("knob", "knobs"), BAD.values(), ids=BAD)
 async def test_a_gateway_with_a_fault_does_not_start(knob: str, knobs: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
         await built(unjudged(ground(*knobs)).by_mount[""])
@@ -204,7 +205,7 @@ def test_what_shows_no_callers_token_may_go_over_plain_http() -> None:
         assert faults(mode, "backend.proxy=http://p.example.com", url="http://backend.internal/jsonrpc") == []
 
 
-@pytest.mark.parametrize("scope", ["a b", 'a"b', "a\\b", "", "ä", "a\nb"])
+@each("scope", ["a b", 'a"b', "a\\b", "", "ä", "a\nb"])
 def test_a_tools_scope_that_no_token_can_have_is_refused(scope: str) -> None:
     with pytest.raises(ConfigError, match="is no scope") as caught:
         load(

@@ -13,6 +13,7 @@ from gateway.layers import environment_name, mistaken_names
 from gateway.references import read_yaml_with_references
 from gateway.settings import Settings
 from gateway.settings.paths import find, knobs
+from tests.each import each
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 ENVIRONMENT = {"GATEWAY__BACKEND__URL": URL, "GATEWAY__AUTH__MODE": "off"}
@@ -307,7 +308,7 @@ def test_every_knob_is_found_by_its_name_in_the_environment() -> None:
             assert found.path == tuple(keys)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "meant"),
     [
         ("GATEWAY__BACKEND__ULR", "GATEWAY__BACKEND__URL"),

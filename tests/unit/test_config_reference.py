@@ -19,6 +19,7 @@ from gateway.listing.probe import DIALECTS
 from gateway.settings import Settings, is_loopback
 from gateway.settings.paths import documents, knobs
 from gateway.strict_yaml import read_yaml
+from tests.each import each
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -40,7 +41,7 @@ class AnyVariable(dict[str, str]):
         return f"value-of-{name}"
 
 
-@pytest.mark.parametrize(("file", "form"), FILES.items())
+@each(("file", "form"), FILES.items())
 def test_a_derived_file_is_up_to_date(file: str, form: str) -> None:
     assert (ROOT / file).read_text() == render(form), f"{file} is stale: make config"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.catalog.cost import MAX_APPLICATORS, MAX_ASKED_AGAIN, MAX_CHAIN, TooCostly, measured
+from tests.each import each
 from tests.pace import quickly
 
 Json = dict[str, Any]
@@ -70,7 +71,7 @@ COSTLY = {
 }
 
 
-@pytest.mark.parametrize("schema", COSTLY.values(), ids=COSTLY.keys())
+@each("schema", COSTLY.values(), ids=COSTLY.keys())
 def test_what_could_take_long_is_refused_at_once(schema: Json) -> None:
     with quickly(), pytest.raises(TooCostly, match=r"."):
         measured(schema)
@@ -130,7 +131,7 @@ FINE = {
 }
 
 
-@pytest.mark.parametrize(("schema", "count"), FINE.values(), ids=FINE.keys())
+@each(("schema", "count"), FINE.values(), ids=FINE.keys())
 def test_what_is_ordinary_passes_with_its_breadth(schema: Json, count: int) -> None:
     with quickly(0.25 if len(str(schema)) > 20_000 else 0.05):
         assert measured(schema).breadth == count

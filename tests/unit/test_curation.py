@@ -13,6 +13,7 @@ from gateway.catalog.lint import lint
 from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Parameter, Structure, Tool
 from gateway.settings import EXCLUDED, CatalogSettings, Params
+from tests.each import each
 
 STRING = {"type": "string"}
 
@@ -45,7 +46,7 @@ BY_DEFAULT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BY_DEFAULT)
+@each("name", BY_DEFAULT)
 def test_methods_that_are_no_business_of_a_models_are_hidden_by_default(name: str) -> None:
     assert not curation().offers(name)
     assert curation(exclude=[]).offers(name)
@@ -54,7 +55,7 @@ def test_methods_that_are_no_business_of_a_models_are_hidden_by_default(name: st
 ORDINARY = ["node.list", "aria2.unpause", "System.GetProperties", "user.list", "stopwatch", "shutdowns.list", "start"]
 
 
-@pytest.mark.parametrize("name", ORDINARY)
+@each("name", ORDINARY)
 def test_ordinary_methods_are_offered_by_default(name: str) -> None:
     assert curation().offers(name)
 
@@ -89,7 +90,7 @@ RENAMED = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "name", "listed", "shown"), RENAMED)
+@each(("pattern", "name", "listed", "shown"), RENAMED)
 async def test_a_pattern_renames_all_that_it_matches(pattern: str, name: str, listed: str, shown: str) -> None:
     catalog = await built(method(listed), tools={pattern: {"name": name}})
     assert catalog.names == (shown,)
@@ -238,7 +239,7 @@ REMARKS = [
 ]
 
 
-@pytest.mark.parametrize(("knobs", "remark"), REMARKS)
+@each(("knobs", "remark"), REMARKS)
 async def test_a_pattern_that_meets_nothing_is_a_remark(knobs: Any, remark: str) -> None:
     settings = CatalogSettings.model_validate({"names": "llm", **knobs})
     catalog = await built(

@@ -14,6 +14,7 @@ from gateway.listing.custom import Custom
 from gateway.listing.dialect import NoListing
 from gateway.model import Listing, Method, Parameter, Seen, Structure
 from gateway.settings import CustomListing
+from tests.each import each
 
 URL = "http://backend.example/jsonrpc"
 
@@ -70,7 +71,7 @@ def parameters(declared: Any, **paths: str) -> tuple[Parameter, ...] | None:
 # --- the knobs ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "why"),
     [
         ("functions", "expected '$'"),
@@ -103,7 +104,7 @@ def test_every_faulty_path_is_told_at_once() -> None:
     assert "known here: name, schema, type" in told[-1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "remedy"),
     [
         ({}, "needs custom.methods"),
@@ -164,7 +165,7 @@ async def test_where_nothing_is_found_the_knob_that_found_nothing_is_named(docum
 # --- what it reads --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "paths"),
     [
         ([{"id": "a"}, {"id": "b"}], {}),

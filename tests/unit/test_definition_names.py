@@ -9,6 +9,7 @@ import pytest
 
 from gateway.catalog.schemas import bundle, object_schema
 from gateway.catalog.validation import Validators
+from tests.each import each
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
 
@@ -26,7 +27,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "shown"), NAMES)
+@each(("name", "shown"), NAMES)
 def test_a_definition_gets_a_name_without_dots(name: str, shown: str) -> None:
     schema = bundle(refer(f"#/types/{name}", f"#/types/{name}"), {"types": {name: STRING}})
     assert schema["$defs"] == {shown: STRING}

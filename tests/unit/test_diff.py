@@ -16,6 +16,7 @@ from gateway.mcp.modern import PROJECTOR
 from gateway.model import Listing, Method, Naming, Parameter, Structure, Tool
 from gateway.settings import Auth, CatalogSettings, Params
 from gateway.web.rest import RestProjector
+from tests.each import each
 
 MCP, LLM = Naming
 STRING, NUMBER = {"type": "string"}, {"type": "number", "maximum": 50}
@@ -79,7 +80,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize(("change", "told"), CHANGES.values(), ids=CHANGES.keys())
+@each(("change", "told"), CHANGES.values(), ids=CHANGES.keys())
 async def test_a_change_is_told_in_words(change: Any, told: tuple[str, ...]) -> None:
     assert await changes(method(), method(**change)) == told
 
@@ -194,7 +195,7 @@ async def test_a_pin_file_equals_the_tools_it_was_made_of_under_either_names(tmp
     assert changed.changed == (Changed("c", ("input schema",)),), "a digest has no details"
 
 
-@pytest.mark.parametrize("raw", [b"backend: {url: x}", b"{}", b"[]", b'{"tools": 5}', b"\xff"])
+@each("raw", [b"backend: {url: x}", b"{}", b"[]", b'{"tools": 5}', b"\xff"])
 def test_what_is_neither_is_left_to_others(raw: bytes) -> None:
     assert saved(raw, "file") is None
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.model import Binding, Catalog, HeaderParameter, Naming, Quarantined, Structure, Tool
+from tests.each import each
 
 HEADER = HeaderParameter("Mcp-Param-A", ("a",), "string")
 TOOL = Tool("t", "m", "Does it.", {"type": "object"}, Binding("m", Structure.BY_NAME), headers=(HEADER,))
@@ -31,16 +32,14 @@ def other(field: Field[Any], value: Any) -> Any:
     return {"float": 1.5}.get(str(field.type).split(" ")[0], "x")
 
 
-@pytest.mark.parametrize(
-    "field", [field for field in fields(Tool) if field.name != "binding"], ids=lambda one: one.name
-)
+@each("field", [field for field in fields(Tool) if field.name != "binding"], ids=lambda one: one.name)
 def test_every_field_of_a_tool_changes_its_digest(field: Field[Any]) -> None:
     changed = replace(TOOL, **{field.name: other(field, getattr(TOOL, field.name))})
     assert changed != TOOL
     assert changed.digest != TOOL.digest
 
 
-@pytest.mark.parametrize("field", fields(Binding), ids=lambda one: one.name)
+@each("field", fields(Binding), ids=lambda one: one.name)
 def test_every_field_of_a_binding_changes_the_digest_of_its_tool(field: Field[Any]) -> None:
     binding = replace(TOOL.binding, **{field.name: other(field, getattr(TOOL.binding, field.name))})
     assert binding != TOOL.binding

@@ -15,6 +15,7 @@ from gateway.catalog.schemas import Unsound, bundle
 from gateway.catalog.validation import Validators
 from gateway.model import Method, Naming, Parameter
 from gateway.settings import Params, ToolOverride
+from tests.each import each
 
 Json = dict[str, Any]
 DRAFT_3 = "http://json-schema.org/draft-03/schema#"
@@ -130,7 +131,7 @@ RULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("written", "said"), RULES.values(), ids=RULES.keys())
+@each(("written", "said"), RULES.values(), ids=RULES.keys())
 def test_older_words_are_said_in_2020_12(written: Json, said: Json) -> None:
     assert bundle(written, {}) == said
 

@@ -16,9 +16,8 @@ from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Final, NamedTuple
 
-import pytest
-
 from gateway.catalog.names import RULES
+from tests.each import each
 from tests.unit.test_structure import MODULES, path_of
 
 # Names that an expression is made of at run time, with what they may stand for.
@@ -194,17 +193,17 @@ NESTED = [BAGGAGE, "(a+)+$", "(?:a*b?)*", "(?:(?:x|y+)z?){2,}", "(?:a+?)*", "((?
 APART = ["(?:a++b)*", "(?:a+)*+", "(?>a+)*", "(?:(?>a+)b)*", "(?:a{1,9})*", "(?:a+){2,9}", "a+b*", "(?:(?=a+)b)*"]
 
 
-@pytest.mark.parametrize("pattern", NESTED)
+@each("pattern", NESTED)
 def test_an_unbounded_repeat_within_an_unbounded_one_is_seen(pattern: str) -> None:
     assert nested(parsed(pattern))
 
 
-@pytest.mark.parametrize("pattern", APART)
+@each("pattern", APART)
 def test_what_is_possessive_atomic_or_bounded_is_no_nesting(pattern: str) -> None:
     assert not nested(parsed(pattern))
 
 
-@pytest.mark.parametrize(
+@each(
     "pattern",
     [BAGGAGE, r"\s*\s*x", r"\s*,?\s*x", ".*a.*b", "(a*)a*b", "(?:x|a*)b?a*c", r"\d+\w*!", "(?:a+b?)a+c", "a*(?:ab)*c"],
 )
@@ -212,7 +211,7 @@ def test_repeats_that_share_out_a_run_of_characters_are_seen(pattern: str) -> No
     assert adjacent(parsed(pattern))
 
 
-@pytest.mark.parametrize(
+@each(
     "pattern",
     [r"\s*,\s*x", "a*b*c", "a*+a*b", ".+[(:][^(:]*x", r"(?:[a-z]++\.)+_\w+_", r'"[^"\\]*(?:\\.)*"', "a*(?:/a*+)*b"],
 )

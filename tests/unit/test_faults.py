@@ -10,6 +10,7 @@ import pytest
 from gateway.backend.faults import MAX_BYTES, Cleaner
 from gateway.backend.redaction import shown_in
 from gateway.jsonrpc import Fault
+from tests.each import each
 from tests.pace import quickly
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJib2IifQ.c2lnbmF0dXJl"
@@ -86,19 +87,19 @@ Stack trace:
 }
 
 
-@pytest.mark.parametrize("message", UNHARMED)
+@each("message", UNHARMED)
 def test_an_ordinary_message_goes_through_unharmed(message: str) -> None:
     assert CLEANER.clean(message) == message
 
 
-@pytest.mark.parametrize(("text", "leak", "shown"), REDACTED.values(), ids=REDACTED.keys())
+@each(("text", "leak", "shown"), REDACTED.values(), ids=REDACTED.keys())
 def test_what_is_internal_is_taken_out(text: str, leak: str, shown: str) -> None:
     cleaned = CLEANER.clean(text)
     assert leak not in cleaned
     assert cleaned == shown
 
 
-@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS.keys())
+@each("stack", STACKS.values(), ids=STACKS.keys())
 def test_a_stack_is_taken_out_and_its_sentence_stays(stack: str) -> None:
     cleaned = CLEANER.clean(stack)
     assert "no key" in cleaned
@@ -161,7 +162,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("fault", "text"), FAULTS.values(), ids=FAULTS.keys())
+@each(("fault", "text"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_is_described_in_a_sentence_or_two(fault: Fault, text: str) -> None:
     assert CLEANER.describe(fault) == text
 

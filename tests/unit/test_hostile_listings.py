@@ -20,6 +20,7 @@ from gateway.catalog.validation import MISMATCH, TOO_LARGE, Validators
 from gateway.listing.openrpc import parse
 from gateway.model import Catalog, Listing, Method, Quarantined
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 from tests.fault.scripted import Bystander
 from tests.pace import quickly
 
@@ -81,7 +82,7 @@ def nested(levels: int, keyword: str = "items") -> Json:
 EXTERNAL = ["http://{}/x", "https://{}/x#/a", "file:///etc/passwd", "other.json", "../up.json", "//{}/x", "ftp://{}/x"]
 
 
-@pytest.mark.parametrize("reference", EXTERNAL)
+@each("reference", EXTERNAL)
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "extends"])
 async def test_s01_a_reference_out_of_the_listing_is_quarantined_and_never_fetched(
     keyword: str, reference: str
@@ -201,7 +202,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize(("schema", "reason"), LARGE.values(), ids=LARGE.keys())
+@each(("schema", "reason"), LARGE.values(), ids=LARGE.keys())
 async def test_s07_size_depth_subschemas_and_enums_are_bounded(schema: Json, reason: str) -> None:
     entry = await refused(schema)
     assert reason in entry.reason
@@ -229,13 +230,13 @@ async def test_s07_many_definitions_of_one_name_are_told_apart_at_once() -> None
     assert len(catalog.tools[1].input_schema["$defs"]) == 900
 
 
-@pytest.mark.parametrize("schema", [[], None, True, {}, 5, "string"], ids=repr)
+@each("schema", [[], None, True, {}, 5, "string"], ids=repr)
 async def test_s09_what_says_nothing_about_an_argument_lets_any_value_in(schema: Any) -> None:
     (tool,) = [tool for tool in (await built(schema)).tools if tool.name == "m0"]
     assert tool.input_schema["properties"]["p"] == {}
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "pointer"),
     [
         ({"type": "banana"}, "/properties/p/type"),

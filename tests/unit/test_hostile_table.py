@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.each import each
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (S\d\d) \|.*\| ([\w/]+\.py)(?:::(\w+))? \|$", re.MULTILINE)
@@ -16,7 +16,7 @@ def test_the_table_has_every_row_once_and_in_order() -> None:
     assert [row for row, _, _ in ROWS] == [f"S{number:02}" for number in range(1, 24)]
 
 
-@pytest.mark.parametrize(("row", "file", "test"), ROWS, ids=[row for row, _, _ in ROWS])
+@each(("row", "file", "test"), ROWS, ids=[row for row, _, _ in ROWS])
 def test_the_tests_of_a_row_exist(row: str, file: str, test: str) -> None:
     text = (ROOT / "tests" / file).read_text(encoding="utf-8")
     assert f"def {test or 'test_'}" in text, f"{row}: no {test} in tests/{file}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.json_pointer import escape, parts_of, pointer_of, resolve
+from tests.each import each
 
 # RFC 6901 §5 and §6: the document, and where each pointer leads as a URI fragment.
 DOCUMENT: dict[str, Any] = {
@@ -16,7 +16,7 @@ DOCUMENT: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "target"),
     [
         ("#", DOCUMENT), ("#/foo", ["bar", "baz"]), ("#/foo/0", "bar"), ("#/", 0), ("#/a~1b", 1), ("#/c%25d", 2),
@@ -28,7 +28,7 @@ def test_a_pointer_leads_where_the_rfc_says(reference: str, target: Any) -> None
     assert resolve(DOCUMENT, reference) == target
 
 
-@pytest.mark.parametrize(
+@each(
     "reference",
     [
         "#/foo/2", "#/foo/x", "#/foo/-", "#/foo/-1", "#/foo/01", "#/foo/1 ", "#/foo/²", "#/foo/\u0661", "#/foo/0/x",

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-import pytest
 from jsonschema_specifications import REGISTRY
 
 from gateway.catalog.cost import measured
@@ -32,6 +31,7 @@ from gateway.json_schema import (
     ONE,
 )
 from gateway.listing import truenas
+from tests.each import each
 
 Json: TypeAlias = dict[str, Any]
 Place: TypeAlias = Callable[[Json], Json]
@@ -57,12 +57,12 @@ def is_schema(said: Any) -> bool:
 # --- the meta-schemas ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("uri", DRAFTS)
+@each("uri", DRAFTS)
 def test_every_keyword_of_every_draft_is_known(uri: str) -> None:
     assert properties_of(uri).keys() <= KEYWORDS | OLDER
 
 
-@pytest.mark.parametrize("part", ["core", "applicator", "unevaluated", "validation", "meta-data", "content"])
+@each("part", ["core", "applicator", "unevaluated", "validation", "meta-data", "content"])
 def test_what_holds_schemas_in_2020_12_does_so_here_in_the_same_form(part: str) -> None:
     said = {keyword: form for keyword, form in properties_of(f"{LATEST}/meta/{part}").items() if form is not True}
     schemas = {keyword for keyword, form in said.items() if is_schema(form)}
@@ -157,13 +157,13 @@ WALKERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("walker", WALKERS)
+@each("walker", WALKERS)
 def test_whoever_walks_finds_the_schemas_in_every_keyword_that_holds_some(walker: Walker) -> None:
     missed = [keyword for keyword in SCHEMAS if not walker(partial(within, keyword))]
     assert missed == []
 
 
-@pytest.mark.parametrize("walker", WALKERS)
+@each("walker", WALKERS)
 def test_whoever_walks_takes_data_for_data(walker: Walker) -> None:
     forms: dict[str, Place] = {}
     for keyword in DATA:
@@ -172,12 +172,12 @@ def test_whoever_walks_takes_data_for_data(walker: Walker) -> None:
     assert [form for form, place in forms.items() if walker(place)] == []
 
 
-@pytest.mark.parametrize("keyword", sorted(LITERAL))
+@each("keyword", sorted(LITERAL))
 def test_a_property_that_is_called_like_a_keyword_is_a_property_to_whoever_walks(keyword: str) -> None:
     assert all(walker(lambda schema: {"properties": {keyword: schema}}) for walker in WALKERS)
 
 
-@pytest.mark.parametrize("keyword", sorted(LITERAL))
+@each("keyword", sorted(LITERAL))
 def test_values_that_hide_are_left_out_of_a_property_that_is_called_like_a_keyword(keyword: str) -> None:
     shown = visible({"properties": {keyword: {"enum": ["a", HIDDEN]}}})
     assert shown == {"properties": {keyword: {"enum": ["a"]}}}
@@ -196,7 +196,7 @@ def test_arguments_are_renamed_wherever_a_schema_applies_to_the_same_object() ->
     assert renamed == {*IN_PLACE, *IN_PLACE_LISTS, "dependentSchemas"}
 
 
-@pytest.mark.parametrize("keyword", sorted(KEYWORDS | OLDER))
+@each("keyword", sorted(KEYWORDS | OLDER))
 def test_null_is_as_good_as_absent_but_for_data(keyword: str) -> None:
     kept = upgraded({keyword: None}, None)
     assert kept == ({keyword: None} if keyword in ("const", "default") else {})

@@ -28,6 +28,7 @@ from gateway.jsonrpc import (
     response_bytes,
     response_of,
 )
+from tests.each import each
 from tests.pace import quickly
 
 HUGE = 2**64 + 1
@@ -60,13 +61,13 @@ NOT_JSON = {
 }
 
 
-@pytest.mark.parametrize("raw", NOT_JSON.values(), ids=NOT_JSON.keys())
+@each("raw", NOT_JSON.values(), ids=NOT_JSON.keys())
 def test_what_is_not_json_in_utf_8_is_a_parse_error(raw: bytes) -> None:
     with pytest.raises(ParseError):
         decode_strictly(raw)
 
 
-@pytest.mark.parametrize("raw", NOT_JSON.values(), ids=NOT_JSON.keys())
+@each("raw", NOT_JSON.values(), ids=NOT_JSON.keys())
 def test_a_backend_that_sends_it_raises_a_value_error_and_nothing_else(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode(raw)
@@ -93,7 +94,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("raw", BOMBS.values(), ids=BOMBS.keys())
+@each("raw", BOMBS.values(), ids=BOMBS.keys())
 def test_objects_and_arrays_beyond_a_number_are_refused_before_they_are_made(raw: bytes) -> None:
     with quickly(), pytest.raises(BadMessage, match="More than 50000 objects and arrays"):
         decode_strictly(raw)
@@ -130,7 +131,7 @@ def test_many_shallow_brackets_are_not_deep() -> None:
     assert decode_strictly(b"[" + b"[]," * 500 + b"{}]") == [[]] * 500 + [{}]
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         b'{"a":1,"a":2}',
@@ -158,7 +159,7 @@ def test_duplicate_member_names_are_refused_however_they_are_spelt(raw: bytes) -
         decode_strictly(raw)
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         {"a:b": ":", "c": "::"},
@@ -176,7 +177,7 @@ def test_colons_and_brackets_inside_strings_confuse_nobody(value: Any, style: di
     assert decode_strictly(json.dumps(value, **style).encode()) == value
 
 
-@pytest.mark.parametrize("number", [2**53 + 1, 2**63, HUGE, -(2**63) - 1, -HUGE, 10**300, 10**4299])
+@each("number", [2**53 + 1, 2**63, HUGE, -(2**63) - 1, -HUGE, 10**300, 10**4299])
 def test_integers_are_exact_in_both_directions_at_any_size(number: int) -> None:
     for read in (decode, decode_strictly):
         assert read(str(number).encode()) == number
@@ -206,7 +207,7 @@ def call(**members: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "m"} | members
 
 
-@pytest.mark.parametrize("id", ["", "a", 0, -1, HUGE, "x" * 256, "é" * 128])
+@each("id", ["", "a", 0, -1, HUGE, "x" * 256, "é" * 128])
 def test_an_id_is_a_string_or_an_integer_and_comes_as_it_is(id: Any) -> None:
     message = message_of(call(id=id, params={"a": 1}))
     assert message == Request(id, "m", {"a": 1})
@@ -225,7 +226,7 @@ def test_a_result_that_json_cannot_say_is_refused() -> None:
         response_bytes(1, {"text": "\ud800"})
 
 
-@pytest.mark.parametrize("id", [None, True, False, 1.0, 1.5, {}, [], ["a"], "x" * 257, "é" * 129, 10**256])
+@each("id", [None, True, False, 1.0, 1.5, {}, [], ["a"], "x" * 257, "é" * 129, 10**256])
 def test_other_ids_are_refused_and_not_given_back(id: Any) -> None:
     with pytest.raises(BadMessage) as caught:
         message_of(call(id=id))
@@ -238,7 +239,7 @@ def test_params_may_be_an_object_an_array_or_absent() -> None:
     assert message_of(call()) == Request(1, "m", None)
 
 
-@pytest.mark.parametrize(
+@each(
     "broken",
     [
         {"jsonrpc": "1.0"},
@@ -258,7 +259,7 @@ def test_a_broken_message_is_refused_with_its_id(broken: dict[str, Any]) -> None
     assert caught.value.id == "mine"
 
 
-@pytest.mark.parametrize("value", [None, 1, "x", True, [], [call()], [[]]])
+@each("value", [None, 1, "x", True, [], [call()], [[]]])
 def test_what_is_not_one_object_is_refused(value: Any) -> None:
     with pytest.raises(BadMessage, match="one JSON-RPC message"):
         message_of(value)
@@ -319,7 +320,7 @@ FORGIVEN = {
 }
 
 
-@pytest.mark.parametrize(("raw", "expected"), FORGIVEN.values(), ids=FORGIVEN.keys())
+@each(("raw", "expected"), FORGIVEN.values(), ids=FORGIVEN.keys())
 def test_what_is_harmless_in_a_response_is_forgiven(raw: bytes, expected: tuple[Any, Fault | None]) -> None:
     assert response_of(raw, "7") == expected
 
@@ -364,7 +365,7 @@ VIOLATIONS = {
 }
 
 
-@pytest.mark.parametrize(("raw", "violation"), VIOLATIONS.values(), ids=VIOLATIONS.keys())
+@each(("raw", "violation"), VIOLATIONS.values(), ids=VIOLATIONS.keys())
 def test_anything_else_is_a_violation_that_is_named(raw: bytes, violation: str) -> None:
     with pytest.raises(ValueError, match=violation):
         response_of(raw, "7")

@@ -15,6 +15,7 @@ from gateway.auth.jwks import COOLDOWN, MAX_STALE, IssuerKeys
 from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.outbound import Answer, ConnectFailed
 from gateway.settings import Issuer
+from tests.each import each
 
 ISSUER = "https://login.example.com"
 META = f"{ISSUER}/.well-known/oauth-authorization-server"
@@ -148,7 +149,7 @@ async def test_one_who_hangs_up_does_not_end_the_fetch_for_the_others() -> None:
     assert web.key_fetches == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "answer",
     [
         b"<html>",
@@ -221,7 +222,7 @@ async def test_a_removed_key_is_refused_after_the_refresh_and_what_it_verified_d
         await keys.candidates("k1", "ES256")
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "kept"),
     [(None, 300), ("max-age=1", 60), ("max-age=600", 600), ("public, max-age=999999999", 3600), ("no-store", 300)],
 )
@@ -234,7 +235,7 @@ async def test_max_age_is_honored_within_reason(said: str | None, kept: float) -
     assert keys._refresh_at - clock.now == kept
 
 
-@pytest.mark.parametrize(
+@each(
     "metadata",
     [
         {"issuer": ISSUER + "/", "jwks_uri": JWKS},

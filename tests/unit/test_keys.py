@@ -12,6 +12,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from gateway.auth.keys import UnusableKey, key_of, key_set_of
 from tests.authorization.keys import b64
+from tests.each import each
 
 RSA = RSAAlgorithm.to_jwk(rsa.generate_private_key(65537, 2048).public_key(), as_dict=True)
 EC = ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key(), as_dict=True)
@@ -39,7 +40,7 @@ def broken_modulus() -> int:
     return factors[0] * factors[1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("member", "alg"),
     [(RSA, "RS256"), ({**RSA, "alg": "PS256"}, "PS256"), (EC, "ES256"), (P384, "ES384"), (ED, "EdDSA")],
     ids=["rsa", "rsa that names PS256", "P-256", "P-384", "Ed25519"],
@@ -48,7 +49,7 @@ def test_a_key_has_the_algorithm_it_names_else_the_usual_one_of_its_type(member:
     assert key_of(member).alg == alg
 
 
-@pytest.mark.parametrize(
+@each(
     ("member", "reason"),
     [
         ({**EC, "use": "enc"}, "use"),
@@ -96,7 +97,7 @@ SMALL_ORDER = [
 ]
 
 
-@pytest.mark.parametrize("point", SMALL_ORDER)
+@each("point", SMALL_ORDER)
 def test_an_ed25519_point_of_small_order_is_no_key(point: str) -> None:
     with pytest.raises(UnusableKey, match="small order"):
         key_of({**ED, "x": b64(bytes.fromhex(point))})

@@ -11,6 +11,7 @@ from gateway.limits import MAX_HANDLES, Budget, network_of
 from gateway.model import AccessToken, Caller, Principal
 from gateway.store.memory import MemoryStore
 from gateway.web.public import AddressReader
+from tests.each import each
 
 
 class Clock:
@@ -139,7 +140,7 @@ async def test_a_lower_rate_holds_at_once(store: MemoryStore, clock: Clock) -> N
     await wait_of(budget)
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "network"),
     [
         ("192.0.2.1", "192.0.2.1"),
@@ -181,7 +182,7 @@ CALLERS = {
 }
 
 
-@pytest.mark.parametrize(("trusted", "peer", "header", "caller"), CALLERS.values(), ids=CALLERS.keys())
+@each(("trusted", "peer", "header", "caller"), CALLERS.values(), ids=CALLERS.keys())
 def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(
     trusted: tuple[str, ...], peer: str, header: list[str], caller: str
 ) -> None:

@@ -11,6 +11,7 @@ from gateway.catalog.lint import lint, says_nothing
 from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Structure
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 
 
 async def catalog(*methods: Method, notes: tuple[str, ...] = ()) -> Catalog:
@@ -38,7 +39,7 @@ REMARKS = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "remark"), REMARKS)
+@each(("bad", "remark"), REMARKS)
 async def test_a_remark_names_the_tool_and_what_could_be_done(bad: Method, remark: str) -> None:
     (said,) = lint(await catalog(bad, method("good")), CatalogSettings())
     assert remark in said

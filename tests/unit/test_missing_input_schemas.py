@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.catalog.build import Builder
 from gateway.catalog.validation import Validators
 from gateway.listing import jsonrpc_mcp, static
 from gateway.model import Catalog, Listing
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 
 GOOD = {"name": "good", "inputSchema": {"type": "object", "properties": {"id": {"type": "string"}}}}
 BAD: dict[str, dict[str, Any]] = {
@@ -27,7 +26,7 @@ async def built(listing: Listing, **knobs: Any) -> Catalog:
     return await Builder(Params(), Validators()).build(listing, CatalogSettings.model_validate(knobs))
 
 
-@pytest.mark.parametrize("members", BAD.values(), ids=BAD.keys())
+@each("members", BAD.values(), ids=BAD.keys())
 async def test_an_entry_without_an_input_schema_is_quarantined_alone_with_reason_and_remedy(members: Any) -> None:
     entries = [GOOD, {"name": "purge", **members}]
     for listing in (jsonrpc_mcp.parse(entries), static.parse({"tools": entries}, "saved.json")):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.catalog import names
 from gateway.catalog.names import RULES
 from gateway.model import Naming
+from tests.each import each
 
 MCP, LLM = RULES[Naming.MCP], RULES[Naming.LLM]
 MAX_LENGTH = 128
@@ -31,12 +31,12 @@ def assign_llm(methods: list[str], chosen: dict[str, str]) -> dict[str, str]:
     return {method: both[Naming.LLM] for method, both in names.assign(methods, chosen).items()}
 
 
-@pytest.mark.parametrize("method", ["a", "node.list", "eth_call", "A-b_C.9", "x" * 128, "."])
+@each("method", ["a", "node.list", "eth_call", "A-b_C.9", "x" * 128, "."])
 def test_a_valid_name_stays_as_it_is(method: str) -> None:
     assert assign([method], {}) == {method: method}
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "name"),
     [
         ("textDocument/hover", "textDocument_hover"),
@@ -52,7 +52,7 @@ def test_what_is_invalid_becomes_an_underscore(method: str, name: str) -> None:
     assert assign([method], {}) == {method: name}
 
 
-@pytest.mark.parametrize("method", ["", "😀", "日本", "///", "\u202e"])
+@each("method", ["", "😀", "日本", "///", "\u202e"])
 def test_a_name_without_any_valid_character_gets_one_of_its_own(method: str) -> None:
     assert assign([method], {}) == {method: f"method_{digest(method)}"}
 
@@ -102,7 +102,7 @@ def test_a_chosen_name_with_a_foreign_character_is_made_valid() -> None:
 LONG = "very.long." * 8
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "name"),
     [
         ("node_list-2", "node_list-2"),

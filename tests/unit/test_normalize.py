@@ -11,6 +11,7 @@ from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import Validators
 from gateway.model import Method, Naming, Parameter, Structure, Tool
 from gateway.settings import Params, ToolOverride
+from tests.each import each
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
 TWO = (Parameter("a", STRING, True, "First."), Parameter("b", NUMBER))
@@ -55,7 +56,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("own", "schemas", "override", "shown"), SAID)
+@each(("own", "schemas", "override", "shown"), SAID)
 def test_a_parameters_own_description_wins_over_its_schemas_and_the_operators_over_both(
     own: str, schemas: str, override: Any, shown: str
 ) -> None:
@@ -105,7 +106,7 @@ STRUCTURES = [
 ]
 
 
-@pytest.mark.parametrize(("listed", "name", "params", "override", "structure"), STRUCTURES)
+@each(("listed", "name", "params", "override", "structure"), STRUCTURES)
 def test_the_shape_of_params_is_the_overrides_the_backends_the_listings_or_a_guess(
     listed: Structure, name: str, params: Any, override: str | None, structure: Structure
 ) -> None:
@@ -226,14 +227,14 @@ OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize(("declared", "published"), OUTPUTS.values(), ids=OUTPUTS.keys())
+@each(("declared", "published"), OUTPUTS.values(), ids=OUTPUTS.keys())
 def test_an_output_schema_is_published_where_it_says_something(declared: Any, published: Any) -> None:
     tool = made(method(result=declared))
     assert tool.output_schema == published
     assert "outputSchemaDropped" not in tool.meta
 
 
-@pytest.mark.parametrize(
+@each(
     "bad",
     [
         {"type": "foo"},
@@ -281,7 +282,7 @@ def test_annotations_too_large_to_publish_are_left_out() -> None:
     assert "annotations" not in made(method(annotations={"x": "y" * 5000})).meta
 
 
-@pytest.mark.parametrize(
+@each(
     ("auth", "level"),
     [
         (None, ""),
@@ -308,7 +309,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("members", "description"), TEXTS)
+@each(("members", "description"), TEXTS)
 def test_a_tool_always_has_a_description_fit_to_show(members: Any, description: str) -> None:
     assert made(method(**members)).description == description
 
@@ -349,7 +350,7 @@ def test_equal_methods_have_equal_digests_whatever_the_order_of_members() -> Non
     assert one.digest == two.digest != ""
 
 
-@pytest.mark.parametrize(
+@each(
     "changed",
     [
         {"title": "x"},
@@ -373,7 +374,7 @@ def test_a_change_that_matters_changes_the_digest(changed: Any) -> None:
 DESTROYS = {"annotations": {"destructiveHint": True}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("override", "listed", "trusted", "confirms"),
     [
         (DESTROYS, {}, False, True),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gateway.catalog.numbers import compares, literals, weight_of
 from gateway.catalog.patterns import without_all
 from gateway.catalog.validation import TOO_LARGE, Validators
+from tests.each import each
 from tests.pace import quickly
 
 Json = dict[str, Any]
@@ -102,7 +103,7 @@ def test_what_is_looked_for_one_by_one_counts(schema: Json, item: Any) -> None:
     assert validator.is_valid([item] * 1000)
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "expected"),
     [
         ({}, (0, 0)),

@@ -9,6 +9,7 @@ import pytest
 from gateway import jsonrpc
 from gateway.catalog.pages import MAX_PAGE_BYTES, Pages
 from gateway.model import Binding, Catalog, Structure, Tool
+from tests.each import each
 
 
 class Names:
@@ -43,7 +44,7 @@ def walk(pages: Pages, listed: Catalog, size: int) -> list[list[str]]:
         after = page.last
 
 
-@pytest.mark.parametrize(("size", "lengths"), [(1, [1] * 5), (2, [2, 2, 1]), (5, [5]), (4, [4, 1]), (500, [5])])
+@each(("size", "lengths"), [(1, [1] * 5), (2, [2, 2, 1]), (5, [5]), (4, [4, 1]), (500, [5])])
 def test_pages_hold_at_most_so_many_tools_and_together_all_of_them(size: int, lengths: list[int]) -> None:
     found = walk(Pages(), catalog(*"abcde"), size)
     assert list(map(len, found)) == lengths
@@ -66,7 +67,7 @@ def test_a_tool_larger_than_a_page_has_one_of_its_own() -> None:
     assert found == [["a"], ["b"], ["c"]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("after", "rest"),
     [
         ("b", ["c", "d"]),

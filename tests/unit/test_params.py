@@ -9,6 +9,7 @@ import pytest
 from gateway.backend.params import Conventions, to_params
 from gateway.errors import InvalidArguments
 from gateway.model import Binding, Structure
+from tests.each import each
 
 PLAIN = Conventions()
 SECRET = Conventions(prefix=("token:s3cret",))
@@ -68,7 +69,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize(("binding", "arguments", "conventions", "params"), CALLS.values(), ids=CALLS.keys())
+@each(("binding", "arguments", "conventions", "params"), CALLS.values(), ids=CALLS.keys())
 def test_params_have_the_shape_that_the_method_takes(
     binding: Binding, arguments: dict[str, Any], conventions: Conventions, params: Any
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gateway.catalog.garbage import COLLECTOR
 from gateway.catalog.patterns import MAX_WEIGHT, SIZES, admitted, patterns_of, without
 from gateway.catalog.validation import MISMATCH, Validators
+from tests.each import each
 from tests.pace import quickly
 
 Json = dict[str, Any]
@@ -100,7 +101,7 @@ REVERSALS = {
 }
 
 
-@pytest.mark.parametrize(("schema", "value"), REVERSALS.values(), ids=REVERSALS.keys())
+@each(("schema", "value"), REVERSALS.values(), ids=REVERSALS.keys())
 def test_what_only_our_engine_cannot_check_never_refuses_a_value(schema: Json, value: Any) -> None:
     assert jsonschema.Draft202012Validator(schema).is_valid(value)
     assert VALIDATORS.compile(schema).is_valid(value)

@@ -17,6 +17,7 @@ from gateway.catalog.validation import Validators
 from gateway.listing import jsonrpc_mcp
 from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure, Tool
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
 REMEDY = "review it with `tools --diff` and the pin file, then run `tools --pin`"
@@ -70,7 +71,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize(("change", "what"), CHANGES.values(), ids=CHANGES.keys())
+@each(("change", "what"), CHANGES.values(), ids=CHANGES.keys())
 async def test_a_tool_that_changed_is_held_back_alone_with_what_changed(change: Any, what: str) -> None:
     pins = await pinned(method(), method("other"))
     catalog = await built(method(**change), method("other"), pins=pins)
@@ -292,7 +293,7 @@ def changed(name: str) -> dict[str, Any]:
     return {**ENTRY, name: {"x": 1} if isinstance(value, dict) else other.get(type(value), lambda _: "x")(value)}
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Pin)])
+@each("name", [field.name for field in fields(Pin)])
 async def test_every_field_of_a_pin_is_compared_with_the_tool_and_told_by_a_diff(name: str) -> None:
     (tool,) = (await built(method())).tools
     entry = changed(name)

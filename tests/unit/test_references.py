@@ -11,6 +11,7 @@ import referencing
 from gateway.catalog.schemas import Unsound, bundle, object_schema
 from gateway.catalog.validation import Validators
 from gateway.listing import openrpc
+from tests.each import each
 from tests.pace import quickly
 
 Json = dict[str, Any]
@@ -33,7 +34,7 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize(("reference", "target"), FOUND.values(), ids=FOUND.keys())
+@each(("reference", "target"), FOUND.values(), ids=FOUND.keys())
 def test_what_the_listing_holds_is_found_by_any_name_it_has(reference: str, target: Any) -> None:
     published = bundle({"items": {"$ref": reference}}, LISTING)
     name = published["items"]["$ref"].removeprefix("#/$defs/")
@@ -41,9 +42,7 @@ def test_what_the_listing_holds_is_found_by_any_name_it_has(reference: str, targ
     assert found is target or found.items() >= target.items()
 
 
-@pytest.mark.parametrize(
-    "reference", ["Absent", "Name/x", "Name#/absent", "#absent", "http://service.example/other.json"]
-)
+@each("reference", ["Absent", "Name/x", "Name#/absent", "#absent", "http://service.example/other.json"])
 def test_what_the_listing_does_not_hold_is_not_found(reference: str) -> None:
     with pytest.raises(Unsound, match=r"leads out of the listing|points to nothing"):
         bundle({"items": {"$ref": reference}}, LISTING)
@@ -83,7 +82,7 @@ EMBEDDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("schema", EMBEDDED.values(), ids=EMBEDDED.keys())
+@each("schema", EMBEDDED.values(), ids=EMBEDDED.keys())
 def test_what_a_schema_holds_is_found_as_its_specification_says(schema: Json) -> None:
     published = bundle(schema, {"openrpc": "1.3.2", "$defs": {"b": {"type": "null"}}})
     assert "$id" not in str(published)

@@ -22,6 +22,7 @@ from gateway.store import ResourceStore
 from gateway.store.memory import MemoryStore
 from tests.authorization.forge import dpop_proof
 from tests.authorization.keys import ec_key
+from tests.each import each
 from tests.front import ground
 
 SECRETS: Final = (b"a secret of sixteen bytes and more",)
@@ -132,7 +133,7 @@ JWT: Final = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "mount"),
     [
         ((), "http://crm.example.com/jsonrpc"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.catalog.schemas import MAX_BYTES, MAX_DEPTH, Bundler, Unsound, bundle, object_schema
+from tests.each import each
 
 Json = dict[str, Any]
 NODE = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/components/schemas/Node"}}}}
@@ -99,7 +100,7 @@ def test_a_chain_of_definitions_longer_than_any_stack_is_bundled() -> None:
     assert len(bundle({"$ref": "#/0"}, root)["$defs"]) == 901
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "mended"),
     [
         ({"type": "object", "properties": []}, {"type": "object", "properties": {}}),
@@ -168,7 +169,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("reference", EXTERNAL)
+@each("reference", EXTERNAL)
 def test_a_reference_out_of_the_listing_is_refused_with_its_place(reference: str, place: str) -> None:
     with pytest.raises(Unsound, match="out of the listing") as caught:
         bundle(PLACES[place](reference), ROOT)
@@ -198,7 +199,7 @@ UNSOUND = {
 }
 
 
-@pytest.mark.parametrize(("schema", "reason", "pointer"), UNSOUND.values(), ids=UNSOUND.keys())
+@each(("schema", "reason", "pointer"), UNSOUND.values(), ids=UNSOUND.keys())
 def test_what_cannot_be_mended_is_unsound_and_says_where(schema: Json, reason: str, pointer: str) -> None:
     with pytest.raises(Unsound, match=reason) as caught:
         bundle(schema, {"text": "x"})
@@ -252,7 +253,7 @@ def test_several_schemas_share_their_definitions() -> None:
 # --- a whole arguments object ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "published"),
     [
         ({}, {"type": "object"}),
@@ -287,7 +288,7 @@ def test_an_arguments_object_is_mended_and_otherwise_as_it_came(written: Json, p
     assert object_schema(written) == published
 
 
-@pytest.mark.parametrize("kind", ["array", "string", ["array", "null"], "banana", 5])
+@each("kind", ["array", "string", ["array", "null"], "banana", 5])
 def test_arguments_that_are_no_object_are_unsound(kind: Any) -> None:
     with pytest.raises(Unsound, match="not an object") as caught:
         object_schema({"type": kind})

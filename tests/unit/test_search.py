@@ -16,6 +16,7 @@ from gateway.catalog.search import CALL_TOOL, DOORS, MAX_BYTES, SEARCH_TOOLS, Se
 from gateway.catalog.validation import Validators
 from gateway.model import Binding, Catalog, Listing, Method, Naming, Parameter, Structure, Tool
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 from tests.pace import quickly
 
 METHODS = {
@@ -48,7 +49,7 @@ async def found(catalog: Catalog, query: str) -> list[str]:
     return [tool["name"] for tool in answer["tools"]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"),
     [
         ("getBlockHash", ["get", "block", "hash"]),

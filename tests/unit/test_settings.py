@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from gateway.listing.probe import DIALECTS
 from gateway.settings import ListingSettings, Settings
 from gateway.settings.knobs import is_loopback
+from tests.each import each
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 ISSUER = {"issuer": "https://login.example.com"}
@@ -42,7 +43,7 @@ def test_nobody_opens_a_gateway_by_saying_nothing() -> None:
         assert "auth.mode: off" in told
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])
+@each("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])
 def test_on_loopback_no_authentication_is_needed_where_that_is_said(host: str) -> None:
     assert is_loopback(host)
     assert settings(server={"host": host}).auth.mode == "off"
@@ -63,14 +64,14 @@ def test_on_loopback_the_gateway_has_a_url_of_its_own() -> None:
     assert settings(auth={"issuers": [ISSUER]}).by_mount[""].resource == "http://127.0.0.1:8080/mcp"
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "localhost.example.org"])
+@each("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "localhost.example.org"])
 def test_beyond_loopback_an_open_gateway_has_to_be_meant(host: str) -> None:
     assert not is_loopback(host)
     assert "allow_unauthenticated" in fault(server={"host": host})
     assert settings(server={"host": host}, auth={"mode": "off", "allow_unauthenticated": True}).server.host == host
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "",
@@ -120,9 +121,7 @@ def test_the_admin_port_is_for_this_machine_alone_unless_said_otherwise() -> Non
     assert settings(server={"admin_host": "0.0.0.0"}).server.admin_host == "0.0.0.0"
 
 
-@pytest.mark.parametrize(
-    "password", ["hunter2", "hun/ter2", "hun#ter2", "hun?ter2", "hunter2\u2100", "hunter2]", "[hunter2", "hunter2:9"]
-)
+@each("password", ["hunter2", "hun/ter2", "hun#ter2", "hun?ter2", "hunter2\u2100", "hunter2]", "[hunter2", "hunter2:9"])
 def test_a_password_in_a_url_is_refused_and_not_shown(password: str) -> None:
     text = fault(backend={"url": f"http://user:{password}@backend/"})
     assert "hun" not in text.replace("pydantic", "")
@@ -142,19 +141,19 @@ def test_knobs_that_come_together_are_refused_alone(pair: Any) -> None:
     assert "come together" in fault(backend=pair)
 
 
-@pytest.mark.parametrize("header", ["", "X Y", "X:Y", "Host", "content-length", "Transfer-Encoding", "É", "X\r\nY"])
+@each("header", ["", "X Y", "X:Y", "Host", "content-length", "Transfer-Encoding", "É", "X\r\nY"])
 def test_a_static_header_has_a_name_of_its_own(header: str) -> None:
     fault(backend={"credentials": {"mode": "static", "value": "x", "header": header}})
 
 
-@pytest.mark.parametrize("value", ["", " {}", "{} ", "{}\r\nX: y", "{}\n", "{}é", "\x00{}"])
+@each("value", ["", " {}", "{} ", "{}\r\nX: y", "{}\n", "{}é", "\x00{}"])
 def test_a_header_value_is_printable_ascii_and_is_not_shown_where_it_is_not(value: str) -> None:
     text = fault(backend={"credentials": {"mode": "static", "value": value.format("hunter2")}})
     assert "printable ASCII" in text
     assert "hunter2" not in text
 
 
-@pytest.mark.parametrize(
+@each(
     "sections",
     [
         {"server": {"port": 65536}},
@@ -224,7 +223,7 @@ def test_every_knob_says_what_it_does() -> None:
     walk(Settings)
 
 
-@pytest.mark.parametrize(
+@each(
     ("knob", "value", "told"),
     [
         ("name", "", "at least 1 character"),

@@ -16,6 +16,7 @@ from gateway.listing import openrpc
 from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure
 from gateway.settings import CatalogSettings
 from gateway.settings import Params as Knobs
+from tests.each import each
 
 GUESS = Binding("m", Structure.BY_NAME, ("a", "b"), certain=False)
 SAFE = replace(GUESS, repeatable=True)
@@ -137,7 +138,7 @@ async def bound(knobs: dict[str, Any] | None = None, params: dict[str, Any] | No
     return catalog.tools[0].binding
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "repeatable"),
     [
         ({"tools": {"m": {"annotations": {"readOnlyHint": True}}}}, True),
@@ -152,7 +153,7 @@ async def test_only_the_operator_vouches_for_a_tool(knobs: dict[str, Any], repea
     assert binding.repeatable is repeatable
 
 
-@pytest.mark.parametrize(
+@each(
     ("knobs", "params", "members", "certain"),
     [
         ({}, {}, {}, False),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.text import cap, excerpt, printable
+from tests.each import each
 from tests.pace import quickly
 
 HIDDEN = {
@@ -40,12 +41,12 @@ HIDDEN = {
 }
 
 
-@pytest.mark.parametrize(("text", "shown"), HIDDEN.values(), ids=HIDDEN.keys())
+@each(("text", "shown"), HIDDEN.values(), ids=HIDDEN.keys())
 def test_what_people_cannot_see_is_taken_out(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["Plain text.", "tab\tand\nline", "naïve", "日本語", "👩‍💻 family", "❤️‍🔥 1️⃣ #️⃣ ©️", "می‌خواهم", "שלום", "a/b & <c>"],
 )
@@ -81,7 +82,7 @@ def longest_run_of_marks(text: str) -> int:
     return longest
 
 
-@pytest.mark.parametrize("text", MARKS.values(), ids=MARKS.keys())
+@each("text", MARKS.values(), ids=MARKS.keys())
 def test_combining_marks_cost_no_time_and_thirty_in_a_row_stay(text: str) -> None:
     with quickly(0.3):
         shown = printable(text)
@@ -127,7 +128,7 @@ def test_text_within_the_cap_is_untouched_and_longer_text_is_marked() -> None:
 
 
 @pytest.mark.parametrize("character", ["é", "€", "😀"])
-@pytest.mark.parametrize("limit", range(8, 16))
+@each("limit", range(8, 16))
 def test_a_cut_falls_between_characters_at_any_limit(character: str, limit: int) -> None:
     cut = cap(character * 20, limit)
     assert cut.endswith("…")

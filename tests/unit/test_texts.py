@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.catalog.build import Builder
 from gateway.catalog.texts import shown_schema, shown_value
 from gateway.catalog.validation import Validators
 from gateway.model import Listing, Method, Parameter, Tool
 from gateway.settings import CatalogSettings, Params
+from tests.each import each
 from tests.pace import quickly
 
 TAGGED = "Ad\u200bd\u202e.\U000e0049\U000e0067\x1b[31m"
@@ -41,7 +40,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("schema", "shown"), PLACES.values(), ids=PLACES.keys())
+@each(("schema", "shown"), PLACES.values(), ids=PLACES.keys())
 def test_a_text_is_cleaned_wherever_it_stands_in_a_schema(schema: Any, shown: Any) -> None:
     assert shown_schema(schema) == shown
 
@@ -62,7 +61,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("schema", VALUES.values(), ids=VALUES.keys())
+@each("schema", VALUES.values(), ids=VALUES.keys())
 def test_what_a_value_has_to_equal_stays(schema: Any) -> None:
     assert shown_schema(schema) == schema
 

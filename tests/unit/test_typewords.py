@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gateway.listing.typewords import schema_of_word
+from tests.each import each
 
 # XML-RPC's specification, JSON-RPC 1.1's working draft §6.3, and what services write.
 WORDS: dict[str, str] = {
@@ -20,13 +19,13 @@ WORDS: dict[str, str] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("word", WORDS)
+@each("word", WORDS)
 def test_a_word_is_the_type_that_its_specification_says(word: str) -> None:
     for written in (word, word.upper(), word.capitalize()):
         assert schema_of_word(written) == {"type": WORDS[word]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "schema"),
     [
         ("base64", {"type": "string", "contentEncoding": "base64"}),

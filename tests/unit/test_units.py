@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.units import format_duration, format_size, parse_duration, parse_rate, parse_size
+from tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "seconds"),
     [
         ("500ms", 0.5),
@@ -38,7 +39,7 @@ def test_what_is_no_duration_is_refused_with_an_example(text: Any) -> None:
         parse_duration(text)
 
 
-@pytest.mark.parametrize(("text", "size"), [("1MiB", 2**20), ("512KiB", 2**19), ("1GiB", 2**30), (7, 7), ("7B", 7)])
+@each(("text", "size"), [("1MiB", 2**20), ("512KiB", 2**19), ("1GiB", 2**30), (7, 7), ("7B", 7)])
 def test_a_size_is_a_number_and_a_binary_unit_and_bytes_without_one(text: Any, size: int) -> None:
     assert parse_size(text) == size
 
@@ -56,15 +57,13 @@ def test_a_rate_is_a_count_per_period(text: str, rate: str) -> None:
     assert parse_rate(text) == rate
 
 
-@pytest.mark.parametrize("text", ["60", "0/minute", "-1/hour", "60/min", "1.5/second", "60/minutes", None, 60, "/hour"])
+@each("text", ["60", "0/minute", "-1/hour", "60/min", "1.5/second", "60/minutes", None, 60, "/hour"])
 def test_what_is_no_rate_is_refused_with_the_periods(text: Any) -> None:
     with pytest.raises(ValueError, match="second, minute, hour, day"):
         parse_rate(text)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.5, "500ms"), (30.0, "30s"), (300.0, "5m"), (86400.0, "1d"), (90.0, "90s")]
-)
+@each(("seconds", "text"), [(0.5, "500ms"), (30.0, "30s"), (300.0, "5m"), (86400.0, "1d"), (90.0, "90s")])
 def test_a_duration_is_written_in_its_largest_whole_unit(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 

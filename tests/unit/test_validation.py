@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.catalog.schemas import Unsound
 from gateway.catalog.validation import MAX_FAULTS, Validators
+from tests.each import each
 from tests.fault.scripted import Bystander
 from tests.pace import quickly
 
@@ -80,7 +81,7 @@ def test_comparing_many_objects_for_uniqueness_is_answered_at_once() -> None:
         assert validator.is_valid(values)
 
 
-@pytest.mark.parametrize("pattern", ["^(?=a).*$", "(?<!b)a", r"(a)\1", "(unclosed", "(a{1000}){1000}", r"\p{Nope}"])
+@each("pattern", ["^(?=a).*$", "(?<!b)a", r"(a)\1", "(unclosed", "(a{1000}){1000}", r"\p{Nope}"])
 def test_a_pattern_that_the_engine_refuses_is_left_out_of_the_check_alone(pattern: str) -> None:
     schema = {
         "properties": {"a": {"type": "string", "pattern": pattern, "minLength": 2}, "pattern": {"type": "string"}},
@@ -133,7 +134,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("schema", "pointer"), BAD.values(), ids=BAD.keys())
+@each(("schema", "pointer"), BAD.values(), ids=BAD.keys())
 def test_what_is_no_schema_is_unsound_and_says_where(schema: Json, pointer: str) -> None:
     with quickly(), pytest.raises(Unsound, match=r".") as caught:
         VALIDATORS.compile(schema)

@@ -15,6 +15,7 @@ from gateway.model import Listing, Method, Tool
 from gateway.settings import Auth, CatalogSettings, Params
 from gateway.text import hides
 from gateway.web.rest import RestProjector
+from tests.each import each
 
 Json = dict[str, Any]
 HIDDEN = {
@@ -72,7 +73,7 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(child)
 
 
-@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN.keys())
+@each("text", HIDDEN.values(), ids=HIDDEN.keys())
 async def test_what_hides_reaches_no_model_wherever_it_stands(text: str) -> None:
     assert sum(map(hides, texts(everywhere(text)))) > 15
     tool = await tool_of(everywhere(text), result=everywhere(text))
