@@ -38,7 +38,7 @@ KEYWORDS: Final = ONE | LISTS | MAPS | LITERAL | ANNOTATIONS | {
 }  # fmt: skip
 OLDER: Final = frozenset(("id", "extends", "disallow", "divisibleBy", "dependencies", "additionalItems",
                           "$recursiveRef", "$recursiveAnchor"))  # fmt: skip
-"""What 2020-12 has no more. :mod:`gateway.catalog.drafts` says the same in its words."""
+"""What 2020-12 has no more. :mod:`gateway.schema.drafts` says the same in its words."""
 
 
 def in_place(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.catalog.changes import Changes
+from gateway.discovery.subscriptions import Changes
 from gateway.limits import Streams
 from gateway.mcp.running import RunningCalls
 

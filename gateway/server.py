@@ -15,8 +15,8 @@ import structlog
 
 from gateway import config
 from gateway.background import Background
-from gateway.catalog.garbage import COLLECTOR
 from gateway.config import ConfigError
+from gateway.discovery.garbage_collection import COLLECTOR
 from gateway.mount import Mount
 from gateway.remarks import remarks_on
 from gateway.service import Service

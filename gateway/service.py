@@ -20,18 +20,17 @@ from gateway.auth.dpop import Proofs
 from gateway.auth.issuers import Issuers
 from gateway.auth.metadata import resource_metadata_of
 from gateway.backend.client import HEADERS, BackendClient, Limits
-from gateway.backend.faults import Cleaner
+from gateway.backend.error_redaction import Cleaner
 from gateway.backend.params import Conventions, Shapes
 from gateway.background import Background
 from gateway.catalog.build import Builder
-from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages
-from gateway.catalog.promises import Promises
-from gateway.catalog.search import DOORS, Search, builtin_tools
-from gateway.catalog.validation import Validators
 from gateway.credentials import Credential, credentials_of, faults_of, ways_of
 from gateway.credentials.grants import TokenClient
-from gateway.invocation import Invocation
+from gateway.discovery.broken_output_schemas import Promises
+from gateway.discovery.discovery import Discovery
+from gateway.invocation.input_requests import Rounds
+from gateway.invocation.invocation import Invocation
 from gateway.limits import Budget
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader
@@ -44,7 +43,8 @@ from gateway.mcp.sessions import Sessions
 from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, Naming, View
 from gateway.mount import Mount
 from gateway.outbound import Outbound
-from gateway.rounds import Rounds
+from gateway.schema.validation import Validators
+from gateway.search.tools import DOORS, Search, builtin_tools
 from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import Keys

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any
 
 from gateway.catalog.build import Builder
-from gateway.catalog.discovery import PATIENCE, Discovery
-from gateway.catalog.validation import Validators
+from gateway.discovery.discovery import PATIENCE, Discovery
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, Listing, Method, Seen
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 
 ANYBODY = Caller()

@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import structlog
 
 from gateway import jsonrpc
-from gateway.backend.faults import Cleaner
+from gateway.backend.error_redaction import Cleaner
 from gateway.backend.redaction import shown_in
 from gateway.backend.transport import Transport
 from gateway.errors import (

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gateway.catalog.schemas import Unsound, object_schema
-from gateway.catalog.validation import Validators
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import DEFINITIONS
 from gateway.model import JsonObject, Method, Parameter, Schema
+from gateway.schema.bundling import Unsound, object_schema
+from gateway.schema.validation import Validators
 from gateway.settings import Argument
 
 _OF_EACH: Final = ("$schema", "type", "properties", *DEFINITIONS)

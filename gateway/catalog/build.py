@@ -12,15 +12,15 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from gateway.catalog import texts
 from gateway.catalog.curation import Curation
 from gateway.catalog.names import assign
 from gateway.catalog.normalize import Policy, tool_of
 from gateway.catalog.pins import Pins
-from gateway.catalog.schemas import Unsound
-from gateway.catalog.validation import Validators
 from gateway.json_pointer import parts_of
 from gateway.model import Catalog, Listing, Method, Quarantined, Tool
+from gateway.schema import texts
+from gateway.schema.bundling import Unsound
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 
 _SLICE: Final = 0.005

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.catalog.argument_names import published
 from gateway.catalog.arguments import Defaults, defaults_of, with_arguments, without
-from gateway.catalog.drafts import says_required
 from gateway.catalog.headers import header_parameters
-from gateway.catalog.properties import published
 from gateway.catalog.risks import moves_value
-from gateway.catalog.schemas import Bundler, Unsound, bundle, object_schema
-from gateway.catalog.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
-from gateway.catalog.validation import Validators
-from gateway.catalog.visible import visible
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import ANNOTATIONS
 from gateway.model import CLOSED, HINTS, Binding, Form, JsonObject, Method, Naming, Schema, Structure, Tool, Version
+from gateway.schema.bundling import Bundler, Unsound, bundle, object_schema
+from gateway.schema.drafts import says_required
+from gateway.schema.hidden_characters import visible
+from gateway.schema.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
+from gateway.schema.validation import Validators
 from gateway.settings import Params, ToolOverride
 from gateway.text import cap, excerpt
 

@@ -9,11 +9,11 @@ import difflib
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.credentials.client_credentials import ClientCredentials
 from gateway.credentials.contract import Credential, Ways, sections_of
 from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import TokenClient
 from gateway.credentials.none import NoCredential
-from gateway.credentials.own import ClientCredentials
 from gateway.credentials.same_resource import SameResource
 from gateway.credentials.static import StaticCredential
 from gateway.settings import Credentials, ListingCredentials, ServiceSettings

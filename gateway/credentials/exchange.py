@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.credentials.contract import Credential, Ways
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, GrantRefused, TokenClient, refused
-from gateway.credentials.kept import KeptTokens
+from gateway.credentials.token_cache import KeptTokens
 from gateway.errors import Unauthorized
 from gateway.model import Caller
 from gateway.settings import ServiceSettings

@@ -6,10 +6,10 @@ from typing import Any
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError
-from gateway.invocation import Invocation
+from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Id
 from gateway.mcp import legacy, modern
-from gateway.mcp.exchange import Inbound, Reply, StreamReply
+from gateway.mcp.messages import Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations
 from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions

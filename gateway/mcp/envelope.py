@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
-from gateway.mcp.exchange import Headers
+from gateway.invocation.input_requests import MAX_STATE
+from gateway.mcp.messages import Headers
 from gateway.model import CallExtras, HeaderParameter, Tool
-from gateway.rounds import MAX_STATE
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"

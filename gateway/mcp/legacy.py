@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.batch import Room, answers_to
-from gateway.catalog.changes import Changes, Event
+from gateway.discovery.subscriptions import Changes, Event
 from gateway.errors import (
     GatewayError,
     InvalidRequest,
@@ -25,12 +25,12 @@ from gateway.errors import (
     NotAcceptable,
     ParseError,
 )
-from gateway.invocation import Call, Invocation
+from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
 from gateway.limits import Streams
 from gateway.mcp import progress, server_info
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_result
-from gateway.mcp.exchange import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
+from gateway.mcp.messages import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations, asked_call
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.running import RunningCalls

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
-from gateway.catalog.changes import Changes, Event
+from gateway.discovery.subscriptions import Changes, Event
 from gateway.errors import (
     GatewayError,
     HeaderMismatch,
@@ -33,7 +33,7 @@ from gateway.errors import (
     NotAcceptable,
     UnsupportedVersion,
 )
-from gateway.invocation import Call, Invocation
+from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.limits import Streams
 from gateway.mcp import progress
@@ -47,7 +47,7 @@ from gateway.mcp.envelope import (
     envelope_version,
     extras_of,
 )
-from gateway.mcp.exchange import METHOD, NAME, PROTOCOL_VERSION, Events, Headers, Inbound, Reply, StreamReply
+from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Events, Headers, Inbound, Reply, StreamReply
 from gateway.mcp.operations import Operations, asked_call
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.server_info import TITLED, WHOLE, ServerInfo

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.auth.access import Access
-from gateway.catalog.changes import Changes
-from gateway.catalog.discovery import Discovery
 from gateway.catalog.pages import Pages, Projector
-from gateway.catalog.search import DOORS
+from gateway.discovery.discovery import Discovery
+from gateway.discovery.subscriptions import Changes
 from gateway.errors import InvalidParams
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, Streams
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
 from gateway.model import Caller
+from gateway.search.tools import DOORS
 from gateway.settings import CatalogSettings
 
 

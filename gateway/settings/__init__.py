@@ -1,7 +1,7 @@
 """Every knob of the gateway, once: default, bounds, unit, help text.
 
 These models are the only source. The JSON Schema for editors, the commented ``config/gateway.yaml``, the reference
-page and the environment names (``GATEWAY__SECTION__KNOB``) derive from them, see :mod:`gateway.config_reference`.
+page and the environment names (``GATEWAY__SECTION__KNOB``) derive from them, see :mod:`gateway.cli.config_reference`.
 A knob has to earn its place.
 """
 

@@ -19,7 +19,7 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 
 from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp
-from gateway.mcp.exchange import EVENT_STREAM
+from gateway.mcp.messages import EVENT_STREAM
 from gateway.web.exchange import MCP, json_response
 
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed

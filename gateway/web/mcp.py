@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gateway.errors import NotAcceptable
 from gateway.mcp.endpoint import Endpoint
-from gateway.mcp.exchange import EVENT_STREAM, Inbound, Reply, StreamReply
+from gateway.mcp.messages import EVENT_STREAM, Inbound, Reply, StreamReply
 from gateway.web.exchange import JSON, Exchange
 
 _STREAM_HEADERS: Final = {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"}

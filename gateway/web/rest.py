@@ -11,9 +11,9 @@ from aiohttp import web
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
-from gateway.catalog.discovery import Discovery
+from gateway.discovery.discovery import Discovery
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
-from gateway.invocation import Invocation
+from gateway.invocation.invocation import Invocation
 from gateway.mcp.operations import Operations
 from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
 from gateway.text import printable

@@ -19,7 +19,7 @@ from aiohttp import web
 from gateway import jsonrpc
 from gateway.batch import Room, answers_to
 from gateway.errors import GatewayError, InternalError
-from gateway.invocation import Invocation
+from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Notification, Request
 from gateway.web.exchange import RPC, Exchange, json_response, refused, rpc_error
 from gateway.web.tool_route import call_in, value_of

@@ -13,7 +13,7 @@ from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, Presented
 from gateway.auth.challenge import challenge_of
 from gateway.auth.metadata import ResourceMetadata
-from gateway.catalog.discovery import Discovery
+from gateway.discovery.discovery import Discovery
 from gateway.errors import (
     Challenged,
     InvalidParams,
@@ -24,7 +24,7 @@ from gateway.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from gateway.invocation import Invocation
+from gateway.invocation.invocation import Invocation
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, Naming

@@ -21,7 +21,7 @@ from gateway.errors import (
     MissingParameter,
     UnknownTool,
 )
-from gateway.invocation import Invocation
+from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
 from gateway.mcp.operations import Operations
 from gateway.model import Tool

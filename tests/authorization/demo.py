@@ -20,8 +20,8 @@ from typing import Any, Final
 import jwt
 from aiohttp import web
 
+from gateway.cli.demo import Bookshop
 from gateway.config import load
-from gateway.demo import Bookshop
 from gateway.server import Server
 from gateway.telemetry import logs
 from tests.authorization.servers import OidcProvider, Resource, oidc_provider

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from gateway.catalog.build import Builder
-from gateway.catalog.discovery import Discovery
-from gateway.catalog.validation import Validators
+from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, Listing, Method, View
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.views import Listings
+from gateway.discovery.views import Listings
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.model import Listing
 from gateway.settings import CatalogSettings

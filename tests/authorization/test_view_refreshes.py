@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.catalog.doubt import CONFIRMED_AFTER
-from gateway.catalog.views import DENIED_TTL
+from gateway.discovery.shrink_guard import CONFIRMED_AFTER
+from gateway.discovery.views import DENIED_TTL
 from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.model import SHARED
 from tests.authorization.world import ANN, ANN_LATER, BOB, MAX_STALE, TTL, World, a_world, caller, down, refusal

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from gateway.catalog.build import Builder
-from gateway.catalog.discovery import Discovery
-from gateway.catalog.validation import Validators
+from gateway.discovery.discovery import Discovery
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import AccessToken, Caller, Listing, Method, Principal, Seen, View
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 
 TTL: Final = 100.0

@@ -17,10 +17,10 @@ from gateway.auth.claims import policy_of
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.verifier import SignatureVerifier
 from gateway.catalog.build import Builder
-from gateway.catalog.discovery import Discovery
-from gateway.catalog.validation import Validators
+from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, Listing, Method, View
 from gateway.outbound import Outbound
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Issuer, Params
 from tests.authorization.issuer import ForgedIssuer
 from tests.bench.work import openrpc

@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from gateway.catalog.build import Builder
-from gateway.catalog.validation import Validators
 from gateway.listing.openrpc import parse
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 from tests.bench.work import openrpc
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from gateway import credentials
 from gateway.auth.jwks import FetchFailed
 from gateway.credentials import Credential
+from gateway.credentials.client_credentials import ClientCredentials
 from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import TokenClient
-from gateway.credentials.kept import KeptTokens
-from gateway.credentials.own import ClientCredentials
+from gateway.credentials.token_cache import KeptTokens
 from gateway.model import AccessToken, Caller, Principal, View
 from gateway.outbound import Outbound
 from gateway.settings import Credentials

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from gateway import jsonrpc
 from gateway.catalog.build import Builder
-from gateway.catalog.validation import Validators
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, probe
 from gateway.model import Listing, Seen
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, CustomListing, Params
 from tests.contract.forms import FORMS
 from tests.pace import quickly

@@ -17,7 +17,7 @@ from gateway import credentials
 from gateway.credentials import Credential
 from gateway.credentials.exchange import GRANT_TYPE
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE
-from gateway.credentials.kept import MARGIN, UNSAID
+from gateway.credentials.token_cache import MARGIN, UNSAID
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.model import AccessToken, Caller, Principal
 from tests.contract.credentials import (

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.validation import Validators
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, probe
 from gateway.model import Catalog, Listing, Seen, Tool
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, CustomListing, Params
 
 LISTINGS: Final = Path(__file__).parent / "listings"

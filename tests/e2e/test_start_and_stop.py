@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from gateway.demo import ADMIN_PORT
+from gateway.cli.demo import ADMIN_PORT
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface

@@ -1,4 +1,5 @@
-"""Tools that a person has to agree to (``confirm``), before each call. Expiry is in tests/unit/test_rounds_unit.py."""
+"""Tools that a person has to agree to (``confirm``), before each call. Expiry is in
+tests/unit/test_input_requests_unit.py."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError
-from gateway.invocation import MAX_BROKEN_RESULT
+from gateway.invocation.invocation import MAX_BROKEN_RESULT
 from gateway.listing.reader import MAX_LISTING
 from tests.each import each
 from tests.fault.behaviours import Body, Cut, result

@@ -11,9 +11,9 @@ import pytest
 
 from gateway import jsonrpc
 from gateway.catalog.build import Builder
-from gateway.catalog.validation import Validators
 from gateway.listing.openrpc import parse
 from gateway.model import Catalog, Tool
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 from tests.services.launch import NODE_PROJECT, ServiceMissing
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from gateway.catalog.build import Builder
 from gateway.catalog.curation import Curation
-from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Parameter, Quarantined
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params, ToolOverride
 from tests.each import each
 

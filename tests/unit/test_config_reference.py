@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 import yaml
 
+from gateway.cli.config_reference import STARTER, render
 from gateway.config import ConfigError, load
-from gateway.config_reference import STARTER, render
 from gateway.credentials import MODES
 from gateway.listing import static
 from gateway.listing.probe import DIALECTS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.cost import MAX_APPLICATORS, MAX_ASKED_AGAIN, MAX_CHAIN, TooCostly, measured
+from gateway.schema.cost import MAX_APPLICATORS, MAX_ASKED_AGAIN, MAX_CHAIN, TooCostly, measured
 from tests.each import each
 from tests.pace import quickly
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from gateway.catalog.build import Builder
 from gateway.catalog.curation import Curation
 from gateway.catalog.lint import lint
-from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Parameter, Structure, Tool
+from gateway.schema.validation import Validators
 from gateway.settings import EXCLUDED, CatalogSettings, Params
 from tests.each import each
 

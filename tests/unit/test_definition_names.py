@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.schemas import bundle, object_schema
-from gateway.catalog.validation import Validators
+from gateway.schema.bundling import bundle, object_schema
+from gateway.schema.validation import Validators
 from tests.each import each
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}

@@ -11,9 +11,9 @@ from gateway.auth.access import Access
 from gateway.catalog.build import Builder
 from gateway.catalog.diff import Changed, diff, looks_of, saved
 from gateway.catalog.pins import PinError, write
-from gateway.catalog.validation import Validators
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Listing, Method, Naming, Parameter, Structure, Tool
+from gateway.schema.validation import Validators
 from gateway.settings import Auth, CatalogSettings, Params
 from gateway.web.rest import RestProjector
 from tests.each import each

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.catalog.discovery import EMPTY_TTL, PATIENCE
-from gateway.catalog.doubt import CONFIRMED_AFTER
+from gateway.discovery.discovery import EMPTY_TTL, PATIENCE
+from gateway.discovery.shrink_guard import CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.doubt import ASK_AGAIN_AFTER, CONFIRMED_AFTER
+from gateway.discovery.shrink_guard import ASK_AGAIN_AFTER, CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, Seen, Tool, View

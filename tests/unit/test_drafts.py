@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gateway.catalog.normalize import Policy, tool_of
-from gateway.catalog.schemas import Unsound, bundle
-from gateway.catalog.validation import Validators
 from gateway.model import Method, Naming, Parameter
+from gateway.schema.bundling import Unsound, bundle
+from gateway.schema.validation import Validators
 from gateway.settings import Params, ToolOverride
 from tests.each import each
 

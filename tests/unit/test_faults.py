@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.backend.faults import MAX_BYTES, Cleaner
+from gateway.backend.error_redaction import MAX_BYTES, Cleaner
 from gateway.backend.redaction import shown_in
 from gateway.jsonrpc import Fault
 from tests.each import each

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.garbage import COLLECTOR
-from gateway.catalog.schemas import MAX_ENUM, MAX_SUBSCHEMAS
-from gateway.catalog.validation import MISMATCH, TOO_LARGE, Validators
+from gateway.discovery.garbage_collection import COLLECTOR
 from gateway.listing.openrpc import parse
 from gateway.model import Catalog, Listing, Method, Quarantined
+from gateway.schema.bundling import MAX_ENUM, MAX_SUBSCHEMAS
+from gateway.schema.validation import MISMATCH, TOO_LARGE, Validators
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.fault.scripted import Bystander

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import InternalError, UnknownTool
-from gateway.invocation import Call
+from gateway.invocation.invocation import Call
 from gateway.model import ANONYMOUS, Binding, Outcome, Structure, Tool
 from gateway.telemetry.internal_errors import to_gateway_error
 

@@ -9,14 +9,8 @@ from typing import Any, TypeAlias
 
 from jsonschema_specifications import REGISTRY
 
-from gateway.catalog.cost import measured
-from gateway.catalog.drafts import upgraded
+from gateway.catalog.argument_names import published
 from gateway.catalog.headers import header_parameters
-from gateway.catalog.patterns import patterns_of, without_all
-from gateway.catalog.properties import published
-from gateway.catalog.schemas import Unsound, bundle
-from gateway.catalog.texts import shown_schema
-from gateway.catalog.visible import visible
 from gateway.json_schema import (
     ANNOTATIONS,
     DATA,
@@ -31,6 +25,12 @@ from gateway.json_schema import (
     ONE,
 )
 from gateway.listing import truenas
+from gateway.schema.bundling import Unsound, bundle
+from gateway.schema.cost import measured
+from gateway.schema.drafts import upgraded
+from gateway.schema.hidden_characters import visible
+from gateway.schema.patterns import patterns_of, without_all
+from gateway.schema.texts import shown_schema
 from tests.each import each
 
 Json: TypeAlias = dict[str, Any]

@@ -19,11 +19,11 @@ import pytest
 from gateway import jsonrpc
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
-from gateway.catalog.discovery import Discovery
-from gateway.catalog.validation import Validators
+from gateway.discovery.discovery import Discovery
 from gateway.listing.openrpc import OpenRpc
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.outbound import Answer
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 from tests.bench.work import openrpc
 from tests.pace import quickly, slowness

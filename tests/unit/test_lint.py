@@ -8,8 +8,8 @@ import pytest
 
 from gateway.catalog.build import Builder
 from gateway.catalog.lint import lint, says_nothing
-from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Structure
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.catalog.build import Builder
-from gateway.catalog.validation import Validators
 from gateway.listing import jsonrpc_mcp, static
 from gateway.model import Catalog, Listing
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.catalog.normalize import Policy, tool_of
-from gateway.catalog.schemas import Unsound
-from gateway.catalog.validation import Validators
 from gateway.model import Method, Naming, Parameter, Structure, Tool
+from gateway.schema.bundling import Unsound
+from gateway.schema.validation import Validators
 from gateway.settings import Params, ToolOverride
 from tests.each import each
 

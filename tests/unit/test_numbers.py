@@ -10,9 +10,9 @@ import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.catalog.numbers import compares, literals, weight_of
-from gateway.catalog.patterns import without_all
-from gateway.catalog.validation import TOO_LARGE, Validators
+from gateway.schema.numbers import compares, literals, weight_of
+from gateway.schema.patterns import without_all
+from gateway.schema.validation import TOO_LARGE, Validators
 from tests.each import each
 from tests.pace import quickly
 

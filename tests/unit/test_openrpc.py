@@ -10,13 +10,13 @@ import pytest
 
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
-from gateway.catalog.validation import Validators
 from gateway.listing.dialect import NoListing
 from gateway.listing.documents import joined
 from gateway.listing.openrpc import parse
 from gateway.listing.static import Static
 from gateway.model import Catalog
 from gateway.outbound import Outbound
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 
 LONG = "Looks up a book by its number, and tells where in the library it stands at the moment."

@@ -11,9 +11,9 @@ import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.catalog.garbage import COLLECTOR
-from gateway.catalog.patterns import MAX_WEIGHT, SIZES, admitted, patterns_of, without
-from gateway.catalog.validation import MISMATCH, Validators
+from gateway.discovery.garbage_collection import COLLECTOR
+from gateway.schema.patterns import MAX_WEIGHT, SIZES, admitted, patterns_of, without
+from gateway.schema.validation import MISMATCH, Validators
 from tests.each import each
 from tests.pace import quickly
 

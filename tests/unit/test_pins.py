@@ -13,9 +13,9 @@ import pytest
 from gateway.catalog.build import Builder
 from gateway.catalog.diff import diff, saved
 from gateway.catalog.pins import _NOT_PINNED, Pin, PinError, Pins, pin_of, read, write
-from gateway.catalog.validation import Validators
 from gateway.listing import jsonrpc_mcp
 from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure, Tool
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError, InvalidParams
 from gateway.jsonrpc import Raw, Request
-from gateway.mcp.exchange import Events
+from gateway.mcp.messages import Events
 from gateway.mcp.progress import with_progress
 
 Result: TypeAlias = dict[str, Any]

@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 import referencing
 
-from gateway.catalog.schemas import Unsound, bundle, object_schema
-from gateway.catalog.validation import Validators
 from gateway.listing import openrpc
+from gateway.schema.bundling import Unsound, bundle, object_schema
+from gateway.schema.validation import Validators
 from tests.each import each
 from tests.pace import quickly
 

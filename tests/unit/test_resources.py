@@ -11,11 +11,11 @@ from gateway.auth.dpop import Proofs
 from gateway.auth.refusals import InvalidProof
 from gateway.config import load
 from gateway.errors import InvalidCursor, InvalidParams, RateLimited, SessionNotFound
+from gateway.invocation.input_requests import CONFIRM, Rounds
 from gateway.limits import Budget
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.sessions import Sessions
 from gateway.model import AccessToken, Ask, Binding, Caller, CallExtras, Principal, Structure, Tool
-from gateway.rounds import CONFIRM, Rounds
 from gateway.settings import Settings
 from gateway.signing import Keys
 from gateway.store import ResourceStore

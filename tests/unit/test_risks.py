@@ -9,8 +9,8 @@ import pytest
 from gateway.catalog.build import Builder
 from gateway.catalog.lint import lint
 from gateway.catalog.risks import moves_value, reveals_secret
-from gateway.catalog.validation import Validators
 from gateway.model import Catalog, Listing, Method, Structure
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 from tests.pace import quickly
 

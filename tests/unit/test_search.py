@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.ranking import words_of
-from gateway.catalog.search import CALL_TOOL, DOORS, MAX_BYTES, SEARCH_TOOLS, Search
-from gateway.catalog.validation import Validators
 from gateway.model import Binding, Catalog, Listing, Method, Naming, Parameter, Structure, Tool
+from gateway.schema.validation import Validators
+from gateway.search.ranking import words_of
+from gateway.search.tools import CALL_TOOL, DOORS, MAX_BYTES, SEARCH_TOOLS, Search
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.pace import quickly

@@ -14,43 +14,39 @@ MODULES = sorted(
     for path in GATEWAY.rglob("*.py")
 )
 
-# A file imports from the steps below its own, or from its own folder. Who stands on one step are strangers.
-STEPS = (
-    ("errors", "json_bounds", "json_pointer", "json_schema", "strict_yaml", "text", "units"),
-    ("jsonrpc", "references", "settings"),
-    ("model",),
-    ("background", "batch", "layers", "outbound", "signals", "signing", "single_flight", "store", "telemetry", "uses"),
-    ("backend", "auth"),
-    ("listing", "credentials"),
-    ("catalog", "limits", "rounds", "config"),
-    ("invocation",),
-    ("mcp",),
-    ("web", "mount", "remarks", "service_files"),
-    ("service",),
-    ("server", "report", "trust_report", "trying", "config_reference", "options"),
-    ("reloading",),
-    ("serving", "demo"),
-    ("cli",),
-    ("__main__",),
+# Floors, from the top. A file imports from a lower floor, or from its own folder. On one floor, what stands left of a >
+# may import from what stands right of it; who stand together are strangers. The documents show the same list.
+FLOORS = (
+    "9 __main__ > cli",
+    "8 serving > reloading > server",
+    "7 service > mount remarks service_files",
+    "6 web",
+    "5 mcp",
+    "4 invocation",
+    "3 discovery limits search",
+    "2 catalog config > credentials listing schema",
+    "1 auth > backend store > background batch layers outbound signals signing single_flight telemetry uses",
+    "0 model > jsonrpc references settings > errors json_bounds json_pointer json_schema strict_yaml text units",
 )
+STEPS = [step.split() for floor in reversed(FLOORS) for step in reversed(floor.partition(" ")[2].split(" > "))]
 STEP = {name: number for number, names in enumerate(STEPS) for name in names}
 
 # A library, and who may name it.
 HOMES = {
-    "aiohttp.web": ("web", "demo"),
+    "aiohttp.web": ("web", "cli.demo"),
     "aiohttp": ("outbound", "web.connection"),
     "jwt": ("auth",),
     "cryptography": ("auth",),
-    "yaml": ("strict_yaml", "config_reference", "cli", "listing.documents"),
+    "yaml": ("strict_yaml", "cli", "listing.documents"),
     "msgspec": ("jsonrpc",),
-    "jsonschema_rs": ("catalog.validation",),
+    "jsonschema_rs": ("schema.validation",),
     "jsonschema": ("listing.static",),
     "jsonpath_rfc9535": ("settings.jsonpath",),
-    "click": ("cli", "options"),
+    "click": ("cli", "cli.options"),
     "uvloop": ("cli",),
-    "pydantic": ("settings", "units", "config", "config_reference"),
+    "pydantic": ("settings", "units", "config", "cli.config_reference"),
 }
-WITHIN_FUNCTIONS = {("gateway.cli", "uvloop")}
+WITHIN_FUNCTIONS = {("gateway.cli.commands", "uvloop")}
 TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350
 

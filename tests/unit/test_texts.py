@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.catalog.build import Builder
-from gateway.catalog.texts import shown_schema, shown_value
-from gateway.catalog.validation import Validators
 from gateway.model import Listing, Method, Parameter, Tool
+from gateway.schema.texts import shown_schema, shown_value
+from gateway.schema.validation import Validators
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.pace import quickly

@@ -11,8 +11,8 @@ import referencing
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.catalog.schemas import Unsound
-from gateway.catalog.validation import MAX_FAULTS, Validators
+from gateway.schema.bundling import Unsound
+from gateway.schema.validation import MAX_FAULTS, Validators
 from tests.each import each
 from tests.fault.scripted import Bystander
 from tests.pace import quickly

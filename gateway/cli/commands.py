@@ -1,0 +1,349 @@
+"""The command line: serve, check, tools, call, schema, demo.
+
+With several services, ``check`` goes through all of them, and its exit code is the highest; ``tools`` and ``call`` are
+told which by --service.
+
+Exit codes: 0 well; 1 the tool reported a failure, ``check`` found no tool, or ``tools --diff`` a difference; 2 the
+command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import click
+import yaml
+
+from gateway import __version__, jsonrpc, serving
+from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.catalog.diff import diff, looks_of, saved
+from gateway.catalog.lint import lint
+from gateway.catalog.pins import PinError, write
+from gateway.cli import config_reference, demo, report
+from gateway.cli.auth_report import Findings, principal_lines
+from gateway.cli.options import (
+    FAILED,
+    NO_LISTING,
+    UNUSABLE,
+    configured,
+    fail,
+    with_one_service,
+    with_service,
+    with_token,
+)
+from gateway.cli.structure_trial import CannotTry, try_structures
+from gateway.config import ConfigError, Source, load
+from gateway.errors import CatalogUnavailable, GatewayError
+from gateway.listing.dialect import NoListing
+from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
+from gateway.remarks import remarks_on
+from gateway.service import Service
+from gateway.service_files import ServiceFiles
+from gateway.settings import ServiceSettings, Settings
+from gateway.signing import SecretError, read_secrets
+from gateway.store.memory import MemoryStore
+from gateway.telemetry import logs
+
+COMMAND: Final = "jsonrpc-mcp-gateway"
+"""The name of the program, which is that of the distribution (pyproject.toml)."""
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run on uvloop where there is one."""
+    try:
+        import uvloop  # noqa: PLC0415, absent on Windows
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Make an existing JSON-RPC 2.0 service speak the Model Context Protocol."""
+
+
+@main.command()
+@configured
+def serve(settings: Settings, source: Source) -> None:
+    """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
+    logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
+    try:
+        run(serving.serve(settings, source))
+    except (ConfigError, SecretError) as error:
+        fail(UNUSABLE, str(error))
+    except OSError as error:
+        server = settings.server
+        fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
+                       f"{server.admin_port}: {error.strerror}",
+             "Set server.port and server.admin_port to free ones.")  # fmt: skip
+
+
+@main.command()
+@configured
+@with_service
+@with_token
+def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str | None, **_: Any) -> None:
+    """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
+    codes, remarks = [0], [*remarks_on(settings)]
+    if settings.services and remarks:
+        click.echo("\n".join(report.remarks(remarks)))
+    for service in services:
+        if service.name:
+            click.echo(report.heading(service))
+        try:
+            _check(service, token, [] if service.name else remarks)
+        except SystemExit as end:
+            codes.append(int(end.code or 0))
+            if service.name:
+                click.echo(f"That was the service {service.name}.", err=True)
+    raise SystemExit(max(codes))
+
+
+def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> None:
+    findings = Findings()
+
+    async def trust(parts: Service) -> None:
+        async for line in findings.lines(parts):
+            click.echo(line)
+
+    async def work(_: Service, caller: Caller, catalog: Catalog) -> Catalog:
+        for line in principal_lines(caller.principal) if caller.principal else ():
+            click.echo(line)
+        return catalog
+
+    catalog = _with_catalog(service, work, token, trust)
+    for line in report.check(service, catalog, [*remarks, *lint(catalog, service.catalog)]):
+        click.echo(line)
+    if findings.faults:
+        fail(FAILED, "Nobody can call as it stands:", *(f"  {fault}" for fault in findings.faults))
+    if not catalog.tools:
+        fail(FAILED, "There is no tool to offer.")
+
+
+@main.command()
+@configured
+@with_one_service
+@with_token
+@click.option("--json", "as_json", is_flag=True, help="The tools as MCP 2026-07-28 lists them.")
+@click.option("--diff", "since", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="What changed since FILE: saved --json output, a pin file, or another configuration. "
+                   "Ends with 1 where anything did.")  # fmt: skip
+@click.option("--pin", is_flag=True, help="Write the tools as they are now to catalog.pin, as reviewed.")
+@click.option("--try", "tried", metavar="TOOL", help="Call a tool that is marked read-only in each structure of "
+              "params, to find out which it takes.")  # fmt: skip
+@click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="With --try, one argument.")
+def tools(
+    service: ServiceSettings, token: str | None, as_json: bool, since: Path | None, pin: bool,
+    tried: str | None, pairs: tuple[str, ...], **_: Any,
+) -> None:  # fmt: skip
+    """List the tools, tell what changed, pin them, or try one."""
+    if tried is not None:
+        return _try(service, token, tried, pairs)
+    if since is not None and pin:
+        fail(UNUSABLE, "--diff and --pin do not go together: look first, then pin.")
+    if since is not None:
+        return _tell_changes(service, since, token)
+    if pin:
+        return _pin(service, token)
+    catalog = _with_catalog(service, _return_catalog, token)
+    naming = Naming(service.catalog.names)
+    click.echo(report.tools_json(catalog, naming) if as_json else "\n".join(report.tools_table(catalog, naming)))
+    return None
+
+
+@main.command()
+@configured
+@with_one_service
+@with_token
+@click.argument("tool")
+@click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; read as its schema says.")
+@click.option("--args", "whole", metavar="JSON", help="All arguments as one JSON object.")
+def call(
+    service: ServiceSettings, token: str | None, tool: str, pairs: tuple[str, ...], whole: str | None, **_: Any
+) -> None:
+    """Call one tool and print its result."""
+
+    async def work(parts: Service, caller: Caller, _: Catalog) -> Any:
+        prepared = await parts.invocation.prepare(caller, tool, lambda found: _arguments(found, pairs, whole))
+        return await prepared.execute()
+
+    outcome = _with_catalog(service, work, token)
+    if outcome.fault is not None:
+        fail(FAILED, outcome.fault.message)
+    if outcome.value is not NOTHING:
+        click.echo(outcome.value if isinstance(outcome.value, str) else report.pretty(outcome.value))
+
+
+@main.command()
+@click.option("--format", "form", default="json",
+              type=click.Choice(["json", "yaml", "markdown", "methods", "dialects"]),
+              help="JSON Schema; the commented file; the reference page; the schema of a listing file; "
+                   "the page of dialects.")  # fmt: skip
+@click.option("--minimal", is_flag=True, help="With --format yaml: a file of 12 lines to begin with.")
+def schema(form: str, minimal: bool) -> None:
+    """Print what the configuration may hold."""
+    if minimal and form != "yaml":
+        fail(UNUSABLE, "--minimal is of --format yaml alone.")
+    click.echo(config_reference.STARTER if minimal else config_reference.render(form), nl=False)
+
+
+@main.command(name="demo")
+@click.option("--port", default=8080, show_default=True, help="Public port; a free one is taken where it is in use.")
+def demo_command(port: int) -> None:
+    """Start a small JSON-RPC service of its own on loopback, and the gateway in front. Needs nothing."""
+    logs.configure("warning", "auto")
+    run(demo.run(port, click.echo))
+
+
+def _tell_changes(service: ServiceSettings, since: Path, token: str | None) -> None:
+    """What changed since a file was written. Pins hold nothing back here: what they would is what is looked for."""
+    try:
+        before = saved(since.read_bytes(), str(since))
+        if before is None:
+            other = _counterpart(service, load(since), since)
+            before = looks_of(_unpinned(other, token).tools, Naming(other.catalog.names))
+    except ConfigError as error:
+        fail(UNUSABLE, f"{since} is no saved listing, no pin file and no usable configuration:",
+             *(f"  {fault}" for fault in error.faults))  # fmt: skip
+    except (PinError, OSError) as error:
+        fail(UNUSABLE, str(error))
+    found = diff(before, looks_of(_unpinned(service, token).tools, Naming(service.catalog.names)))
+    for line in report.differences(found):
+        click.echo(line)
+    if found:
+        raise SystemExit(FAILED)
+
+
+def _try(settings: ServiceSettings, token: str | None, name: str, pairs: tuple[str, ...]) -> None:
+    async def work(parts: Service, caller: Caller, _: Catalog) -> dict[str, Any]:
+        return await try_structures(parts.invocation, caller, name, lambda found: _arguments(found, pairs, None))
+
+    try:
+        brought = _with_catalog(settings, work, token)
+    except CannotTry as error:
+        fail(UNUSABLE, str(error))
+    for structure, fault in brought.items():
+        click.echo(f"{structure}: {fault or 'a result'}")
+    taken = [structure for structure, fault in brought.items() if fault is None]
+    if not taken:
+        fail(FAILED, "None works with these arguments.")
+    click.echo(f"Set {settings.knob('backend.params.structure')}: {' or '.join(taken)}")
+
+
+def _counterpart(service: ServiceSettings, settings: Settings, file: Path) -> ServiceSettings:
+    """The service of the same name in another configuration, or its only one."""
+    others = settings.by_mount
+    found = others.get(service.mount) or (next(iter(others.values())) if len(others) == 1 else None)
+    if found is None:
+        names = ", ".join(other.name for other in others.values())
+        fail(UNUSABLE, f"--diff {file}: has several services, {names}, and none is named like this one.")
+    return found
+
+
+def _pin(service: ServiceSettings, token: str | None) -> None:
+    file, knob = service.catalog.pin, service.knob("catalog.pin")
+    if file is None:
+        fail(UNUSABLE, f"{knob} names no file to write the pins to.")
+    catalog = _unpinned(service, token)
+    if not catalog.tools:
+        fail(FAILED, "There is no tool to pin.")
+    try:
+        write(Path(file), catalog.tools)
+    except OSError as error:
+        fail(UNUSABLE, f"{knob}: {file}: {error.strerror}")
+    click.echo(f"pinned {len(catalog.tools)} tools in {file}")
+
+
+def _unpinned(service: ServiceSettings, token: str | None) -> Catalog:
+    """The catalog as it is without pins."""
+    knobs = service.catalog.model_copy(update={"pin": None})
+    catalog: Catalog = _with_catalog(replace(service, catalog=knobs), _return_catalog, token)
+    return catalog
+
+
+async def _return_catalog(_: Service, __: Caller, catalog: Catalog) -> Catalog:
+    return catalog
+
+
+Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
+
+
+def _with_catalog(
+    service: ServiceSettings,
+    work: Work,
+    token: str | None = None,
+    first: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
+) -> Any:
+    """What ``work`` returns, given the catalog that the bearer of ``token`` sees; ``first`` is done before that.
+    Failures end the program with a message and a code."""
+    logs.configure("error", "text")
+    try:
+        return run(_contact(service, work, token, first))
+    except ConfigError as error:
+        fail(UNUSABLE, *error.faults)
+    except SecretError as error:
+        fail(UNUSABLE, str(error))
+    except InvalidToken as error:
+        fail(FAILED, f"The token is not accepted: {error.reason}")
+    except Undecidable as error:
+        fail(FAILED, f"The token cannot be verified: {error.reason}")
+    except GatewayError as error:
+        cause = error.__cause__
+        if isinstance(error, CatalogUnavailable) or isinstance(cause, NoListing):
+            steps = cause.steps if isinstance(cause, NoListing) else ()
+            fail(NO_LISTING, *report.no_listing(service, steps, has_token=token is not None))
+        fail(FAILED, error.message)
+
+
+async def _contact(
+    service: ServiceSettings,
+    work: Work,
+    token: str | None,
+    first: Callable[[Service], Coroutine[Any, Any, None]] | None,
+) -> Any:
+    with report.Progress(service.backend.url) as progress:
+        secrets = read_secrets(service.server.secret_file)
+        files = await ServiceFiles.read(service)
+        parts = await Service.build(service, files, MemoryStore(), secrets, progress=progress.note)
+        try:
+            if first is not None:
+                await first(parts)
+            caller = await parts.caller(token)
+            catalog = await parts.discovery.catalog(caller)
+            return await work(parts, caller, parts.access.visible(caller, catalog) if token else catalog)
+        finally:
+            await parts.close()
+
+
+def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str | None) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    if whole is not None:
+        try:
+            arguments = jsonrpc.decode(whole.encode())
+        except ValueError as error:
+            fail(UNUSABLE, f"--args is not JSON: {error}")
+        arguments = {} if arguments is None else arguments
+        if not isinstance(arguments, dict):
+            fail(UNUSABLE, "--args must be a JSON object")
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            fail(UNUSABLE, f"--arg {pair}: must be NAME=VALUE")
+        schema = tool.input_schema.get("properties", {}).get(name, {})
+        arguments[name] = _read(name, text, schema.get("type"))
+    return arguments
+
+
+def _read(name: str, text: str, kind: Any) -> Any:
+    if kind == "string":
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        fail(UNUSABLE, f"--arg {name}: neither a plain word nor JSON; use --args with one JSON object")

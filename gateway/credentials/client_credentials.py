@@ -1,0 +1,42 @@
+"""A token of the gateway's own (RFC 6749 §4.4): for backends that know the gateway, and no users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gateway.credentials.contract import Credential, Ways
+from gateway.credentials.grants import Grant, GrantRefused, TokenClient, refused
+from gateway.credentials.token_cache import KeptTokens
+from gateway.model import Caller
+from gateway.settings import ServiceSettings
+
+_KEY: Final = b"own"
+
+
+class ClientCredentials(Credential):
+    name = "client_credentials"
+    shows = "a token of the gateway's own"
+    needs = (("client_id",), ("client_secret",))
+
+    def __init__(self, tokens: TokenClient, kept: KeptTokens | None = None) -> None:
+        super().__init__(tokens)
+        self._kept = kept or KeptTokens()
+
+    @classmethod
+    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
+        if settings.auth.mode == "off" and settings.backend.credentials.token_endpoint is None:
+            where, off = settings.knob("backend.credentials.token_endpoint"), settings.knob("auth.mode")
+            yield f"{where}: must be set with {off}: off, since no issuer is there to name it"
+
+    async def headers(self, caller: Caller) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {await self._kept.token(_KEY, self._fetch)}"}
+
+    def refused(self, caller: Caller) -> None:
+        self._kept.forget(_KEY)
+
+    async def _fetch(self) -> Grant:
+        try:
+            return await self._tokens.grant({"grant_type": "client_credentials"})
+        except GrantRefused as error:
+            raise refused(f"client credentials: {error.error}") from None

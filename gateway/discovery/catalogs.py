@@ -1,0 +1,42 @@
+"""Catalogs of listings: each made once, and equal ones of different callers one in memory."""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+from gateway.catalog.build import Builder
+from gateway.discovery.broken_output_schemas import Promises
+from gateway.discovery.shrink_guard import check_size
+from gateway.model import Catalog, Listing
+from gateway.settings import CatalogSettings
+
+
+class Catalogs:
+    """Make catalogs by one service's settings. ``promises`` are the output schemas that results broke."""
+
+    def __init__(self, builder: Builder, settings: CatalogSettings, promises: Promises) -> None:
+        self._builder = builder
+        self._settings = settings
+        self._promises = promises
+        self._by_listing: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
+        self._by_digest: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
+
+    async def of(self, listing: Listing) -> Catalog:
+        """Return the catalog of a listing. Raises :class:`~gateway.listing.dialect.NoListing` for one beyond
+        ``max_tools``."""
+        check_size(listing, self._settings)
+        catalog = self._by_listing.get(listing.digest) if listing.digest else None
+        if catalog is None:
+            catalog = await self._builder.build(listing, self._settings)
+            if listing.digest:
+                self._by_listing[listing.digest] = catalog
+        return self._promises.kept(catalog)
+
+    def one_of(self, catalog: Catalog) -> Catalog:
+        """Return the catalog that equals this one, itself where it is the first."""
+        known = self._by_digest.setdefault(catalog.digest, catalog)
+        return known if _remarks(known) == _remarks(catalog) else catalog
+
+
+def _remarks(catalog: Catalog) -> tuple[object, ...]:
+    return catalog.dialect, catalog.quarantined, catalog.notes, catalog.service

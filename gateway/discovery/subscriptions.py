@@ -1,0 +1,181 @@
+"""Telling open streams that tools changed.
+
+The first change is told at once, further ones at most once per interval, the last always. Whoever listens is woken by
+a flag, so that changes coalesce and a reader that is slow or dead holds up nobody. One ticker serves the keep-alive of
+all streams; waking many of them is spread over turns of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from enum import Flag, auto
+from itertools import islice
+from typing import Final
+
+from gateway.discovery.discovery import Discovery
+from gateway.model import Caller, View
+
+_SLICE: Final = 50
+"""Streams woken in one turn of the loop."""
+
+
+class Event(Flag):
+    """What a listener is woken for; several may have come together."""
+
+    TICK = auto()
+    CHANGED = auto()
+    END = auto()
+
+
+class Subscription:
+    """One listener. ``muted`` ones only get ticks and the end."""
+
+    __slots__ = ("_events", "_waiter", "client", "muted", "view")
+
+    def __init__(self, view: View, client: str | None) -> None:
+        self.view = view
+        self.client = client
+        self.muted = False
+        self._events = Event(0)
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def next(self) -> Event:
+        """What has come since the last time, awaited if nothing has."""
+        while not self._events:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        events, self._events = self._events, Event(0)
+        return events
+
+    def wake(self, event: Event) -> None:
+        self._events |= event
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Changes:
+    """The listeners at one path. They stay while the service behind is replaced: :meth:`follow` names the discovery of
+    the moment."""
+
+    def __init__(self) -> None:
+        self._discovery: Discovery | None = None
+        self._interval = 0.0
+        self._heartbeat = 0.0
+        self._listeners: dict[Subscription, None] = {}
+        self._told_at: dict[View, float] = {}
+        self._due: dict[View, asyncio.TimerHandle] = {}
+        self._ticker: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.epoch = 0
+        """Grows where all streams end: who was let in before may not open another one."""
+
+    def __repr__(self) -> str:
+        return f"<Changes listeners={len(self._listeners)} of {self._discovery!r}>"
+
+    def follow(self, discovery: Discovery, interval: float, heartbeat: float) -> None:
+        """Tell of this discovery's changes from now on, once per ``interval`` at most; both are in seconds."""
+        if self._discovery is not None:
+            self._discovery.after_publish = lambda _: None
+        discovery.after_publish = self.tell
+        if self._ticker is not None and heartbeat != self._heartbeat:
+            self._ticker.cancel()
+            self._ticker = asyncio.get_running_loop().call_later(heartbeat, self._tick)
+        self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
+
+    def refresh(self, caller: Caller) -> None:
+        """Refresh the view of a caller who listens, in the background, where it is the caller's own and stale."""
+        if self._discovery is not None:
+            self._discovery.keep(caller)
+
+    @property
+    def views(self) -> set[View]:
+        """The views that somebody listens to."""
+        return {subscription.view for subscription in self._listeners}
+
+    def subscribe(self, view: View, client: str | None = None, epoch: int = 0) -> Subscription:
+        """Listen. Of one ``client``'s subscriptions the newest hears of changes: one copy each. In another ``epoch``
+        than that of the moment there is nothing but the end."""
+        subscription = Subscription(view, client)
+        if client is not None:
+            for other in self._listeners:
+                if other.client == client:
+                    other.muted = True
+        self._listeners[subscription] = None
+        if self._closed or epoch != self.epoch:
+            subscription.wake(Event.END)
+        elif self._ticker is None:
+            self._ticker = asyncio.get_running_loop().call_later(self._heartbeat, self._tick)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self._listeners.pop(subscription, None)
+        if subscription.client is not None and not subscription.muted:
+            for other in reversed(self._listeners):
+                if other.client == subscription.client:
+                    other.muted = False
+                    break
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def tell(self, view: View) -> None:
+        """The catalog of this view changed."""
+        if view in self._due:
+            return
+        loop = asyncio.get_running_loop()
+        told_at = self._told_at.get(view)
+        due = loop.time() if told_at is None else told_at + self._interval
+        if due <= loop.time():
+            self._tell(view)
+        else:
+            self._due[view] = loop.call_at(due, self._tell, view)
+
+    def end(self, client: str) -> None:
+        """End the streams of one client, as far as they are here."""
+        for subscription in list(self._listeners):
+            if subscription.client == client:
+                subscription.wake(Event.END)
+
+    def end_all(self) -> None:
+        """End the streams that are open now, and begin an epoch."""
+        self.epoch += 1
+        for subscription in list(self._listeners):
+            subscription.wake(Event.END)
+
+    def close(self) -> None:
+        """End all streams, those to come as well."""
+        self._closed = True
+        for handle in (*self._due.values(), self._ticker):
+            if handle is not None:
+                handle.cancel()
+        self.end_all()
+
+    def _tell(self, view: View) -> None:
+        self._due.pop(view, None)
+        if len(self._told_at) > 10_000:
+            self._told_at.clear()
+        self._told_at[view] = asyncio.get_running_loop().time()
+        self._wake([one for one in self._listeners if one.view == view and not one.muted], Event.CHANGED)
+
+    def _tick(self) -> None:
+        self._ticker = None
+        if self._listeners and not self._closed:
+            self._ticker = asyncio.get_running_loop().call_later(self._heartbeat, self._tick)
+            self._wake(list(self._listeners), Event.TICK)
+
+    def _wake(self, subscriptions: Iterable[Subscription], event: Event) -> None:
+        remaining = iter(subscriptions)
+
+        def wake_some() -> None:
+            woken = 0
+            for subscription in islice(remaining, _SLICE):
+                subscription.wake(event)
+                woken += 1
+            if woken == _SLICE:
+                asyncio.get_running_loop().call_soon(wake_some)
+
+        wake_some()

@@ -1,0 +1,290 @@
+"""One tool call from look-up to outcome: the only door, and the only place that decides whether a call may run.
+
+Every surface (MCP, REST, ``/jsonrpc``, the command line) comes through :meth:`Invocation.prepare` and
+:meth:`Call.execute`, and gets the same decisions. A surface that can pass questions on to a person brings
+:class:`~gateway.model.CallExtras`; the others have none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import structlog
+
+from gateway import jsonrpc
+from gateway.auth.access import Access
+from gateway.backend.client import BackendClient
+from gateway.backend.params import Params, Shapes
+from gateway.credentials import Credential
+from gateway.discovery.discovery import Discovery
+from gateway.errors import (
+    BackendUnauthorized,
+    BackendUnavailable,
+    CapabilityRequired,
+    ConfirmationRequired,
+    GatewayError,
+    InputRequired,
+    InvalidArguments,
+    ResultMismatch,
+    ToolFault,
+    Unauthorized,
+    UnknownTool,
+)
+from gateway.invocation.input_requests import CONFIRM, Rounds, State, require
+from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
+from gateway.schema.validation import TOO_LARGE, Validators
+from gateway.search.tools import BuiltinTool
+from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.text import excerpt
+
+_LEAST_TIMEOUT: Final = 0.001
+_FAULTS_SHOWN: Final = 3
+MAX_BROKEN_RESULT: Final = 64 * 1024
+"""Bytes that are shown of a result that breaks its schema."""
+
+Arguments: TypeAlias = Mapping[str, Any] | Callable[[Tool], Mapping[str, Any]]
+"""A call's arguments, or what makes them of the tool that the client named, and refuses those that cannot be meant."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that may run, as :meth:`Invocation.prepare` makes it. ``execute`` it once.
+
+    ``tool`` is the one that is called: where the client named ``call_tool``, what that names. ``arguments`` are those
+    of ``tool``.
+    """
+
+    caller: Caller
+    tool: Tool
+    arguments: Mapping[str, Any]
+    extras: CallExtras | None
+    _send: Callable[[Call, bool], Awaitable[Outcome]] = field(repr=False)
+
+    async def execute(self, *, begun: bool = False) -> Outcome:
+        """Check the arguments, call the backend once, check the result.
+
+        Whether the exchange ends with a 401 where the backend refuses the caller's own token is decided here: it does,
+        unless the answer has ``begun``, and the refusal is the outcome's fault. So is every failure of the call itself.
+        Raises :class:`~gateway.errors.Unauthorized`; :class:`~gateway.errors.AuthUnavailable` where there is no
+        credential to be had; :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round;
+        :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
+        """
+        try:
+            return await self._send(self, begun)
+        except GatewayError:
+            raise
+        except Exception as error:  # noqa: BLE001, logged here, since a call may outlive whoever would hear of it
+            raise to_gateway_error(error, tool=self.tool.name) from None
+
+
+class Invocation:
+    def __init__(
+        self,
+        discovery: Discovery,
+        client: BackendClient,
+        credential: Credential,
+        validators: Validators,
+        shapes: Shapes,
+        rounds: Rounds,
+        access: Access,
+        builtin: Mapping[str, BuiltinTool],
+        naming: Naming,
+        timeout: float,
+    ) -> None:
+        self._discovery = discovery
+        self._client = client
+        self._credential = credential
+        self._validators = validators
+        self._shapes = shapes
+        self._rounds = rounds
+        self._access = access
+        self._builtin = builtin
+        self.naming = naming
+        """Which names of tools a model is shown where the caller chose none."""
+        self._timeout = timeout
+
+    async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
+        """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
+        listing where there is none at hand. Raises :class:`UnknownTool`,
+        :class:`~gateway.errors.CatalogUnavailable`."""
+        builtin = self._builtin.get(name)
+        tool = builtin.tool if builtin else await self._discovery.find(caller, name, patience)
+        if tool is None:
+            raise UnknownTool(f"Unknown tool: {name[:128]}")
+        return tool
+
+    async def prepare(self, caller: Caller, name: str, arguments: Arguments, extras: CallExtras | None = None) -> Call:
+        """Find a tool in the caller's view and decide whether this call of it may start, before a byte of the answer.
+        What a built-in tool names is decided on as if it had been called itself.
+
+        Raises as :meth:`find` does, and as ``arguments`` does where they are made of the tool;
+        :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
+        call takes; :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs.
+        """
+        tool = await self.find(caller, name)
+        builtin = self._builtin[tool.name] if tool.binding.local else None
+        if builtin is None or not builtin.calls_named:  # before the arguments, whose faults tell what a tool takes
+            self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
+        given = arguments(tool) if callable(arguments) else arguments
+        if builtin is not None:
+            given = {name: value for name, value in given.items() if value is not None}  # null is as left out
+        if builtin is not None and builtin.calls_named:
+            named = await self._named(caller, tool, given)
+            if named is not None:
+                tool, given = named, given.get("arguments", {})
+            self._access.check_call(caller, tool)
+            if named is not None:
+                log.info("tool called through call_tool", tool=tool.name, method=tool.method)
+        if extras is not None and (tool.requires or tool.confirm):
+            require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
+        return Call(caller, tool, given, extras, self._execute)
+
+    async def _named(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
+        """Return the tool that good arguments of a built-in ``tool`` name, if there is one."""
+        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
+        return await self._discovery.find(caller, arguments["name"]) if validator.is_valid(arguments) else None
+
+    async def _execute(self, call: Call, begun: bool) -> Outcome:
+        tool, extras = call.tool, call.extras
+        try:
+            self._check_arguments(tool, call.arguments)
+            if tool.binding.local:
+                return Outcome(tool, await self._builtin[tool.name].handler(call.caller, call.arguments))
+            state = self._state_of(call)
+            if extras is None:
+                _check_surface(tool)
+            elif tool.confirm:
+                ask = await self._rounds.consent(extras, state, call.caller, tool, call.arguments)
+                if ask is not None:
+                    return Outcome(tool, ask=ask)
+            value = await self._forward(call, state, begun)
+            if tool.rounds and isinstance(value, dict) and value.get("resultType") == "input_required":
+                if extras is None:
+                    raise InputRequired("This method asks for more input, which takes a client of MCP 2026-07-28")
+                return Outcome(tool, ask=self._rounds.ask(value, extras, call.caller, tool, call.arguments))
+            self._check_result(tool, value)
+        except ResultMismatch as fault:
+            await self._discovery.distrust_output(tool)
+            return Outcome(tool, fault=fault)
+        except ToolFault as fault:
+            return Outcome(tool, fault=fault)
+        return Outcome(tool, value)
+
+    def _state_of(self, call: Call) -> State | None:
+        """What an earlier round left. Raises :class:`~gateway.errors.InvalidParams`."""
+        tool, extras = call.tool, call.extras
+        if extras is None or extras.state is None or not (tool.confirm or tool.rounds):
+            return None
+        return self._rounds.read(extras.state, call.caller, tool, call.arguments)
+
+    def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+        validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
+        if not validator.is_valid(arguments):
+            faults = validator.faults(arguments)
+            raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
+
+    async def _forward(self, call: Call, state: State | None, begun: bool) -> Any:
+        tool, extras, binding = call.tool, call.extras, call.tool.binding
+        headers = await self._credential.headers(call.caller)
+        if extras is not None and extras.trace:
+            headers = {**extras.trace, **headers}
+        exchange = self._client.notify if binding.notification else self._client.call
+        timeout = binding.timeout or self._timeout
+        deadline: float | None = None
+
+        async def send(params: Params) -> Any:
+            if tool.rounds and extras is not None and not isinstance(params, list):
+                params = {**(params or {}), **_round_members(tool, extras, state)}
+            nonlocal deadline
+            now = time.monotonic()
+            # The first try has all of the time, a number that the transport knows from the call before.
+            left = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
+            deadline = deadline or now + timeout
+            return await exchange(
+                binding.method,
+                params,
+                headers=headers,
+                endpoint=binding.endpoint,
+                timeout=left,
+                version=binding.version,
+            )
+
+        try:
+            return await self._shapes.call(binding, call.arguments, send)
+        except BackendUnauthorized:
+            raise self._refused(call, begun) from None
+
+    def _refused(self, call: Call, begun: bool) -> GatewayError:
+        """What a backend's 401 means: the caller's to mend only where its own token was shown. Nothing is tried again
+        with another identity."""
+        caller, method = call.caller, call.tool.method
+        self._credential.refused(caller)
+        if not self._credential.callers_own:
+            log.error("the backend does not accept the gateway's credential", method=method)
+            return BackendUnavailable("The backend does not accept the gateway's credential")
+        if caller.principal is None:  # the challenge says nothing of a bad token then (RFC 6750 §3.1)
+            error, message = None, "The backend wants to know who calls this"
+        else:
+            error, message = "invalid_token", "The backend does not accept this token"
+            log.error(
+                "the conditions of same_resource do not hold: the backend refuses a token that was accepted here",
+                method=method,
+                issuer=caller.principal.issuer,
+            )
+        if begun:
+            return BackendUnauthorized(message)
+        return Unauthorized(message, error=error, scopes=self._access.baseline)
+
+    def _check_result(self, tool: Tool, value: Any) -> None:
+        if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NOTHING:
+            return
+        whole = value
+        if tool.blocks:
+            result = value if isinstance(value, dict) else {}
+            if result.get("isError") is True:
+                return
+            if "structuredContent" not in result:
+                raise _mismatch("it lacks the structuredContent that is declared", value)
+            value = result["structuredContent"]
+        validator = self._validators.compile_tool(tool.digest + ":out", tool.output_check or tool.output_schema)
+        if not validator.is_valid(value):
+            faults = validator.faults(value)
+            if faults == [TOO_LARGE]:
+                return  # the call ran, and nothing is known against its result
+            raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), whole)
+
+
+def _mismatch(faults: str, result: Any) -> ResultMismatch:
+    """Return the fault of a result that breaks its schema, with the result: the call may have changed something, and is
+    not to be repeated to learn what it brought."""
+    text = result if isinstance(result, str) else jsonrpc.encode(result).decode()
+    return ResultMismatch(
+        f"The call ran; its result breaks the listed output schema: {faults}\n\n{excerpt(text, MAX_BROKEN_RESULT)}"
+    )
+
+
+def _check_surface(tool: Tool) -> None:
+    """What a tool takes that nobody can give who brings no :class:`~gateway.model.CallExtras`."""
+    if tool.confirm:
+        raise ConfirmationRequired("This tool needs a person's consent, which takes a client of MCP 2026-07-28")
+    if tool.requires:
+        names = ", ".join(sorted(tool.requires))
+        raise CapabilityRequired(f"This tool needs a client of MCP 2026-07-28 that declares the capability {names}")
+
+
+def _round_members(tool: Tool, extras: CallExtras, state: State | None) -> dict[str, Any]:
+    """What a method that asks back gets besides its own params. The answer to our own question is not its business."""
+    members: dict[str, Any] = {"clientCapabilities": extras.capabilities}
+    responses = dict(extras.responses)
+    if tool.confirm and state is not None and not state.consent:
+        responses.pop(CONFIRM, None)
+    if responses:
+        members["inputResponses"] = responses
+    if state is not None and state.backend is not None:
+        members["requestState"] = state.backend
+    return members

@@ -1,0 +1,241 @@
+"""A bound on what checking a value against a schema can cost, taken before the schema is ever used.
+
+A validator visits a subschema once for every path that leads to it, so a ladder of ``anyOf`` over ``$ref`` doubles
+its work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Two things are
+computed here, with references multiplied out and results kept, so that the ladder itself costs nothing to measure:
+
+* ``breadth``: how many subschemas apply to one and the same value;
+* whether that number *grows* while the validator descends into a value, as with a schema that applies twice to the
+  same child of each value.
+
+Some keywords cost more than others, as measured with jsonschema_rs 0.60. ``unevaluatedProperties`` and
+``unevaluatedItems`` have the engine ask again which of the combined schemas hold: up to 2.7 times the work for each
+that applies to the same value, and twice for each on the way down, where references do not lead back. And ``enum``
+compares objects and lists one by one, and plain values where they are of several types, while those of one type are
+looked up. ``dependentRequired`` looks for each of its names. What numbers cost is in :mod:`gateway.schema.numbers`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.json_pointer import resolve
+from gateway.json_schema import OF_ITEMS, OF_MEMBERS, in_place
+from gateway.jsonrpc import MAX_DEPTH
+from gateway.schema.numbers import literals
+
+MAX_APPLICATORS: Final = 2000
+MAX_CHAIN: Final = 200
+"""Longest chain of references and combinations that leads from one subschema to another for the same value."""
+MAX_ASKED_AGAIN: Final = 10
+"""Most levels of a value on which it is asked again what has been evaluated."""
+
+_ANY: Final = "*"
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
+_ASKED_AGAIN: Final = 3
+_NAMES_PER_SCHEMA: Final = 3
+"""How many names, or plain values of an enum, are compared in the time of one subschema."""
+_CHOICES: Final = frozenset(("anyOf", "oneOf", "not", "if", "contains", "dependentSchemas"))
+
+
+class TooCostly(Exception):
+    """Checking against the schema could take too long; the text says why."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """One subschema with what applies to the same value, summed up: ``children`` counts, for each child of the
+    value, how often each subschema applies to it; ``asks``, how often it is asked again what has been evaluated."""
+
+    breadth: int = 1
+    asks: int = 0
+    children: dict[tuple[str, str], Counter[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """``breadth`` is the most subschemas that apply to any one value; ``chooses``, whether any of them may fail while
+    the whole holds, so that one fault can stand for many. ``numbers`` and ``weight`` are the most numbers that any one
+    subschema compares a value with, and the most that they weigh; ``unique`` is whether any compares items with each
+    other."""
+
+    breadth: int
+    chooses: bool
+    numbers: int = 0
+    weight: int = 0
+    unique: bool = False
+
+
+def measured(schema: Mapping[str, Any]) -> Cost:
+    """What checking against a schema costs. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
+
+    ``schema`` is self-contained: its references are JSON pointers into itself.
+    """
+    measure = _Measure(schema)
+    measure.node(schema)
+    widest = max(node.breadth for node in measure.nodes.values())
+    if widest > MAX_APPLICATORS:
+        raise TooCostly(f"its combined alternatives come to {_rounded(widest)}, more than {MAX_APPLICATORS}")
+    if measure.asked_again(id(schema)) > MAX_ASKED_AGAIN:
+        raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_ASKED_AGAIN} levels")
+    breadth = max(widest, measure.grown(id(schema)))
+    return Cost(breadth, measure.chooses, measure.numbers, measure.weight, measure.unique)
+
+
+class _Measure:
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
+        self.nodes: dict[int, _Node] = {}
+        self._schemas: dict[int, Mapping[str, Any]] = {}
+        self._open: set[int] = set()
+        self.chooses = self.unique = False
+        self.numbers = self.weight = 0
+
+    def node(self, schema: Any) -> _Node:
+        """The node of a subschema and of everything below it."""
+        pending = [schema]
+        while pending:
+            top = pending.pop()
+            if isinstance(top, Mapping) and id(top) not in self.nodes:
+                node = self._in_place(top)
+                pending += [self._schemas[child] for counter in node.children.values() for child in counter]
+        return self.nodes[id(schema)]
+
+    def _in_place(self, schema: Mapping[str, Any]) -> _Node:
+        key = id(schema)
+        known = self.nodes.get(key)
+        if known is not None:
+            return known
+        if key in self._open:
+            raise TooCostly("a reference leads back to itself without descending into the value")
+        if len(self._open) >= MAX_CHAIN:
+            raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
+        self._open.add(key)
+        node = _Node(1 + _composites(schema.get("enum")) + _looked_for(schema) // _NAMES_PER_SCHEMA)
+        numbers, weight = literals(schema)
+        self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
+        self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
+        self.unique = self.unique or schema.get("uniqueItems") is True
+        again = _ASKED_AGAIN ** sum(keyword in schema for keyword in _UNEVALUATED)
+        for place, child in _descents(schema):
+            if isinstance(child, Mapping):
+                self._schemas[id(child)] = child
+                node.children.setdefault(place, Counter())[id(child)] += 1
+        referred = resolve(self.root, schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
+        for child in (*in_place(schema), referred):
+            if not isinstance(child, Mapping):
+                continue
+            inner = self._in_place(child)
+            node.breadth += inner.breadth * again
+            node.asks = max(node.asks, inner.asks + (again > 1))
+            for place, counter in inner.children.items():
+                mine = node.children.setdefault(place, Counter())
+                for target, times in counter.items():
+                    mine[target] += times
+        self._open.discard(key)
+        self.nodes[key] = node
+        return node
+
+    def asked_again(self, start: int) -> int:
+        """The most nodes on one way into the value that ask again; a way that leads back ends there."""
+        if not any(node.asks for node in self.nodes.values()):
+            return 0
+        levels: dict[int, int] = {}
+        entered: set[int] = set()
+        pending = [(start, False)]
+        while pending:
+            key, left = pending.pop()
+            targets = {target for counter in self.nodes[key].children.values() for target in counter}
+            if left:
+                levels[key] = self.nodes[key].asks + max((levels.get(target, 0) for target in targets), default=0)
+            elif key not in entered:
+                entered.add(key)
+                pending.append((key, True))
+                pending += [(target, False) for target in targets - entered]
+        return levels[start]
+
+    def grown(self, start: int) -> int:
+        """The most subschemas that apply to one value on the worst path into it, as deep as a request can nest."""
+        groups = {key: _groups(node) for key, node in self.nodes.items() if node.children}
+        if all(sum(group.values()) <= 1 for of_node in groups.values() for group in of_node):
+            return 0  # no child of any value is looked at twice, so nothing multiplies
+        work = {key: node.breadth for key, node in self.nodes.items()}
+        most = 0
+        for _ in range(MAX_DEPTH):
+            following = {key: _worst(of_node, work) for key, of_node in groups.items()}
+            most = max(most, following.get(start, 0))
+            if most > MAX_APPLICATORS:
+                raise TooCostly("its alternatives multiply with each level of the value")
+            # What ends above a level is not there on any level below.
+            following = {key: amount for key, amount in following.items() if amount}
+            if following == work or not following:
+                break
+            work = following
+            groups = {key: groups[key] for key in work}
+        return most
+
+
+def _composites(enum: Any) -> int:
+    """How many values there are within the objects and lists of an enum."""
+    pending = [value for value in enum if isinstance(value, Mapping | list)] if isinstance(enum, list) else []
+    count = 0
+    while pending and count <= MAX_APPLICATORS:
+        value = pending.pop()
+        children = list(value.values()) if isinstance(value, Mapping) else value
+        count += 1 + len(children)
+        pending += [child for child in children if isinstance(child, Mapping | list)]
+    return count
+
+
+def _looked_for(schema: Mapping[str, Any]) -> int:
+    """How many names and plain values are compared one by one."""
+    enum, dependent = schema.get("enum"), schema.get("dependentRequired")
+    count = 0
+    if isinstance(enum, list) and len({type(value) for value in enum}) > 1:
+        count = sum(not isinstance(value, Mapping | list) for value in enum)
+    if isinstance(dependent, Mapping):
+        count += sum(1 + len(names) for names in dependent.values() if isinstance(names, list))
+    return count
+
+
+def _groups(node: _Node) -> list[Counter[int]]:
+    """For each child of a value that the schema tells apart, how often each subschema applies to it."""
+    everywhere = {kind: node.children.get((kind, _ANY), Counter[int]()) for kind in ("member", "item")}
+    return [
+        counter if name == _ANY or not everywhere[kind] else counter + everywhere[kind]
+        for (kind, name), counter in node.children.items()
+    ]
+
+
+def _worst(groups: list[Counter[int]], work: dict[int, int]) -> int:
+    """The most subschemas that apply to any one child of a value."""
+    return max(sum(times * work.get(target, 0) for target, times in group.items()) for group in groups)
+
+
+def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Each subschema that applies to a child of the value, with which child that is."""
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        for name, child in properties.items():
+            yield ("member", name), child
+    patterns = schema.get("patternProperties")
+    if isinstance(patterns, Mapping):
+        for child in patterns.values():
+            yield ("member", _ANY), child
+    for keyword in OF_MEMBERS:
+        if keyword in schema:
+            yield ("member", _ANY), schema[keyword]
+    prefix = schema.get("prefixItems")
+    if isinstance(prefix, list):
+        for position, child in enumerate(prefix):
+            yield ("item", str(position)), child
+    for keyword in OF_ITEMS:
+        if keyword in schema:
+            yield ("item", _ANY), schema[keyword]
+
+
+def _rounded(number: int) -> str:
+    return str(number) if number < 10**9 else f"about 10^{len(str(number)) - 1}"

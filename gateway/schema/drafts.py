@@ -1,0 +1,271 @@
+"""Keywords of older drafts, and slips of those who write listings, said in JSON Schema 2020-12.
+
+:func:`upgraded` rewrites one schema object and leaves its subschemas as they came; :mod:`gateway.schema.bundling`
+walks. Only what has one meaning is rewritten. A schema without ``$schema``, or with one that is unknown, may use the
+keywords of any draft: what changed its meaning between drafts is told by its form. The rules, by the drafts' own notes
+(https://json-schema.org/specification#migrating-from-older-drafts):
+
+* draft 3: ``required: true`` in a property, ``extends``, ``disallow``, ``divisibleBy``, schemas in ``type``, ``any``;
+* draft 4: ``exclusiveMinimum: true``; up to draft 7: what stands beside ``$ref`` is ignored, ``dependencies``;
+* up to 2019-09: a list in ``items`` with ``additionalItems``, ``$recursiveRef``;
+* PHP: ``[]`` for an empty map, ``{"0": …, "2": …}`` for a list with gaps; null for a keyword that is not set;
+* OpenAPI 3.0: ``nullable``; Kodi: ``enums``; type names of programming languages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from gateway.json_schema import DATA, KEYWORDS, OLDER
+
+Keywords: TypeAlias = dict[str, Any]
+
+TYPES: Final = ("string", "integer", "number", "boolean", "null", "array", "object")
+_ALIASES: Final = {
+    "int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean", "str": "string",
+    "list": "array", "dict": "object", "map": "object", "nil": "null",
+}  # fmt: skip
+_DIALECT: Final = re.compile(r"https?://json-schema\.org/draft(?:-0([3467])|/(2019|2020)-\d\d)/schema#?")
+_LAST_WITHOUT_SIBLINGS: Final = 7
+_BESIDE_REF: Final = frozenset(("$ref", "title", "description", "default", "deprecated", "readOnly", "writeOnly"))
+_LOST: Final = frozenset(("examples", "example", "$vocabulary", "$recursiveAnchor", "$dynamicAnchor"))
+_SPELLINGS: Final = {"enums", "divisibleby", "nullable"}
+_NULL_IS_ABSENT: Final = (KEYWORDS | OLDER | _SPELLINGS) - DATA | {"enum"}
+"""Keywords for which null says no more than their absence."""
+
+
+def draft_of(schema: Mapping[str, Any], inherited: int | None = None) -> int | None:
+    """3, 4, 6, 7, 2019 or 2020 by the schema's ``$schema``; None where it is unknown."""
+    dialect = schema.get("$schema")
+    if not isinstance(dialect, str):
+        return inherited
+    match = _DIALECT.fullmatch(dialect)
+    return int(match[1] or match[2]) if match else None
+
+
+def upgraded(schema: Mapping[str, Any], draft: int | None) -> Keywords:
+    """One schema object in the words of 2020-12, but for ``extends``, which becomes a list of schemas.
+
+    Subschemas, identifiers and definitions are as they came.
+    """
+    keywords = {
+        keyword: content
+        for keyword, content in schema.items()
+        if keyword not in _LOST and (content is not None or keyword not in _NULL_IS_ABSENT)
+    }
+    if not keywords.keys().isdisjoint(_RULES):
+        for keyword, rule in _RULES.items():
+            if keyword in keywords:
+                rule(keywords, draft)
+    return keywords
+
+
+def _is_old(draft: int | None) -> bool:
+    return draft is None or draft == 3
+
+
+def _and(keywords: Keywords, schema: Any) -> None:
+    """Have one more schema hold."""
+    others = keywords.get("allOf")
+    keywords["allOf"] = [*(others if isinstance(others, list) else []), schema]
+
+
+def _add(keywords: Keywords, keyword: str, content: Any) -> None:
+    """Set a keyword, or have it hold besides the one that is there."""
+    if keyword in keywords:
+        _and(keywords, {keyword: content})
+    else:
+        keywords[keyword] = content
+
+
+def _ref(keywords: Keywords, draft: int | None) -> None:
+    if draft is not None and draft <= _LAST_WITHOUT_SIBLINGS and isinstance(keywords["$ref"], str):
+        for keyword in keywords.keys() - _BESIDE_REF:
+            del keywords[keyword]
+
+
+def _recursive_ref(keywords: Keywords, draft: int | None) -> None:
+    _add(keywords, "$ref", keywords.pop("$recursiveRef"))
+
+
+def _type(keywords: Keywords, draft: int | None) -> None:
+    kind = _listed(keywords["type"])
+    if isinstance(kind, str) and kind in TYPES:
+        return
+    del keywords["type"]
+    kinds = [_spelled(item) for item in kind] if isinstance(kind, list) else [_spelled(kind)]
+    if "any" in kinds or kinds == []:
+        return  # says nothing about the value
+    if all(isinstance(item, str) for item in kinds):
+        kinds = list(dict.fromkeys(kinds))
+    if any(isinstance(item, Mapping) for item in kinds):
+        _add(keywords, "anyOf", [item if isinstance(item, Mapping) else {"type": item} for item in kinds])
+    else:
+        keywords["type"] = kinds if isinstance(kind, list) else kinds[0]
+
+
+def _spelled(kind: Any) -> Any:
+    """A type's name as JSON Schema has it, where it is certain which one is meant."""
+    if not isinstance(kind, str) or kind in TYPES:
+        return kind
+    lower = kind.lower()
+    return lower if lower in TYPES or lower == "any" else _ALIASES.get(lower, kind)
+
+
+def _nullable(keywords: Keywords, draft: int | None) -> None:
+    if keywords.pop("nullable") is not True or "type" not in keywords:
+        return
+    kind = keywords["type"]
+    kinds = kind if isinstance(kind, list) else [kind]
+    if "null" not in kinds:
+        keywords["type"] = [*kinds, "null"]
+    enum = keywords.get("enum")
+    if isinstance(enum, list) and None not in enum:
+        keywords["enum"] = [*enum, None]
+
+
+def _disallow(keywords: Keywords, draft: int | None) -> None:
+    if _is_old(draft):
+        _add(keywords, "not", {"type": keywords.pop("disallow")})
+
+
+def _divisible(keywords: Keywords, draft: int | None) -> None:
+    for keyword in ("divisibleBy", "divisibleby"):
+        if keyword in keywords and _is_old(draft):
+            keywords.setdefault("multipleOf", keywords.pop(keyword))
+
+
+def _enums(keywords: Keywords, draft: int | None) -> None:
+    if _is_old(draft) and isinstance(keywords["enums"], list):
+        keywords.setdefault("enum", keywords.pop("enums"))
+
+
+def _extends(keywords: Keywords, draft: int | None) -> None:
+    if not _is_old(draft):
+        return
+    given = keywords["extends"]
+    bases = given if isinstance(given, list) else [given]
+    keywords["extends"] = [{"$ref": base} if isinstance(base, str) else base for base in bases]
+    if keywords.get("additionalProperties") is False:
+        # What is closed is the whole of the bases and this schema, not this schema's own properties alone.
+        keywords["unevaluatedProperties"] = keywords.pop("additionalProperties")
+
+
+def _exclusive(exclusive: str, inclusive: str) -> Callable[[Keywords, int | None], None]:
+    def rule(keywords: Keywords, draft: int | None) -> None:
+        if isinstance(keywords[exclusive], bool) and keywords.pop(exclusive) and inclusive in keywords:
+            keywords[exclusive] = keywords.pop(inclusive)
+
+    return rule
+
+
+def _properties(keywords: Keywords, draft: int | None) -> None:
+    properties = keywords["properties"]
+    if not isinstance(properties, Mapping):
+        return
+    wanted = [name for name, child in properties.items() if says_required(child)]
+    if wanted:
+        required = _listed(keywords.get("required"))
+        keywords["required"] = [*(required if isinstance(required, list) else []), *wanted]
+
+
+def says_required(schema: Any) -> bool:
+    """Tell whether a property's or parameter's own schema says, as in draft 3, that it must be given."""
+    return isinstance(schema, Mapping) and schema.get("required") is True
+
+
+def _required(keywords: Keywords, draft: int | None) -> None:
+    required = _listed(keywords["required"])
+    if isinstance(required, bool):
+        del keywords["required"]  # the parent has taken it
+    elif isinstance(required, list) and all(isinstance(name, str) for name in required):
+        keywords["required"] = list(dict.fromkeys(required))
+
+
+def _dependencies(keywords: Keywords, draft: int | None) -> None:
+    dependencies = keywords["dependencies"]
+    if not isinstance(dependencies, Mapping):
+        if dependencies == []:
+            del keywords["dependencies"]
+        return
+    del keywords["dependencies"]
+    names: Keywords = {}
+    schemas: Keywords = {}
+    for name, content in dependencies.items():
+        if isinstance(content, str):
+            names[name] = [content]
+        elif isinstance(content, list) and (content or draft):
+            names[name] = content
+        else:
+            schemas[name] = content
+    for keyword, found in (("dependentRequired", names), ("dependentSchemas", schemas)):
+        given = keywords.get(keyword, {})
+        if found and isinstance(given, Mapping):
+            keywords[keyword] = {**found, **given}
+
+
+def _items(keywords: Keywords, draft: int | None) -> None:
+    items = keywords["items"]
+    if isinstance(items, list):
+        del keywords["items"]
+        if items:
+            _add(keywords, "prefixItems", items)
+        if "additionalItems" in keywords or not items:
+            keywords["items"] = keywords.get("additionalItems", {})
+
+
+def _additional_items(keywords: Keywords, draft: int | None) -> None:
+    del keywords["additionalItems"]  # taken by items, or without a meaning
+
+
+def _list_of(keyword: str) -> Callable[[Keywords, int | None], None]:
+    def rule(keywords: Keywords, draft: int | None) -> None:
+        content = keywords[keyword] = _listed(keywords[keyword])
+        if content == []:
+            del keywords[keyword]
+
+    return rule
+
+
+def _enum(keywords: Keywords, draft: int | None) -> None:
+    keywords["enum"] = _listed(keywords["enum"])
+
+
+def _listed(content: Any) -> Any:
+    """PHP writes a list with gaps as a map from numbers."""
+    if isinstance(content, Mapping) and content and all(str(key).isdecimal() for key in content):
+        return list(content.values())
+    return content
+
+
+def _default(keywords: Keywords, draft: int | None) -> None:
+    if keywords["default"] == [] and keywords.get("type") == "object":
+        keywords["default"] = {}
+
+
+# In the order in which they apply.
+_RULES: Final[dict[str, Callable[[Keywords, int | None], None]]] = {
+    "$ref": _ref,
+    "allOf": _list_of("allOf"),
+    "anyOf": _list_of("anyOf"),
+    "oneOf": _list_of("oneOf"),
+    "$recursiveRef": _recursive_ref,
+    "type": _type,
+    "enums": _enums,
+    "enum": _enum,
+    "nullable": _nullable,
+    "disallow": _disallow,
+    "divisibleBy": _divisible,
+    "divisibleby": _divisible,
+    "extends": _extends,
+    "exclusiveMinimum": _exclusive("exclusiveMinimum", "minimum"),
+    "exclusiveMaximum": _exclusive("exclusiveMaximum", "maximum"),
+    "properties": _properties,
+    "required": _required,
+    "dependencies": _dependencies,
+    "items": _items,
+    "additionalItems": _additional_items,
+    "default": _default,
+}

@@ -1,0 +1,74 @@
+"""The texts that a listing brings, made fit to show wherever they stand in a schema.
+
+A model reads the whole of a schema, so what hides from people is taken out of all of it (security S13), but for what a
+value has to equal: labels of an enum, constants, defaults, examples, patterns and names stay as they are, for
+:mod:`gateway.schema.hidden_characters` to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.json_schema import LITERAL, MAPS
+from gateway.model import ServiceInfo
+from gateway.text import excerpt, printable
+
+MAX_DESCRIPTION: Final = 4096
+MAX_TITLE: Final = 256
+_MAX_VERSION: Final = 64
+_WEBSITE: Final = re.compile(r"(?i:https?)://[A-Za-z0-9\[][A-Za-z0-9._~:/?#\[\]!$&'()*+,;=%-]{0,2000}")
+_LIMITS: Final = {"title": MAX_TITLE, "description": MAX_DESCRIPTION, "$comment": MAX_DESCRIPTION}
+
+
+def title(text: str) -> str:
+    return trimmed(text, MAX_TITLE)
+
+
+def trimmed(text: str, limit: int) -> str:
+    """An excerpt of a text without the white space around it."""
+    return excerpt(text.strip(), limit).strip()
+
+
+def service(info: ServiceInfo) -> ServiceInfo:
+    """What a listing says of its service, fit to show. A website that is no http or https URL is left out: clients make
+    a link of it."""
+    return ServiceInfo(
+        title(info.title),
+        trimmed(info.version, _MAX_VERSION),
+        trimmed(info.description, MAX_DESCRIPTION),
+        info.website if _WEBSITE.fullmatch(info.website) else "",
+    )
+
+
+def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with its texts fit to show. Keywords and their order stay."""
+    return {keyword: _shown(keyword, value) for keyword, value in schema.items()}
+
+
+def shown_value(value: Any) -> Any:
+    """Free-form data for ``_meta`` with its texts fit to show, names of members included."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [shown_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {printable(name) if isinstance(name, str) else name: shown_value(child) for name, child in value.items()}
+    return value
+
+
+def _shown(keyword: str, value: Any) -> Any:
+    if isinstance(value, str):
+        if keyword in LITERAL or (value.isascii() and value.isprintable() and len(value) <= MAX_TITLE):
+            return value
+        return excerpt(value, _LIMITS[keyword]) if keyword in _LIMITS else printable(value)
+    if keyword in LITERAL:
+        return value
+    if isinstance(value, Mapping):
+        if keyword in MAPS:
+            return {name: shown_schema(child) if isinstance(child, Mapping) else child for name, child in value.items()}
+        return shown_schema(value)
+    if isinstance(value, list):
+        return [_shown("", item) for item in value]
+    return value

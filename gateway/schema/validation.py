@@ -1,0 +1,228 @@
+"""Compiled checks of arguments and results against the schemas that backends declare.
+
+The engine is jsonschema_rs: offline, so that no reference is ever fetched, with regular expressions of linear time.
+It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends:
+
+* a schema's cost is bounded before it is compiled (:mod:`gateway.schema.cost`, :mod:`gateway.schema.patterns`);
+* a value that is large, or has numbers that are, is weighed against its schema's cost first;
+* collecting errors takes the engine some hundred times as long as deciding, and it collects all of them before it
+  hands out the first, so details are only given for what is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import jsonschema_rs
+from cachetools import LRUCache
+
+from gateway import jsonrpc
+from gateway.json_pointer import pointer_of
+from gateway.schema.bundling import DIALECT, Unsound
+from gateway.schema.cost import Cost, TooCostly, measured
+from gateway.schema.numbers import WORD, weight_of
+from gateway.schema.patterns import SIZES, admitted, without, without_all
+from gateway.text import excerpt
+
+MAX_FAULTS: Final = 20
+MAX_WORK: Final = 2_000_000
+"""Most subschemas that are applied in one check: values times breadth. About 30 ns each."""
+MAX_EXPLAINED: Final = 4_000
+"""The same where errors are collected. About 13 µs each."""
+MAX_EXPLAINED_CHOICES: Final = 600
+"""The same where errors hold the errors of alternatives. Up to 80 µs each."""
+MAX_STEPS: Final = 350_000_000
+"""Characters times bytes of compiled expressions in one check. About 0.15 ns each."""
+_NARROW: Final = 4
+"""Breadth up to which a value is not weighed: the check then costs about as much as reading the value did."""
+_MAX_QUOTED: Final = 16 * 1024
+_FAULT_BYTES: Final = 300
+_BRANCHES: Final = 5
+_FAULTS_PER_BRANCH: Final = 2
+
+MISMATCH: Final = "the value does not match the schema"
+TOO_LARGE: Final = "the value is too large to be checked against this schema"
+
+
+class Validator:
+    """A compiled schema.
+
+    ``is_valid`` decides; ``faults`` says what is wrong, up to :data:`MAX_FAULTS` places. A value whose texts are so
+    long that regular expressions could take long on them, or whose numbers could take long to compare, is checked
+    without either.
+    """
+
+    __slots__ = ("_cost", "_engine", "_relaxed", "_schema", "_weight", "is_valid")
+
+    is_valid: Callable[[Any], bool]
+
+    def __init__(self, engine: Any, cost: Cost, schema: Mapping[str, Any], weight: int) -> None:
+        self._engine = engine
+        self._cost = cost
+        self._schema = schema
+        self._weight = weight
+        self._relaxed: Any = None
+        # Some schemas are narrow, without expressions, numbers and uniqueness: for them the engine's own method is the
+        # whole check.
+        plain = cost.breadth <= _NARROW and not weight and not cost.numbers and not cost.unique
+        self.is_valid = engine.is_valid if plain else self._is_valid
+
+    def faults(self, value: Any) -> list[str]:
+        size = _size(value)
+        work = size.values * self._cost.breadth
+        if work > MAX_WORK and self._cost.breadth > _NARROW:
+            return [TOO_LARGE]
+        engine = self._engine_for(size)
+        if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
+            return list({_fault(error): None for error in islice(engine.iter_errors(value), MAX_FAULTS)})
+        if self._cost.chooses:
+            return [] if engine.is_valid(value) else [MISMATCH]
+        try:
+            engine.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [_fault(error)]
+        return []
+
+    def _is_valid(self, value: Any) -> bool:
+        size = _size(value)
+        if size.values * self._cost.breadth > MAX_WORK and self._cost.breadth > _NARROW:
+            return False
+        return bool(self._engine_for(size).is_valid(value))
+
+    def _engine_for(self, size: _Size) -> Any:
+        """The engine, or where texts are long or numbers heavy the one without regular expressions and numbers."""
+        cost = self._cost
+        compared = (size.weight * cost.numbers + size.numbers * cost.weight) * cost.breadth
+        if cost.unique:
+            compared += size.huge * size.huge_weight * cost.breadth
+        if size.characters * self._weight <= MAX_STEPS and compared <= MAX_WORK:
+            return self._engine
+        if self._relaxed is None:
+            self._relaxed = _engine(without_all(self._schema))
+        return self._relaxed
+
+
+class _Size(NamedTuple):
+    """How many values there are in one, how many characters in their texts and names, how many of them are numbers,
+    and how much those weigh. ``huge`` are the integers beyond a word; one counts as as many values as it weighs."""
+
+    values: int
+    characters: int
+    numbers: int
+    weight: int
+    huge: int
+    huge_weight: int
+
+
+def _size(value: Any) -> _Size:
+    values = characters = numbers = weight = huge = huge_weight = 0
+    pending: list[Collection[Any]] = [(value,)]
+    while pending:
+        siblings = pending.pop()
+        values += len(siblings)
+        kinds = set(map(type, siblings))
+        if str in kinds:
+            characters += sum(len(text) for text in siblings if type(text) is str)
+        if dict in kinds:
+            for child in siblings:
+                if type(child) is dict and child:
+                    characters += sum(map(len, child))
+                    pending.append(child.values())
+        if list in kinds:
+            pending += [child for child in siblings if type(child) is list and child]
+        if int in kinds or float in kinds:
+            found = [number for number in siblings if type(number) is int or type(number) is float]
+            numbers += len(found)
+            if float in kinds or not -WORD <= min(found) <= max(found) < WORD:
+                weight += sum(map(weight_of, found))
+                beyond = [number for number in found if type(number) is int and not -WORD <= number < WORD]
+                huge += len(beyond)
+                huge_weight += sum(map(weight_of, beyond))
+    return _Size(values + huge_weight, characters, numbers, weight, huge, huge_weight)
+
+
+def _fault(error: Any, within: int | None = None) -> str:
+    """What is wrong, and where; of an alternative's, beneath the value that ``within`` parts of the path lead to."""
+    path = "/".join(str(part) for part in error.instance_path[within or 0 :])
+    text = excerpt(error.message, _FAULT_BYTES)
+    branches = getattr(error.kind, "context", ())
+    if branches and within is None:
+        text = f"{text} ({'; '.join(_branches(branches, len(error.instance_path)))})"
+    return f"{path}: {text}" if path else text
+
+
+def _branches(branches: list[list[Any]], within: int) -> Iterator[str]:
+    """What is wrong with each of the first alternatives; more than one that is right is a fault of ``oneOf`` too."""
+    for number, errors in enumerate(branches[:_BRANCHES], 1):
+        faults = [_fault(error, within) for error in errors[:_FAULTS_PER_BRANCH]]
+        yield f"alternative {number}: {', '.join(faults) or 'it fits'}"
+
+
+class Validators:
+    """Compiles schemas, each once: equal schemas share one validator."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._compiled: LRUCache[bytes, Validator] = LRUCache(most)
+        self._by_digest: LRUCache[str, Validator] = LRUCache(2 * most)
+        self._sizes: LRUCache[str, int | None] = LRUCache(most)
+
+    def compile(self, schema: Mapping[str, Any]) -> Validator:
+        """Raises :class:`Unsound` for what is no schema, or one whose check could be made to take long."""
+        key = jsonrpc.canonical(schema)
+        known = self._compiled.get(key)
+        if known is None:
+            known = self._compiled[key] = self._compile(schema, b'"pattern' in key)
+        return known
+
+    def compile_tool(self, digest: str, schema: Mapping[str, Any]) -> Validator:
+        """The same by a digest that stands for the schema, which spares the hot path from serializing it."""
+        known = self._by_digest.get(digest)
+        if known is None:
+            known = self._by_digest[digest] = self.compile(schema)
+        return known
+
+    def _compile(self, schema: Mapping[str, Any], has_patterns: bool) -> Validator:
+        try:
+            cost = measured(schema)
+        except TooCostly as error:
+            raise Unsound(str(error), _costly_part(schema)) from None
+        held, weight = admitted(schema, self._weigh) if has_patterns else (frozenset(), 0)
+        try:
+            engine = _engine(without(schema, lambda pattern: pattern not in held) if has_patterns else schema)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            reason = excerpt(getattr(error, "message", str(error)), _FAULT_BYTES)
+            raise Unsound(f"not a JSON Schema: {reason}", pointer_of(getattr(error, "instance_path", ()))) from None
+        return Validator(engine, cost, schema, weight)
+
+    def _weigh(self, pattern: str) -> int | None:
+        """The least of :data:`SIZES` that the compiled expression fits into."""
+        if pattern not in self._sizes:
+            self._sizes[pattern] = next((size for size in SIZES if _fits(pattern, size)), None)
+        return self._sizes[pattern]
+
+
+def _costly_part(schema: Mapping[str, Any]) -> str:
+    """The pointer to the property that is too costly by itself, if there is one."""
+    properties = schema.get("properties")
+    for name, child in properties.items() if isinstance(properties, Mapping) else ():
+        try:
+            measured({**schema, "properties": {name: child}})
+        except TooCostly:
+            return pointer_of(("properties", name))
+    return ""
+
+
+def _engine(schema: Mapping[str, Any], size: int = SIZES[-1]) -> Any:
+    whole = {"$schema": DIALECT, **schema}
+    options = jsonschema_rs.RegexOptions(size_limit=size)
+    return jsonschema_rs.validator_for(whole, offline=True, pattern_options=options)
+
+
+def _fits(pattern: str, size: int) -> bool:
+    try:
+        _engine({"pattern": pattern}, size)
+    except ValueError:
+        return False
+    return True

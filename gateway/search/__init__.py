@@ -1,0 +1,1 @@
+"""Tool search: two tools in place of thousands, and the ranking behind them."""

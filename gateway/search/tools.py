@@ -1,0 +1,177 @@
+"""Two tools in place of thousands: one that finds tools by words, and one that calls what was found.
+
+A model's context has no room for a large catalog, so ``catalog.search`` lists these two alone. All others can be
+called by their names as ever; what ``call_tool`` calls is decided on as if it had been called directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cachetools import LRUCache
+
+from gateway import jsonrpc
+from gateway.errors import InvalidArguments
+from gateway.model import Binding, Caller, Catalog, JsonObject, Naming, Structure, Tool
+from gateway.search.ranking import Index, Words, weighed
+from gateway.single_flight import SingleFlight
+
+DEFAULT_LIMIT: Final = 5
+MAX_LIMIT: Final = 20
+MAX_BYTES: Final = 128 * 1024
+"""Of an answer's tools; the best one is there whatever its size."""
+_INDEXES: Final = 16
+_TOOLS: Final = 20_000
+
+
+def _tool(name: str, title: str, description: str, input_schema: JsonObject, **members: Any) -> Tool:
+    order = tuple(input_schema["properties"])
+    binding = Binding(name, Structure.BY_NAME, order, local=True)
+    return Tool(name, name, description, input_schema, binding, title, closed=True, **members)
+
+
+SEARCH_TOOLS: Final = _tool(
+    "search_tools",
+    "Search tools",
+    "Find the tools of this service that fit a task. Says what each does and which arguments it takes. "
+    "Call one with call_tool.",
+    {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 500,
+                "description": "What the tool should do, in a few words.",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_LIMIT,
+                "default": DEFAULT_LIMIT,
+                "description": "Most tools to return.",
+            },
+        },
+        "required": ["query"],
+    },
+    output_schema={
+        "type": "object",
+        "properties": {
+            "tools": {
+                "type": "array",
+                "description": "The best matches, the best one first.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string"},
+                        "title": {"type": "string"},
+                        "description": {"type": "string"},
+                        "inputSchema": {"type": "object"},
+                        "annotations": {"type": "object"},
+                    },
+                    "required": ["name", "description", "inputSchema"],
+                },
+            },
+            "matches": {"type": "integer", "description": "How many tools have to do with the query in all."},
+        },
+        "required": ["tools", "matches"],
+    },
+    annotations={"readOnlyHint": True, "openWorldHint": False},
+)
+CALL_TOOL: Final = _tool(
+    "call_tool",
+    "Call a tool",
+    "Call a tool that search_tools found, with arguments as its inputSchema says.",
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "description": "The tool's name, as search_tools gave it."},
+            "arguments": {"type": "object", "default": {}, "description": "The tool's arguments."},
+        },
+        "required": ["name"],
+    },
+)
+DOORS: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search", 0.0)
+"""What is listed in place of a caller's catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinTool:
+    """A tool of the gateway's own and its handler, which returns the result for a caller and checked arguments.
+
+    ``lists`` says that the tool tells what tools there are: it takes the scopes of a listing, too. ``calls_named`` says
+    that another tool is called, which ``name`` and ``arguments`` in the arguments say; the handler is for a name that
+    is no tool's.
+    """
+
+    tool: Tool
+    handler: Callable[[Caller, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+    lists: bool = False
+    calls_named: bool = False
+
+
+class Search:
+    """Indexes of catalogs, each made on its first search; tools that catalogs share are read once."""
+
+    def __init__(self) -> None:
+        self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
+        self._indexes: LRUCache[str, Index] = LRUCache(_INDEXES)
+        self._builds = SingleFlight[str, Index]()
+
+    async def answer(
+        self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, naming: Naming = Naming.LLM
+    ) -> dict[str, Any]:
+        """The result of ``search_tools``."""
+        index = self._indexes.get(catalog.digest)
+        if index is None:
+            index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
+        matches = index.matches(query)
+        shown: list[dict[str, Any]] = []
+        size = 0
+        for match in matches[:limit]:
+            tool = _shown(match.tool, naming)
+            size += len(jsonrpc.encode(tool))
+            if shown and size > MAX_BYTES:
+                break
+            shown.append(tool)
+        return {"tools": shown, "matches": len(matches)}
+
+    async def _build(self, catalog: Catalog) -> Index:
+        index = await Index.of((tool, self._words_of(tool)) for tool in catalog.tools)
+        self._indexes[catalog.digest] = index
+        return index
+
+    def _words_of(self, tool: Tool) -> Words:
+        words = self._words.get(tool.digest)
+        if words is None:
+            words = self._words[tool.digest] = weighed(tool)
+        return words
+
+
+def builtin_tools(
+    search: Search, catalog_of: Callable[[Caller], Awaitable[Catalog]], naming: Naming
+) -> Mapping[str, BuiltinTool]:
+    """Return the tools of one service's search by their names. ``catalog_of`` returns what a caller may call,
+    ``naming`` is for callers who chose none."""
+
+    async def search_tools(caller: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        limit = int(arguments.get("limit", DEFAULT_LIMIT))
+        return await search.answer(await catalog_of(caller), arguments["query"], limit, caller.naming or naming)
+
+    async def call_tool(_: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        raise InvalidArguments(f"There is no tool {arguments['name'][:128]}; search_tools finds those there are")
+
+    both = BuiltinTool(SEARCH_TOOLS, search_tools, lists=True), BuiltinTool(CALL_TOOL, call_tool, calls_named=True)
+    return {builtin.tool.name: builtin for builtin in both}
+
+
+def _shown(tool: Tool, naming: Naming) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": tool.named(naming)}
+    if tool.title:
+        shown["title"] = tool.title
+    shown |= {"description": tool.description, "inputSchema": tool.input_schema}
+    if tool.annotations:
+        shown["annotations"] = tool.annotations
+    return shown

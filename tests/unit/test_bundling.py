@@ -1,0 +1,325 @@
+"""Schemas of a listing become self-contained JSON Schema 2020-12 of bounded size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.schema.bundling import MAX_BYTES, MAX_DEPTH, Bundler, Unsound, bundle, object_schema
+from tests.each import each
+
+Json = dict[str, Any]
+NODE = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/components/schemas/Node"}}}}
+ROOT = {
+    "components": {
+        "schemas": {
+            "Node": NODE,
+            "Name": {"type": "string"},
+            "Person": {"properties": {"name": {"$ref": "#/components/schemas/Name"}}},
+            "Unused": {"$ref": "http://evil.example/x"},
+            "a/b~c": {"type": "integer"},
+            "with space": {"type": "null"},
+        }
+    }
+}
+
+
+def ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def test_only_what_is_referred_to_is_copied_however_far() -> None:
+    assert bundle(ref("Person"), ROOT) == {
+        "$ref": "#/$defs/Person",
+        "$defs": {"Person": {"properties": {"name": {"$ref": "#/$defs/Name"}}}, "Name": {"type": "string"}},
+    }
+
+
+def test_recursion_stays_a_reference() -> None:
+    bundled = bundle({"anyOf": [ref("Node"), {"type": "null"}]}, ROOT)
+    assert bundled["anyOf"][0] == {"$ref": "#/$defs/Node"}
+    assert bundled["$defs"] == {
+        "Node": {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}
+    }
+
+
+@pytest.mark.parametrize("root", [{}, {"openrpc": "1.2.6", "methods": []}])
+def test_a_schema_that_refers_to_itself_as_a_whole_is_recursive_and_not_the_listing(root: Json) -> None:
+    bundled = bundle({"type": "object", "properties": {"next": {"$ref": "#"}}}, root)
+    (name,) = bundled["$defs"]
+    assert bundled["$defs"][name] == {"type": "object", "properties": {"next": {"$ref": f"#/$defs/{name}"}}}
+    assert bundled["properties"] == {"next": {"$ref": f"#/$defs/{name}"}}
+
+
+@pytest.mark.parametrize(
+    ("reference", "target"),
+    [("a~1b~0c", {"type": "integer"}), ("a%7E1b%7E0c", {"type": "integer"}), ("with%20space", {"type": "null"})],
+)
+def test_names_with_slashes_tildes_and_blanks_are_found(reference: str, target: Json) -> None:
+    bundled = bundle({"items": ref(reference)}, ROOT)
+    (given,) = bundled["$defs"]
+    assert bundled == {"items": {"$ref": f"#/$defs/{given}"}, "$defs": {given: target}}
+    assert "/" not in given
+    assert "~" not in given
+
+
+def test_a_root_that_only_refers_becomes_what_it_refers_to_so_that_its_type_is_seen() -> None:
+    assert bundle(ref("Name"), ROOT) == {"type": "string"}
+    person = {"$ref": "#/P", "P": {"type": "object", "properties": {"n": {"$ref": "#/N"}}}, "N": {"type": "string"}}
+    assert bundle({"$ref": "#/P"}, person) == {
+        "type": "object",
+        "properties": {"n": {"$ref": "#/$defs/N"}},
+        "$defs": {"N": {"type": "string"}},
+    }
+    recursive = bundle(ref("Node"), ROOT)
+    assert recursive["type"] == "object"
+    assert set(recursive["$defs"]) == {"Node"}
+
+
+@pytest.mark.parametrize("target", [True, False, {}, {"anyOf": [{"type": "object"}]}])
+def test_a_root_that_refers_to_what_has_no_type_stays_a_reference(target: Any) -> None:
+    assert bundle({"$ref": "#/X"}, {"X": target}) == {"$ref": "#/$defs/X", "$defs": {"X": target}}
+
+
+def test_two_definitions_of_one_name_stay_two() -> None:
+    root = {"a": {"X": {"type": "string"}}, "b": {"X": {"type": "number"}}}
+    bundled = bundle({"anyOf": [{"$ref": "#/a/X"}, {"$ref": "#/b/X"}]}, root)
+    kinds = [bundled["$defs"][part["$ref"].rpartition("/")[2]]["type"] for part in bundled["anyOf"]]
+    assert kinds == ["string", "number"]
+
+
+def test_references_into_the_schema_itself_are_resolved_where_the_listing_has_none() -> None:
+    schema = {"$ref": "#/$defs/A", "$defs": {"A": {"items": {"$ref": "#/definitions/B"}}}, "definitions": {"B": True}}
+    assert bundle(schema, ROOT) == {"$ref": "#/$defs/A", "$defs": {"A": {"items": {"$ref": "#/$defs/B"}}, "B": True}}
+
+
+def test_a_chain_of_definitions_longer_than_any_stack_is_bundled() -> None:
+    chain = {f"S{n}": {"properties": {"a": {"$ref": f"#/{n + 1}"}}} for n in range(900)}
+    root = {str(n): schema for n, schema in enumerate(chain.values())} | {"900": {"type": "string"}}
+    assert len(bundle({"$ref": "#/0"}, root)["$defs"]) == 901
+
+
+@each(
+    ("written", "mended"),
+    [
+        ({"type": "object", "properties": []}, {"type": "object", "properties": {}}),
+        ({"properties": {"a": []}}, {"properties": {"a": {}}}),
+        ({"properties": {"a": None}}, {"properties": {"a": {}}}),
+        ({"properties": {"a": {"properties": []}}}, {"properties": {"a": {"properties": {}}}}),
+        ({"items": []}, {"items": {}}),
+        ({"items": {"properties": []}}, {"items": {"properties": {}}}),
+        ({"anyOf": [[], {"patternProperties": []}]}, {"anyOf": [{}, {"patternProperties": {}}]}),
+        ({"additionalProperties": []}, {"additionalProperties": {}}),
+        ({"type": "object", "default": []}, {"type": "object", "default": {}}),
+        ({"type": "array", "default": []}, {"type": "array", "default": []}),
+        ({"properties": {"a": True, "b": False}}, {"properties": {"a": {}, "b": {"not": {}}}}),
+        ({"items": [{"type": "string"}, []]}, {"prefixItems": [{"type": "string"}, {}]}),
+        ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}),
+        (
+            {"dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
+            {"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"required": ["d"]}}},
+        ),
+        (
+            {"$id": "http://x/y", "$schema": "http://json-schema.org/draft-07/schema#", "id": "z", "type": "null"},
+            {"type": "null"},
+        ),
+        ({"$defs": {"unused": {"$ref": "http://evil.example"}}, "definitions": 5}, {}),
+        (
+            {"properties": {"id": {"type": "string"}, "$schema": {}}},
+            {"properties": {"id": {"type": "string"}, "$schema": {}}},
+        ),
+        (
+            {"const": {"$ref": "http://is.data"}, "enum": [{"properties": []}]},
+            {"const": {"$ref": "http://is.data"}, "enum": [{"properties": []}]},
+        ),
+        (True, {}),
+        (False, {"not": {}}),
+    ],
+)
+def test_what_php_and_older_drafts_write_is_mended_at_every_level(written: Any, mended: Json) -> None:
+    assert bundle(written, {}) == mended
+
+
+EXTERNAL = [
+    "http://evil.example/s.json",
+    "https://evil.example/s#/a",
+    "file:///etc/passwd",
+    "//evil.example/s",
+    "./other.json",
+    "../up.json#/x",
+    "other.json",
+    "urn:x:y",
+    "",
+    "ftp://x",
+    "data:application/json,{}",
+]
+PLACES = {
+    "/$ref": lambda r: {"$ref": r},
+    "/properties/a/$ref": lambda r: {"properties": {"a": {"$ref": r}}},
+    "/items/$ref": lambda r: {"items": {"$ref": r}},
+    "/prefixItems/1/$ref": lambda r: {"prefixItems": [{}, {"$ref": r}]},
+    "/anyOf/0/allOf/1/$ref": lambda r: {"anyOf": [{"allOf": [{}, {"$ref": r}]}]},
+    "/if/$ref": lambda r: {"if": {"$ref": r}},
+    "/dependentSchemas/a/$ref": lambda r: {"dependentSchemas": {"a": {"$ref": r}}},
+    "/dependencies/a/$ref": lambda r: {"dependencies": {"a": {"$ref": r}}},
+    "/patternProperties/^a~1b~0$/not/$ref": lambda r: {"patternProperties": {"^a/b~$": {"not": {"$ref": r}}}},
+    "/$defs/X/items/$ref": lambda r: {"$ref": "#/$defs/X", "$defs": {"X": {"items": {"$ref": r}}}},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@each("reference", EXTERNAL)
+def test_a_reference_out_of_the_listing_is_refused_with_its_place(reference: str, place: str) -> None:
+    with pytest.raises(Unsound, match="out of the listing") as caught:
+        bundle(PLACES[place](reference), ROOT)
+    assert caught.value.pointer == place
+
+
+UNSOUND = {
+    "a pointer to nothing": ({"$ref": "#/components/schemas/Absent"}, "points to nothing", "/$ref"),
+    "an anchor": ({"$ref": "#anchor"}, "points to nothing", "/$ref"),
+    "a pointer to what is no schema": ({"$ref": "#/text"}, "points to nothing", "/$ref"),
+    "a reference that is no text": ({"items": {"$ref": 5}}, "not a string", "/items/$ref"),
+    "a dynamic reference with two targets": (
+        {"items": {"$dynamicRef": "#x"}, "$defs": {"a": {"$dynamicAnchor": "x"}, "b": {"$dynamicAnchor": "x"}}},
+        "depends on the way",
+        "/items/$dynamicRef",
+    ),
+    "a recursive reference with two targets": (
+        {"items": {"$recursiveRef": "#"}, "$recursiveAnchor": True, "$defs": {"a": {"$recursiveAnchor": True}}},
+        "depends on the way",
+        "/items/$recursiveRef",
+    ),
+    "a recursive reference that is no text": ({"$recursiveRef": 5}, "not a string", "/$recursiveRef"),
+    "a subschema that is a number": ({"properties": {"a": 5}}, "neither an object nor a boolean", "/properties/a"),
+    "a subschema that is a list": ({"not": [1]}, "neither an object nor a boolean", "/not"),
+    "properties that are a list": ({"properties": ["a"]}, "not an object", "/properties"),
+    "alternatives that are no list": ({"anyOf": {"a": {}}}, "not a list", "/anyOf"),
+}
+
+
+@each(("schema", "reason", "pointer"), UNSOUND.values(), ids=UNSOUND.keys())
+def test_what_cannot_be_mended_is_unsound_and_says_where(schema: Json, reason: str, pointer: str) -> None:
+    with pytest.raises(Unsound, match=reason) as caught:
+        bundle(schema, {"text": "x"})
+    assert caught.value.pointer == pointer
+
+
+def nested(levels: int) -> Json:
+    schema: Json = {"type": "string"}
+    for _ in range(levels - 1):
+        schema = {"items": schema}
+    return schema
+
+
+def test_depth_is_bounded_exactly() -> None:
+    assert bundle(nested(MAX_DEPTH), {}) == nested(MAX_DEPTH)
+    with pytest.raises(Unsound, match="32 levels") as caught:
+        bundle(nested(MAX_DEPTH + 1), {})
+    assert caught.value.pointer == "/items" * MAX_DEPTH
+
+
+def test_size_is_bounded_exactly() -> None:
+    room = MAX_BYTES - len('{"description":""}')
+    assert bundle({"description": "x" * room}, {})
+    with pytest.raises(Unsound, match="64 KiB"):
+        bundle({"description": "x" * (room + 1)}, {})
+    with pytest.raises(Unsound, match="more than 64 KiB"):
+        object_schema({"enum": ["x" * 100] * 1000})
+
+
+def test_size_counts_what_was_copied() -> None:
+    with pytest.raises(Unsound, match="64 KiB"):
+        bundle({"$ref": "#/big"}, {"big": {"description": "x" * MAX_BYTES}})
+
+
+def test_a_value_nested_beyond_what_can_be_written_is_unsound() -> None:
+    deep: Any = []
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(Unsound, match="cannot be written"):
+        bundle({"default": deep}, {})
+
+
+def test_several_schemas_share_their_definitions() -> None:
+    bundler = Bundler(ROOT)
+    first, second = bundler.add(ref("Name")), bundler.add({"items": ref("Name")})
+    assert first == {"$ref": "#/$defs/Name"}
+    assert second == {"items": {"$ref": "#/$defs/Name"}}
+    assert list(bundler.definitions) == ["Name"]
+
+
+# --- a whole arguments object ---------------------------------------------------------------------------------
+
+
+@each(
+    ("written", "published"),
+    [
+        ({}, {"type": "object"}),
+        ({"type": "object", "properties": []}, {"type": "object", "properties": {}}),
+        (
+            {"properties": {"a": None}, "required": ["a"]},
+            {"type": "object", "properties": {"a": {}}, "required": ["a"]},
+        ),
+        (
+            {"properties": {"a": {"type": "string"}, "b": {"$ref": "#/properties/a"}}},
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/a"}},
+                "$defs": {"a": {"type": "string"}},
+            },
+        ),
+        (
+            {"properties": {"a": {"$ref": "#/definitions/A%20B"}}, "definitions": {"A B": {"type": "null"}, "C": {}}},
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/A_B"}}, "$defs": {"A_B": {"type": "null"}}},
+        ),
+        (
+            {"type": "object", "$defs": {"Unused": {"$ref": "http://evil.example"}}},
+            {"type": "object"},
+        ),
+        (
+            {"type": "object", "anyOf": [{"required": ["a"]}], "x-extra": {"kept": 1}, "additionalProperties": False},
+            {"type": "object", "anyOf": [{"required": ["a"]}], "x-extra": {"kept": 1}, "additionalProperties": False},
+        ),
+    ],
+)
+def test_an_arguments_object_is_mended_and_otherwise_as_it_came(written: Json, published: Json) -> None:
+    assert object_schema(written) == published
+
+
+@each("kind", ["array", "string", ["array", "null"], "banana", 5])
+def test_arguments_that_are_no_object_are_unsound(kind: Any) -> None:
+    with pytest.raises(Unsound, match="not an object") as caught:
+        object_schema({"type": kind})
+    assert caught.value.pointer == "/type"
+
+
+WHOLE = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {"address": {"$anchor": "addressDef", "type": "object"}},
+    "properties": {"address": {"$ref": "#/$defs/address"}},
+    "if": {"required": ["address"]},
+    "then": {"maxProperties": 1},
+    "additionalProperties": False,
+}
+
+
+def test_a_whole_schema_of_2020_12_is_published_word_for_word() -> None:
+    """MCP 2026-07-28, basic/index "JSON Schema usage"."""
+    assert object_schema(WHOLE) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("written", "lost"),
+    [
+        ({**WHOLE, "$schema": "http://json-schema.org/draft-07/schema#"}, "draft-07"),
+        ({**WHOLE, "properties": {"a": {"$schema": "https://example.com/x"}}}, "example.com"),
+        ({**WHOLE, "$defs": {"address": {"$anchor": "b c"}}}, "b c"),
+        ({**WHOLE, "$id": "https://example.com/x"}, "example.com"),
+    ],
+    ids=["another dialect", "a dialect within", "an anchor that is none", "an identifier"],
+)
+def test_what_would_move_or_break_references_is_left_out(written: Json, lost: str) -> None:
+    assert lost not in str(object_schema(written))
