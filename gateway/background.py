@@ -42,20 +42,20 @@ async def keep_fresh(
 
 @dataclass(slots=True)
 class Job:
-    """One piece of work. ``ended`` says what it last ended with, ``at`` when, in monotonic seconds."""
+    """One piece of work. ``last_end`` says what it last ended with, ``ended_at`` when, in monotonic seconds."""
 
     name: str
     work: Callable[[], Awaitable[None]]
     running: bool = True
-    ends: int = 0
-    ended: str = ""
-    at: float = 0.0
+    end_count: int = 0
+    last_end: str = ""
+    ended_at: float = 0.0
 
     def describe(self, now: float) -> str:
         state = f"{self.name}: {'running' if self.running else 'not running'}"
-        if self.ends:
-            times = "once" if self.ends == 1 else f"{self.ends} times"
-            state += f", ended unexpectedly {times}, last {now - self.at:.0f} s ago: {self.ended}"
+        if self.end_count:
+            times = "once" if self.end_count == 1 else f"{self.end_count} times"
+            state += f", ended unexpectedly {times}, last {now - self.ended_at:.0f} s ago: {self.last_end}"
         return state
 
 
@@ -73,7 +73,7 @@ class Background:
         """Run ``work``, which should never end. Where it does, that is logged and it is started again, each time later,
         half a minute at most."""
         job = Job(name, work)
-        self._jobs[asyncio.create_task(self._keep(job))] = job
+        self._jobs[asyncio.create_task(self._keep_running(job))] = job
 
     def describe(self) -> Iterator[str]:
         """A line for each job, for operators."""
@@ -88,21 +88,21 @@ class Background:
         if jobs:
             await asyncio.wait(jobs)
 
-    async def _keep(self, job: Job) -> None:
+    async def _keep_running(self, job: Job) -> None:
         in_a_row = 0
         while True:
             started, job.running = self._clock(), True
-            failure = await _end_of(job.work)
-            job.at, job.running = self._clock(), False
-            job.ended = "it returned" if failure is None else type(failure).__name__
-            job.ends += 1
-            in_a_row = 1 if job.at - started >= _STEADY else in_a_row + 1
+            failure = await _run_to_end(job.work)
+            job.ended_at, job.running = self._clock(), False
+            job.last_end = "it returned" if failure is None else type(failure).__name__
+            job.end_count += 1
+            in_a_row = 1 if job.ended_at - started >= _STEADY else in_a_row + 1
             wait = retry_delay(in_a_row)
             log.error("background work ended unexpectedly", work=job.name, starts_in=wait, exc_info=failure)
             await self._pause(wait)
 
 
-async def _end_of(work: Callable[[], Awaitable[None]]) -> BaseException | None:
+async def _run_to_end(work: Callable[[], Awaitable[None]]) -> BaseException | None:
     """Return what work ended with, None where it returned. Raises :class:`asyncio.CancelledError` where this task is
     told to end, which is not what a cancellation within the work means."""
     try:

@@ -21,14 +21,14 @@ MAX_BATCH: Final = 50
 log = structlog.get_logger()
 
 
-class Room:
+class BatchBudget:
     """The bytes that the results of one batch may have together."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._left = most
 
-    def fit(self, id: Id, response: bytes) -> bytes:
+    def fit_response(self, id: Id, response: bytes) -> bytes:
         """The response to the request ``id``, or an error in its place where it does not fit any more. Later ones may
         be smaller, and fit."""
         if len(response) <= self._left:
@@ -44,7 +44,7 @@ class Room:
 
 
 async def answers_to(
-    items: Sequence[Any], answer: Callable[[Any, Room], Awaitable[bytes | None]], max_response: int
+    items: Sequence[Any], answer: Callable[[Any, BatchBudget], Awaitable[bytes | None]], max_response: int
 ) -> bytes | None:
     """Answer the messages of a batch one after the other, and return the JSON array of their answers; None where no
     message has one. ``answer`` gives the response to a message, with a result that fits into the room, or nothing.
@@ -53,6 +53,6 @@ async def answers_to(
     """
     if not 0 < len(items) <= MAX_BATCH:
         raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
-    room = Room(max_response)
+    room = BatchBudget(max_response)
     answers = [response for item in items if (response := await answer(item, room))]
     return b"[" + b",".join(answers) + b"]" if answers else None

@@ -13,7 +13,7 @@ from gateway import credentials
 from gateway.auth.audiences import shared_audience_faults
 from gateway.layers import SERVER_FILES, SERVICE_FILES, Layers
 from gateway.settings import ServiceSettings, Settings
-from gateway.settings.paths import Key, find, keys_of
+from gateway.settings.paths import Key, find_knob, keys_of
 from gateway.settings.services import INHERITED
 
 _SAID: Final = {
@@ -38,7 +38,7 @@ class ConfigError(Exception):
         self.faults = tuple(faults)
 
 
-class Source:
+class ConfigSource:
     """Where settings come from: a file, the environment and ``overrides``. ``files`` are those that the last load read:
     the file itself, and those whose content stands in a knob."""
 
@@ -47,16 +47,16 @@ class Source:
         self._file = file
         self._overrides = tuple(overrides)
 
-    def load(self) -> Settings:
+    def load_settings(self) -> Settings:
         """Raises :class:`ConfigError`; ``files`` are told in any case."""
         read: set[Path] = set()
         try:
-            return load(self._file, self._overrides, read=read)
+            return load_settings(self._file, self._overrides, read=read)
         finally:
             self.files = frozenset(read)
 
 
-def load(
+def load_settings(
     file: Path | None = None,
     overrides: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
@@ -74,9 +74,9 @@ def load(
     faults = layers.faults
     try:
         settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
-        if not layers.unread:  # which may be what is missing
+        if not layers.unread_paths:  # which may be what is missing
             services = settings.by_mount.values()
-            told = [fault for service in services for fault in credentials.faults_of(service)]
+            told = [fault for service in services for fault in credentials.credential_faults(service)]
             faults += _by_origin([*told, *shared_audience_faults(services)], layers.tree)
     except ValidationError as error:
         faults += _faults_of(error, layers)
@@ -94,7 +94,7 @@ def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
         where = where[:-1] if where[-1:] == ("[key]",) else where  # of a mapping, a name and not its value is wrong
         if _is_default(layers.tree, where, (detail["loc"][2:], detail["msg"]) in at_top):
             where = where[2:]
-        if any(all(one == other for one, other in zip(path, where, strict=False)) for path in layers.unread):
+        if any(all(one == other for one, other in zip(path, where, strict=False)) for path in layers.unread_paths):
             continue
         path = ".".join(str(part) for part in where)
         text = detail["msg"].removeprefix("Value error, ")
@@ -136,13 +136,13 @@ def _is_default(tree: Mapping[str, Any], path: Sequence[Key], alike: bool = Fals
 
 def _lacking(location: tuple[Key, ...]) -> tuple[Key, ...]:
     """The knob that has to be given where it is missing, or its whole section."""
-    section = find(location)
+    section = find_knob(location)
     required = [name for name, field in keys_of(section).items() if field.is_required()] if section else []
     return (*location, *required[:1])
 
 
 def _suggestion(location: tuple[int | str, ...]) -> str:
-    section = find(location[:-1])
+    section = find_knob(location[:-1])
     known = ", ".join(keys_of(section)) if section else ""
     return f"; known here: {known}" if known else ""
 
@@ -185,7 +185,7 @@ def keep_for_process(old: Settings, new: Settings) -> Settings:
     )
     services = kept.by_mount.values()
     faults = [fault for service in services for fault in service.faults()]
-    faults += [fault for service in services for fault in credentials.faults_of(service)]
+    faults += [fault for service in services for fault in credentials.credential_faults(service)]
     if faults := list(dict.fromkeys([*faults, *shared_audience_faults(services)])):
         raise ConfigError([f"{fault}; knobs of server that a restart applies count as they were" for fault in faults])
     return kept
@@ -194,7 +194,7 @@ def keep_for_process(old: Settings, new: Settings) -> Settings:
 def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
     """The files that the settings name, each with its knob."""
     for path in SERVER_FILES:
-        yield from _named(settings, path.split("."), "")
+        yield from _named_files(settings, path.split("."), "")
     for service in settings.by_mount.values():
         for knob, file in files_of_service(service):
             yield service.knob(knob), file
@@ -203,15 +203,15 @@ def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
 def files_of_service(settings: ServiceSettings) -> Iterator[tuple[str, Path]]:
     """Yield the files that the sections of one service name, each with its knob within them."""
     for path in SERVICE_FILES:
-        yield from _named(settings, path.split("."), "")
+        yield from _named_files(settings, path.split("."), "")
 
 
-def _named(value: Any, path: Sequence[str], knob: str) -> Iterator[tuple[str, Path]]:
+def _named_files(value: Any, path: Sequence[str], knob: str) -> Iterator[tuple[str, Path]]:
     if not path:
         if value is not None:
             yield knob.lstrip("."), Path(value)
     elif path[0] == "*":
         for index, element in enumerate(value):
-            yield from _named(element, path[1:], f"{knob}.{index}")
+            yield from _named_files(element, path[1:], f"{knob}.{index}")
     else:
-        yield from _named(getattr(value, path[0]), path[1:], f"{knob}.{path[0]}")
+        yield from _named_files(getattr(value, path[0]), path[1:], f"{knob}.{path[0]}")

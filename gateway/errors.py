@@ -250,8 +250,8 @@ class ServiceError:
 class ToolFault(GatewayError):
     """The call was understood, and failed.
 
-    ``passed`` is the service's own error where ``backend.errors: passed`` has it shown, by ``/jsonrpc`` and the tools'
-    own paths alone: MCP reserves the codes that most services use.
+    ``service_error`` is the service's own error where ``backend.errors: passed`` has it shown, by ``/jsonrpc`` and the
+    tools' own paths alone: MCP reserves the codes that most services use.
     """
 
     slug = "execution_error"
@@ -265,7 +265,7 @@ class ToolFault(GatewayError):
         passed: ServiceError | None = None,
     ) -> None:
         super().__init__(message, data=data, retry_after=retry_after)
-        self.passed = passed
+        self.service_error = passed
 
 
 class InvalidArguments(ToolFault):

@@ -36,7 +36,7 @@ def read_float(text: str) -> float:
     return value
 
 
-def deeper_than(value: Any, limit: int) -> bool:
+def is_deeper_than(value: Any, limit: int) -> bool:
     """Tell whether a decoded value nests deeper than ``limit`` levels."""
     level = [value] if type(value) in _CONTAINERS and value else []
     for _ in range(limit - 1):

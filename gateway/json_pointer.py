@@ -11,14 +11,14 @@ _INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
 """An index of a list (§4), as long as a list that fits into memory can need."""
 
 
-def escape(part: str) -> str:
+def escape_pointer(part: str) -> str:
     """Return one part of a pointer as it is written (§3)."""
     return part.replace("~", "~0").replace("/", "~1")
 
 
 def pointer_of(parts: Iterable[object]) -> str:
     """Return the pointer that leads through names and indexes, empty for none."""
-    return "".join(f"/{escape(str(part))}" for part in parts)
+    return "".join(f"/{escape_pointer(str(part))}" for part in parts)
 
 
 def parts_of(pointer: str) -> list[str]:

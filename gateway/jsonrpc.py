@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
-from gateway.json_bounds import SMALL, count_members, deeper_than, has_slow_numbers, read_float
+from gateway.json_bounds import SMALL, count_members, has_slow_numbers, is_deeper_than, read_float
 
 Raw: TypeAlias = msgspec.Raw
 """JSON that is serialized already, as a part of what :func:`encode` gets. Plain bytes would become a base64 text."""
@@ -96,7 +96,7 @@ class BadMessage(InvalidRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ResponseError:
     """The ``error`` member of a response, as it came: nothing about it has been cleaned."""
 
     code: int | None
@@ -112,7 +112,7 @@ def encode(value: Any, order: Literal["deterministic"] | None = None) -> bytes:
         raise ValueError(str(error)) from None
 
 
-def canonical(value: Any) -> bytes:
+def encode_canonical(value: Any) -> bytes:
     """JSON with sorted members: equal values have equal bytes, so it can be digested.
 
     Raises :class:`ValueError` for what JSON cannot say, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
@@ -129,12 +129,12 @@ def pretty(value: Any) -> str:
 
 def decode(raw: bytes | memoryview) -> Any:
     """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
-    value = _read(raw)
+    value = _decode_json(raw)
     _check_depth(bytes(raw), value, _MAX_READ_DEPTH)
     return value
 
 
-def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] = _decode) -> Any:
+def _decode_json(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] = _decode) -> Any:
     if decode is _decode and len(raw) > SMALL and has_slow_numbers(raw):
         decode = _decode_slow_numbers
     try:
@@ -147,11 +147,11 @@ def _read(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] =
 
 def _check_depth(raw: bytes, value: Any, limit: int) -> None:
     """Raise :class:`ValueError` where a value nests deeper than ``limit`` levels; ``raw`` is its text."""
-    if raw.count(b"{") + raw.count(b"[") > limit and deeper_than(value, limit):
+    if raw.count(b"{") + raw.count(b"[") > limit and is_deeper_than(value, limit):
         raise ValueError("nested too deeply")
 
 
-def decoding(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
+def decode_in_steps(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
     """:func:`decode` in parts, so that a large document need not hold the loop: pauses after each some 64 KiB at most,
     unless the document is one huge text or list of tiny values."""
     view = memoryview(raw)
@@ -160,8 +160,10 @@ def decoding(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
         yield
         return decode(view)
     whole: Any = {} if opening == b"{" else []
-    for key, part in _read(view, _members).items() if opening == b"{" else enumerate(_read(view, _elements)):
-        value = yield from decoding(part, level + 1)
+    for key, part in (
+        _decode_json(view, _members).items() if opening == b"{" else enumerate(_decode_json(view, _elements))
+    ):
+        value = yield from decode_in_steps(part, level + 1)
         if opening == b"{":
             whole[key] = value
         else:
@@ -169,7 +171,7 @@ def decoding(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
     return whole
 
 
-def fault_in(raw: bytes) -> str:
+def json_fault(raw: bytes) -> str:
     """What is wrong with JSON that cannot be decoded, and where."""
     try:
         raw.decode()
@@ -196,7 +198,7 @@ def decode_strictly(raw: bytes) -> Any:
         skeleton = _STRINGS.sub(b"", raw)
         _check_brackets(skeleton.translate(None, _NO_BRACKETS))
     try:
-        value = _read(raw)
+        value = _decode_json(raw)
     except ValueError as error:
         raise ParseError(f"Parse error: {error}") from None
     if _SPACED_COLON.search(raw) is None:
@@ -215,7 +217,7 @@ def decode_strictly(raw: bytes) -> Any:
 
 def decode_any_ids(raw: bytes) -> Any:
     """Read JSON from a client of plain JSON-RPC: a null or fractional ``id`` of a message (JSON-RPC 2.0 §4) becomes
-    :data:`Raw`, which :func:`message_of` takes. Raises as :func:`decode_strictly`."""
+    :data:`Raw`, which :func:`parse_message` takes. Raises as :func:`decode_strictly`."""
     value = decode_strictly(raw)
     messages = value if type(value) is list else [value]
     # An absent id is a notification's, and no null.
@@ -239,7 +241,7 @@ def _check_brackets(brackets: bytes) -> None:
         raise BadMessage(f"Nested deeper than {MAX_DEPTH} levels")
 
 
-def message_of(value: Any) -> Message:
+def parse_message(value: Any) -> Message:
     """The message that a decoded JSON value is. Raises :class:`BadMessage`."""
     if type(value) is not dict:
         what = "a batch" if isinstance(value, list) else "no object"
@@ -303,7 +305,7 @@ def request_bytes(
     return encode(body)
 
 
-def response_of(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Fault | None]:
+def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Return ``(result, fault)`` of a backend's response to the call ``id``.
 
     Services are forgiven what is harmless on a single call over HTTP: an ``id`` that is null, absent or a number
@@ -311,13 +313,13 @@ def response_of(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Fault 
     beside a result; an error without a code. ``bare`` takes what is no response for the result itself.
     Raises :class:`ValueError` with the violation for anything else.
     """
-    result, fault = answer_in(_read(raw), id, bare=bare)
+    result, fault = parse_decoded_response(_decode_json(raw), id, bare=bare)
     _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 
-def answer_in(value: Any, id: str, *, bare: bool = False) -> tuple[Any, Fault | None]:
-    """:func:`response_of` for JSON that is decoded already, however deep. Raises :class:`ValueError`."""
+def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
+    """:func:`parse_response` for JSON that is decoded already, however deep. Raises :class:`ValueError`."""
     if bare and not (type(value) is dict and value.keys() & _OF_RESPONSES):
         return value, None
     if type(value) is not dict:
@@ -335,11 +337,15 @@ def answer_in(value: Any, id: str, *, bare: bool = False) -> tuple[Any, Fault | 
     return value["result"], None
 
 
-def _fault_of(error: Any) -> Fault:
+def _fault_of(error: Any) -> ResponseError:
     if isinstance(error, list) and error:  # Tryton: what happened, and a trace or more words
-        return Fault(None, error[0] if isinstance(error[0], str) else "", error[1] if len(error) == 2 else error[1:])
+        return ResponseError(
+            None, error[0] if isinstance(error[0], str) else "", error[1] if len(error) == 2 else error[1:]
+        )
     if not isinstance(error, dict):
-        return Fault(None, error if isinstance(error, str) else "")
+        return ResponseError(None, error if isinstance(error, str) else "")
     code = error.get("code")
     message = error.get("message")
-    return Fault(code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data"))
+    return ResponseError(
+        code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data")
+    )

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.references import References, Unresolved, read_text, read_yaml_with_references
+from gateway.references import ConfigReferences, UnresolvedReference, read_text, read_yaml_with_references
 from gateway.settings import Settings
-from gateway.settings.paths import Key, Knob, find, nearest
+from gateway.settings.paths import Key, Knob, find_knob, nearest_knob
 from gateway.strict_yaml import NotYaml, read_yaml
 
 ENVIRONMENT_PREFIX: Final = "GATEWAY__"
@@ -41,7 +41,9 @@ def mistaken_names(environ: Mapping[str, str]) -> list[str]:
     """A line for each variable that looks like a knob and is read by nobody: ``GATEWAY_BACKEND_URL``."""
     knob = re.compile(f"GATEWAY_((?:{'|'.join(Settings.model_fields).upper()})(?:_.*)?)")
     found = [match for match in map(knob.fullmatch, sorted(environ)) if match]
-    return [f"{m[0]} is not read: names of knobs begin {ENVIRONMENT_PREFIX}{_meant([m[1].lower()])}" for m in found]
+    return [
+        f"{m[0]} is not read: names of knobs begin {ENVIRONMENT_PREFIX}{_suggestion([m[1].lower()])}" for m in found
+    ]
 
 
 def environment_name(path: Sequence[Key]) -> str:
@@ -49,8 +51,8 @@ def environment_name(path: Sequence[Key]) -> str:
     return ENVIRONMENT_PREFIX + "__".join(map(str, path)).upper()
 
 
-def _meant(path: Sequence[str]) -> str:
-    guess = nearest(path)
+def _suggestion(path: Sequence[str]) -> str:
+    guess = nearest_knob(path)
     return f"; did you mean {environment_name(guess)}?" if guess else ""
 
 
@@ -58,30 +60,30 @@ class Layers:
     """The knobs that the layers have set so far, as a ``tree``.
 
     ``files`` are those that were read, or should have been. ``faults`` has a line for each thing that cannot be read,
-    and ``unread`` the paths that it was meant for.
+    and ``unread_paths`` the paths that it was meant for.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.tree: dict[str, Any] = {}
         self.files: set[Path] = set()
         self.faults: list[str] = []
-        self.unread: list[tuple[Key, ...]] = []
+        self.unread_paths: list[tuple[Key, ...]] = []
         self._environ = environ
-        self._outside = References(environ, Path(), self.files)
+        self._outside = ConfigReferences(environ, Path(), self.files)
 
     def add_file(self, file: Path) -> None:
         self.files.add(file)
         try:
             tree = read_yaml_with_references(read_text(file, str(file)), str(file))
-        except (Unresolved, NotYaml) as error:
-            self._failed((), str(error))
+        except (UnresolvedReference, NotYaml) as error:
+            self._add_fault((), str(error))
             return
         if tree is None:
             return
         if not isinstance(tree, dict):
-            self._failed((), f"{file}: must be a mapping with sections such as backend:")
+            self._add_fault((), f"{file}: must be a mapping with sections such as backend:")
             return
-        self.tree = self._resolved(tree, (), "", References(self._environ, file.parent, self.files))
+        self.tree = self._resolve(tree, (), "", ConfigReferences(self._environ, file.parent, self.files))
         for path in _FILES:
             _anchor(self.tree, path.split("."), file.parent)
 
@@ -97,65 +99,65 @@ class Layers:
             return
         path = dotted.split(".")
         origin = f"--set {dotted}"
-        self._put(path, self._read(find(path), path, text, origin), origin)
+        self._set_value(path, self._read_value(find_knob(path), path, text, origin), origin)
 
     def _add_variable(self, name: str, text: str) -> None:
         path = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
-        knob = find(path)
+        knob = find_knob(path)
         if knob is not None:
-            self._put(knob.path, self._read(knob, knob.path, text, name), name)
+            self._set_value(knob.path, self._read_value(knob, knob.path, text, name), name)
             return
         plain = name.removesuffix(_FILE_SUFFIX)
-        knob = find([*path[:-1], path[-1].removesuffix(_FILE_SUFFIX.lower())]) if plain != name else None
+        knob = find_knob([*path[:-1], path[-1].removesuffix(_FILE_SUFFIX.lower())]) if plain != name else None
         if knob is None:
-            self.faults.append(f"{name}: is no knob{_meant(path)}")
+            self.faults.append(f"{name}: is no knob{_suggestion(path)}")
         elif not knob.is_text:
             self.faults.append(f"{name}: only a text can be in a file of its own; write ${{file:...}} in {plain}")
         elif plain in self._environ:
             self.faults.append(f"{name}: {plain} is set too; keep one of them")
         elif not text:
-            self._failed(knob.path, f"{name}: is empty; it must name a file")
+            self._add_fault(knob.path, f"{name}: is empty; it must name a file")
         else:
-            self._put(knob.path, self._content(knob, text, name), name)
+            self._set_value(knob.path, self._content(knob, text, name), name)
 
     def _content(self, knob: Knob, file: str, origin: str) -> str | None:
         try:
             return self._outside.content(self._outside.resolve(file)) or _nothing(knob)
-        except Unresolved as error:
-            return self._failed(knob.path, f"{origin}: {error}")
+        except UnresolvedReference as error:
+            return self._add_fault(knob.path, f"{origin}: {error}")
 
-    def _read(self, knob: Knob | None, path: Sequence[Key], text: str, origin: str) -> Any:
+    def _read_value(self, knob: Knob | None, path: Sequence[Key], text: str, origin: str) -> Any:
         """The value of a knob that is not in the file."""
         if knob is not None and knob.is_text:
             if not knob.is_secret and _is_quoted(text):
-                return self._failed(path, f"{origin}: text is taken as it is here, quotes and all: leave them out")
-            return self._resolved(text, path, origin, self._outside) or _nothing(knob)
+                return self._add_fault(path, f"{origin}: text is taken as it is here, quotes and all: leave them out")
+            return self._resolve(text, path, origin, self._outside) or _nothing(knob)
         try:
             tree = read_yaml_with_references(text, origin)
         except NotYaml:
             # What YAML says of a value may quote it, and it may be a secret.
-            return self._failed(path, f"{origin}: cannot be read as YAML; quote the value as YAML does")
-        return self._resolved(tree, path, origin, self._outside)
+            return self._add_fault(path, f"{origin}: cannot be read as YAML; quote the value as YAML does")
+        return self._resolve(tree, path, origin, self._outside)
 
-    def _resolved(self, value: Any, path: Sequence[Key], where: str, references: References) -> Any:
+    def _resolve(self, value: Any, path: Sequence[Key], where: str, references: ConfigReferences) -> Any:
         """``value`` without references; ``where`` is what faults call it."""
         if isinstance(value, dict):
             return {
-                key: self._resolved(child, (*path, key), f"{where}.{key}".lstrip("."), references)
+                key: self._resolve(child, (*path, key), f"{where}.{key}".lstrip("."), references)
                 for key, child in value.items()
             }
         if isinstance(value, list):
             return [
-                self._resolved(child, (*path, index), f"{where}[{index}]", references)
+                self._resolve(child, (*path, index), f"{where}[{index}]", references)
                 for index, child in enumerate(value)
             ]
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
             text = references.resolve(value)
-        except Unresolved as error:
-            return self._failed(path, f"{where}: {error}")
-        knob = find(path)
+        except UnresolvedReference as error:
+            return self._add_fault(path, f"{where}: {error}")
+        knob = find_knob(path)
         if knob is None or knob.is_json:
             return text
         if knob.is_text:
@@ -163,14 +165,14 @@ class Layers:
         try:
             return read_yaml(text, where)
         except NotYaml:
-            return self._failed(path, f"{where}: what its references stand for cannot be read as YAML")
+            return self._add_fault(path, f"{where}: what its references stand for cannot be read as YAML")
 
-    def _failed(self, path: Sequence[Key], fault: str) -> str:
+    def _add_fault(self, path: Sequence[Key], fault: str) -> str:
         self.faults.append(fault)
-        self.unread.append(tuple(path))
+        self.unread_paths.append(tuple(path))
         return ""
 
-    def _put(self, path: Sequence[Key], value: Any, origin: str) -> None:
+    def _set_value(self, path: Sequence[Key], value: Any, origin: str) -> None:
         node: Any = self.tree
         for key in path[:-1]:
             if node.get(key) is None:

@@ -27,14 +27,14 @@ _Who: TypeAlias = str | tuple[str, str]
 
 
 class Budget:
-    """A rate for each caller: ``times`` what ``rate`` says. Of ``60/minute`` all 60 may come at once, and from then on
-    one a second. What was spent stays spent under another rate: the store keeps it."""
+    """A rate for each caller: ``multiplier`` what ``rate`` says. Of ``60/minute`` all 60 may come at once, and from
+    then on one a second. What was spent stays spent under another rate: the store keeps it."""
 
-    def __init__(self, store: Store, name: str, rate: str, times: int = 1) -> None:
+    def __init__(self, store: Store, name: str, rate: str, multiplier: int = 1) -> None:
         self._store = store
         self._name = name
         count, _, self._period = rate.partition("/")
-        self._burst = int(count) * times
+        self._burst = int(count) * multiplier
         self._permits: LRUCache[_Who, Permit] = LRUCache(MAX_HANDLES)
 
     async def spend(self, caller: Caller) -> None:
@@ -54,7 +54,7 @@ class Budget:
         return self._store.permit(f"{purpose}:{counted_as(caller)}", self._burst / PERIODS[self._period], self._burst)
 
 
-class Streams:
+class StreamLimit:
     """How many streams each caller holds open at one path, at most ``most`` each."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Streams:
             raise RateLimited(f"Too many open streams, at most {self.most}", retry_after=10)
 
     @contextmanager
-    def held(self, caller: Caller) -> Iterator[None]:
+    def hold_stream(self, caller: Caller) -> Iterator[None]:
         """Count one while it is open."""
         key = counted_as(caller)
         self._open[key] += 1

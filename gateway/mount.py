@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.discovery.subscriptions import Changes
-from gateway.limits import Streams
+from gateway.discovery.subscriptions import Subscriptions
+from gateway.limits import StreamLimit
 from gateway.mcp.running import RunningCalls
 
 
@@ -13,11 +13,11 @@ from gateway.mcp.running import RunningCalls
 class Mount:
     """The streams that clients hold open, how many each of them holds, and the calls that they may cancel by name."""
 
-    changes: Changes = field(default_factory=Changes)
-    streams: Streams = field(default_factory=Streams)
+    subscriptions: Subscriptions = field(default_factory=Subscriptions)
+    streams: StreamLimit = field(default_factory=StreamLimit)
     calls: RunningCalls = field(default_factory=RunningCalls)
 
     async def close(self) -> None:
         """End the streams, and the calls whose clients are gone."""
-        self.changes.close()
+        self.subscriptions.close()
         await self.calls.close()

@@ -106,13 +106,13 @@ class TlsFiles:
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Where names may lead. ``refuses`` says why an IP address is not connected to, None if it may be; the origins of
-    the URLs in ``named`` are the operator's own word and may lead anywhere."""
+    the URLs in ``trusted_urls`` are the operator's own word and may lead anywhere."""
 
     refuses: Callable[[str], str | None]
-    named: frozenset[str] = frozenset()
+    trusted_urls: frozenset[str] = frozenset()
 
 
-class _Refused(OSError):
+class _AddressRefused(OSError):
     """A name leads to no address that may be connected to."""
 
 
@@ -125,8 +125,8 @@ class _Resolver(aiohttp.ThreadedResolver):
 
     def __init__(self, reach: Reach) -> None:
         super().__init__()
-        urls = map(URL, reach.named)
-        self._named = frozenset((url.raw_host, url.port) for url in urls)
+        urls = map(URL, reach.trusted_urls)
+        self._trusted_hosts = frozenset((url.raw_host, url.port) for url in urls)
         self._refuses = reach.refuses
 
     async def resolve(
@@ -134,12 +134,12 @@ class _Resolver(aiohttp.ThreadedResolver):
     ) -> list[aiohttp.abc.ResolveResult]:
         """Raises :class:`OSError`."""
         found = await super().resolve(host, port, family)
-        if (host, port) in self._named:
+        if (host, port) in self._trusted_hosts:
             return found
         reasons = [self._refuses(address["host"]) for address in found]
         kept = [address for address, reason in zip(found, reasons, strict=True) if reason is None]
         if not kept:
-            raise _Refused(f"its name {reasons[0]}; if that is meant, name the address in the settings")
+            raise _AddressRefused(f"its name {reasons[0]}; if that is meant, name the address in the settings")
         return kept
 
 
@@ -229,7 +229,7 @@ class Outbound:
             ) as response:
                 if not 200 <= response.status <= 599:
                     raise BadHttp(f"status {response.status}")
-                content = await _read(response, max_bytes)
+                content = await _read_body(response, max_bytes)
                 media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
                 return Answer(response.status, media_type, response.headers, content)
         except OutboundError:
@@ -267,7 +267,7 @@ class Outbound:
         return known
 
 
-async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     length = response.content_length
     if length is not None and length > max_bytes:
         raise AnswerTooLarge(f"larger than {max_bytes} bytes")
@@ -289,7 +289,7 @@ def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, 
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         return _tls_reason(error.os_error, tls)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return str(error.os_error) if isinstance(error.os_error, _Refused) else "its name cannot be resolved"
+        return str(error.os_error) if isinstance(error.os_error, _AddressRefused) else "its name cannot be resolved"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status}"
     if isinstance(error.os_error, ConnectionRefusedError):

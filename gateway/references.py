@@ -18,29 +18,29 @@ _SHIELD: Final = str.maketrans("${}", "\U0010fff0\U0010fff1\U0010fff2")
 _UNSHIELD: Final = {ord(shielded): char for char, shielded in zip("${}", "\U0010fff0\U0010fff1\U0010fff2", strict=True)}
 
 
-class Unresolved(ValueError):
+class UnresolvedReference(ValueError):
     """A reference leads nowhere, or a file cannot be read; the message says which and why."""
 
 
 def read_text(file: Path, name: str) -> str:
-    """The text of a file, of at most 1 MiB. Raises :class:`Unresolved`, which calls the file ``name``."""
+    """The text of a file, of at most 1 MiB. Raises :class:`UnresolvedReference`, which calls the file ``name``."""
     try:
         with file.open("rb") as opened:
             content = opened.read(_MAX_BYTES + 1)
         text = content.decode()
     except OSError as error:
-        raise Unresolved(f"{name}: {error.strerror or error}") from None
+        raise UnresolvedReference(f"{name}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise Unresolved(f"{name}: not UTF-8") from None
+        raise UnresolvedReference(f"{name}: not UTF-8") from None
     except ValueError:
-        raise Unresolved("a name of a file must not have a null byte") from None
+        raise UnresolvedReference("a name of a file must not have a null byte") from None
     if len(content) > _MAX_BYTES:
-        raise Unresolved(f"{name}: larger than 1 MiB")
+        raise UnresolvedReference(f"{name}: larger than 1 MiB")
     return text
 
 
 @dataclass(frozen=True)
-class References:
+class ConfigReferences:
     """What references stand for: variables of ``environ``, and files, which are looked for from ``folder``.
 
     ``files`` gets those that were asked for.
@@ -53,12 +53,12 @@ class References:
     def resolve(self, text: str) -> str:
         """``text`` with what its references stand for, which is not resolved again.
 
-        Raises :class:`Unresolved`.
+        Raises :class:`UnresolvedReference`.
         """
         return _REFERENCE.sub(lambda match: "${" if match[1] is None else self._value(match[1]), text)
 
     def content(self, name: str) -> str:
-        """The text of a file, without its last newline. Raises :class:`Unresolved`."""
+        """The text of a file, without its last newline. Raises :class:`UnresolvedReference`."""
         self.files.add(self.folder / name)
         return read_text(self.folder / name, name).removesuffix("\n")
 
@@ -68,7 +68,7 @@ class References:
         try:
             return self.environ[name]
         except KeyError:
-            raise Unresolved(f"the environment has no variable {name}") from None
+            raise UnresolvedReference(f"the environment has no variable {name}") from None
 
 
 def read_yaml_with_references(text: str, origin: str) -> Any:
@@ -77,12 +77,12 @@ def read_yaml_with_references(text: str, origin: str) -> Any:
     They are resolved afterwards, value by value: what they stand for must not change the form of the document.
     Raises :class:`~gateway.strict_yaml.NotYaml`.
     """
-    return _unshielded(read_yaml(_WRITTEN.sub(lambda match: match[0].translate(_SHIELD), text), origin))
+    return _unshield(read_yaml(_WRITTEN.sub(lambda match: match[0].translate(_SHIELD), text), origin))
 
 
-def _unshielded(value: Any) -> Any:
+def _unshield(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key.translate(_UNSHIELD): _unshielded(child) for key, child in value.items()}
+        return {key.translate(_UNSHIELD): _unshield(child) for key, child in value.items()}
     if isinstance(value, list):
-        return [_unshielded(child) for child in value]
+        return [_unshield(child) for child in value]
     return value.translate(_UNSHIELD) if isinstance(value, str) else value

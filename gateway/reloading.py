@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from gateway.config import ConfigError, Source, differing, files_of, needs_restart
+from gateway.config import ConfigError, ConfigSource, differing, files_of, needs_restart
 from gateway.server import Server
 from gateway.service_files import LISTED
 from gateway.settings import Settings
@@ -37,7 +37,7 @@ class Reloads:
     """Keeps a server to its configuration, which ``source`` reads, and to the files that it names. Make it before the
     server starts: what changes from then on is noticed."""
 
-    def __init__(self, server: Server, source: Source) -> None:
+    def __init__(self, server: Server, source: ConfigSource) -> None:
         self._server = server
         self._source = source
         self._reload = asyncio.Event()
@@ -98,7 +98,7 @@ class Reloads:
         while True:
             fault: ConfigError | None = None
             try:
-                settings = self._source.load()
+                settings = self._source.load_settings()
             except ConfigError as error:
                 fault = error
             if not self._looks.learn(self._source.files):

@@ -92,10 +92,10 @@ class Server:
                 self._retire(mount, service, built.get(mount))
         logs.set_level(kept.telemetry.log.level)
 
-    async def listed(self) -> None:
+    async def wait_until_listed(self) -> None:
         """Wait until the first attempt at each listing is over."""
         for service in self.services.values():
-            await service.discovery.attempted.wait()
+            await service.discovery.first_attempt_over.wait()
 
     async def list_anew(self) -> str:
         """Ask each service for its listing now, whatever its age. Return why there is no new one, empty where all have
@@ -109,7 +109,7 @@ class Server:
         for service in self.services.values():
             await service.background.stop()
         for mount in self._mounts.values():
-            mount.changes.close()
+            mount.subscriptions.close()
         for port in reversed(self._ports):  # health is told until the last
             await port.close()
         for mount in self._mounts.values():
@@ -148,7 +148,7 @@ class Server:
         while (service := self.services.get(mount)) not in (None, asked):
             asked = service
             with service.uses:
-                trouble = await service.discovery.renew()
+                trouble = await service.discovery.refresh_now()
         return _of(asked, trouble) if asked and trouble else ""
 
     def _retire(self, mount: str, service: Service, successor: Service | None) -> None:
@@ -157,13 +157,13 @@ class Server:
         earlier = [task for one, task in self._retiring.items() if one.settings.mount == mount]
         stays = self._mounts.pop(mount) if successor is None else None
         if stays is not None:
-            stays.changes.close()
+            stays.subscriptions.close()
 
         async def retire() -> None:
             await service.background.stop()
             if earlier:
                 await asyncio.wait(earlier)
-            await service.uses.ended()
+            await service.uses.wait_until_idle()
             if stays is not None:
                 await stays.close()
             await service.close(successor)

@@ -15,21 +15,21 @@ from urllib.parse import urlsplit
 from gateway import __version__, config
 from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator
-from gateway.auth.claims import Policy, policy_of
-from gateway.auth.dpop import Proofs
+from gateway.auth.claims import IssuerPolicy, issuer_policy
+from gateway.auth.dpop import ProofChecker
 from gateway.auth.issuers import Issuers
-from gateway.auth.metadata import resource_metadata_of
-from gateway.backend.client import HEADERS, BackendClient, Limits
-from gateway.backend.error_redaction import Cleaner
-from gateway.backend.params import Conventions, Shapes
+from gateway.auth.metadata import build_resource_metadata
+from gateway.backend.client import HEADERS, BackendClient, ExchangeLimits
+from gateway.backend.error_redaction import ErrorRedactor
+from gateway.backend.params import ParamConventions, ParamStructures
 from gateway.background import Background
 from gateway.catalog.build import Builder
-from gateway.catalog.pages import Pages
-from gateway.credentials import Credential, credentials_of, faults_of, ways_of
+from gateway.catalog.pages import PageCache
+from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
 from gateway.credentials.grants import TokenClient
-from gateway.discovery.broken_output_schemas import Promises
+from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.discovery import Discovery
-from gateway.invocation.input_requests import Rounds
+from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
 from gateway.limits import Budget
 from gateway.listing.dialect import NoListing
@@ -40,17 +40,17 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
-from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, Naming, View
+from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, NameStyle, View
 from gateway.mount import Mount
 from gateway.outbound import Outbound
-from gateway.schema.validation import Validators
-from gateway.search.tools import DOORS, Search, builtin_tools
+from gateway.schema.validation import ValidatorCache
+from gateway.search.tools import SEARCH_CATALOG, ToolSearch, builtin_tools
 from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
-from gateway.signing import Keys
+from gateway.signing import SigningKeys
 from gateway.store import ResourceStore, Store
 from gateway.text import secrets_in
-from gateway.uses import Uses
+from gateway.uses import UseCounter
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
 
@@ -78,16 +78,16 @@ class Service:
     ) -> None:
         self.settings = settings
         self.files = files
-        self.uses = Uses()
+        self.uses = UseCounter()
         self.background = Background()
         self._mount = mount
         self._started = time.monotonic()
-        self._ways = ways_of(settings)
+        self._modes = credential_modes(settings)
         self._store = ResourceStore(store, settings.mount_id)
-        self._keys = Keys(secrets, settings.mount_id)
+        self._keys = SigningKeys(secrets, settings.mount_id)
         self._before = before
         self.same_backend = before is not None and _same_backend(before, settings)
-        self.access = Access(settings.auth, settings.resource, per_caller=self._ways.lists_per_caller)
+        self.access = Access(settings.auth, settings.resource, per_caller=self._modes.lists_per_caller)
         self.issuers = self._issuers()
         self.policies = self._policies()
         self.authenticator = self._authenticator()
@@ -96,13 +96,13 @@ class Service:
             connections=backend.connections, tls=backend_tls(settings), proxy=backend.proxy, headers=HEADERS
         )
         self._learn()
-        credential, listing_credential = credentials_of(settings, self._tokens)
+        credential, listing_credential = build_credentials(settings, self._tokens)
         shown = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*shown, *_secrets(settings))
         self.reader = ListingReader(self.outbound, settings.backend, listing_credential, progress, shown, self._dialect)
-        self.discovery = self._discovery(listing_credential.callers_own)
+        self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
-        self._pages = Pages()
+        self._pages = PageCache()
         self.site = self._site()
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ class Service:
         Raises :class:`config.ConfigError` where a file cannot be used, callers' tokens would go astray, or the listing
         at hand cannot be offered by these settings.
         """
-        if faults := faults_of(settings):  # also where they were not loaded
+        if faults := credential_faults(settings):  # also where they were not loaded
             raise config.ConfigError(faults)
         service = cls(settings, files, store, secrets, mount or Mount(), before, progress)
         async with AsyncExitStack() as undo:
@@ -146,14 +146,14 @@ class Service:
         """Begin what goes on in the background. The service stands at its mount from now on."""
         self._follow()
         self.issuers.start()
-        if self._ways.lists_per_caller and self.settings.auth.anonymous == "none":
-            self.discovery.attempted.set()  # there is no shared view to wait for
+        if self._modes.lists_per_caller and self.settings.auth.anonymous == "none":
+            self.discovery.first_attempt_over.set()  # there is no shared view to wait for
         else:
-            self.background.start("listing", self.discovery.keep_fresh)
+            self.background.start("listing", self.discovery.refresh_forever)
 
     def unready(self) -> str | None:
         """Why the service cannot answer yet, None where it can."""
-        if not self.discovery.attempted.is_set() and time.monotonic() - self._started < READY_AFTER:
+        if not self.discovery.first_attempt_over.is_set() and time.monotonic() - self._started < READY_AFTER:
             return "the first listing is still awaited"
         return self.issuers.unready()
 
@@ -162,7 +162,7 @@ class Service:
         :class:`~gateway.auth.refusals.Undecidable`."""
         if token is None:
             return ANONYMOUS
-        principal = (await self.issuers.verifier(self.policies).verify(token)).principal
+        principal = (await self.issuers.verifier(self.policies).verify_token(token)).principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 
     async def close(self, successor: Service | None = None) -> None:
@@ -175,27 +175,27 @@ class Service:
         if successor is None or successor.issuers is not self.issuers:
             await self.issuers.close()
 
-    def _shown(self, view: View) -> tuple[object, ...]:
+    def _shown_to_clients(self, view: View) -> tuple[object, ...]:
         """What a client sees of a view."""
         knobs = self.settings.catalog
-        return self.discovery.shown(view), knobs.search, knobs.names
+        return self.discovery.shown_digest(view), knobs.search, knobs.names
 
     def _follow(self) -> None:
         """Have the streams at the mount hear of this service's changes, and of what differs from before."""
         before, self._before = self._before, None
-        changes, settings = self._mount.changes, self.settings
+        subscriptions, settings = self._mount.subscriptions, self.settings
         if before is not None:
             self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
-        changes.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
+        subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
         self._mount.streams.most = settings.limits.streams
         if before is None:
             return
-        if before.settings.auth != settings.auth or before._ways.lists_per_caller != self._ways.lists_per_caller:
-            changes.end_all()  # their clients may be others, or see other views
-        self.site.operations.epoch = changes.epoch
-        for view in changes.views:
-            if before._shown(view) != self._shown(view):
-                changes.tell(view)
+        if before.settings.auth != settings.auth or before._modes.lists_per_caller != self._modes.lists_per_caller:
+            subscriptions.end_all()  # their clients may be others, or see other views
+        self.site.operations.epoch = subscriptions.epoch
+        for view in subscriptions.views:
+            if before._shown_to_clients(view) != self._shown_to_clients(view):
+                subscriptions.notify(view)
 
     async def _prepare(self) -> None:
         try:
@@ -214,11 +214,13 @@ class Service:
         before = self._before if self.same_backend else None
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
-        conventions = Conventions(prefix, params.always)
-        self.shapes: Shapes = before.shapes if before else Shapes(conventions)
-        self.promises: Promises = before.promises if before else Promises()
-        self.validators: Validators = before.validators if before else Validators()
-        self.search: Search = before.search if before else Search()
+        conventions = ParamConventions(prefix, params.always)
+        self.param_structures: ParamStructures = before.param_structures if before else ParamStructures(conventions)
+        self.broken_output_schemas: BrokenOutputSchemas = (
+            before.broken_output_schemas if before else BrokenOutputSchemas()
+        )
+        self.validators: ValidatorCache = before.validators if before else ValidatorCache()
+        self.search: ToolSearch = before.search if before else ToolSearch()
         self._dialect: str = before.reader.dialect if before else "auto"
 
     def _issuers(self) -> Issuers:
@@ -233,13 +235,13 @@ class Service:
             return before.issuers
         return Issuers(settings.auth.issuers if settings.auth.mode != "off" else (), endpoint)
 
-    def _policies(self) -> tuple[Policy, ...]:
-        settings, ways = self.settings, self._ways
-        shown = ways.calls.callers_own or ways.listing.callers_own
+    def _policies(self) -> tuple[IssuerPolicy, ...]:
+        settings, modes = self.settings, self._modes
+        shown = modes.calls.uses_callers_token or modes.listing.uses_callers_token
         extra = not (shown and settings.backend.credentials.reject_extra_audiences)
         implies = settings.auth.scopes.implies
         return tuple(
-            policy_of(keys.issuer, settings.resource, extra_audiences=extra, implies=implies)
+            issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies)
             for keys in self.issuers.keys.values()
         )
 
@@ -250,9 +252,9 @@ class Service:
             return None
         if before is not None and before.issuers is self.issuers and before.policies == self.policies:
             return before.authenticator
-        proofs = None if auth.dpop == "off" else Proofs(self.settings.origin, self._store)
+        proofs = None if auth.dpop == "off" else ProofChecker(self.settings.origin, self._store)
         verifier = self.issuers.verifier(self.policies)
-        return Authenticator(verifier, scopes=self.access.baseline, dpop=auth.dpop, proofs=proofs)
+        return Authenticator(verifier, scopes=self.access.baseline_scopes, dpop=auth.dpop, proofs=proofs)
 
     def _tokens(self, section: Credentials) -> TokenClient:
         return TokenClient(self.issuers.outbound(), section, self.issuers.token_endpoint(section))
@@ -260,13 +262,13 @@ class Service:
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
         discovery = Discovery(
-            self.reader.fetch,
+            self.reader.fetch_listing,
             Builder(backend.params, self.validators, pins=self.files.pins),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # its own, and another that it may have to wait for
-            callers_own=callers_own,
-            promises=self.promises,
+            uses_callers_token=callers_own,
+            broken_output_schemas=self.broken_output_schemas,
         )
         discovery.before_publish = self._prepare_pages
         return discovery
@@ -275,26 +277,26 @@ class Service:
         backend = self.settings.backend
         url = urlsplit(backend.url)
         earlier = self._before.secrets if self._before else ()  # of them, answers may still be under way
-        cleaner = Cleaner((*self.secrets, *secrets_in(backend.url), *earlier, url.hostname or "", url.netloc))
-        limits = Limits(backend.timeout, backend.max_response)
-        client = BackendClient(self.outbound, backend.url, limits, cleaner, passes_errors=backend.errors == "passed")
-        knobs, naming = self.settings.catalog, Naming(self.settings.catalog.names)
+        redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *earlier, url.hostname or "", url.netloc))
+        limits = ExchangeLimits(backend.timeout, backend.max_response)
+        client = BackendClient(self.outbound, backend.url, limits, redactor, passes_errors=backend.errors == "passed")
+        knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
         return Invocation(
             self.discovery,
             client,
             credential,
             self.validators,
-            self.shapes,
-            Rounds(self._keys, self._store),
+            self.param_structures,
+            InputRequests(self._keys, self._store),
             self.access,
-            builtin_tools(self.search, self._visible, naming) if knobs.search else {},
-            naming,
+            builtin_tools(self.search, self._visible, name_style) if knobs.search else {},
+            name_style,
             backend.timeout,
         )
 
     async def _visible(self, caller: Caller) -> Catalog:
         """Return the tools that a caller may call."""
-        return self.access.visible(caller, await self.discovery.catalog(caller))
+        return self.access.visible_catalog(caller, await self.discovery.catalog(caller))
 
     def _site(self) -> Site:
         settings, mount = self.settings, self._mount
@@ -303,11 +305,13 @@ class Service:
         operations = Operations(
             self.discovery, self._pages, listings, Cursors(self._keys, next_pages),
             settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
-            mount.changes, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
+            mount.subscriptions, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
         )  # fmt: skip
         sessions = Sessions(self._keys, self._store)
         metadata = (
-            None if self.authenticator is None else resource_metadata_of(settings, self.access.baseline, SERVER_NAME)
+            None
+            if self.authenticator is None
+            else build_resource_metadata(settings, self.access.baseline_scopes, SERVER_NAME)
         )
         return Site(
             settings.mount,
@@ -326,18 +330,22 @@ class Service:
     def _prepare_pages(self, catalog: Catalog) -> None:
         """Make the first pages of a catalog before anybody asks for them."""
         knobs = self.settings.catalog
-        shared = self.discovery.current(SHARED) if self._ways.lists_per_caller else catalog
-        catalog = DOORS if knobs.search else catalog
-        projectors = (projector.named(Naming(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS))
-        self._pages.prepare(catalog, projectors, knobs.page_size)
-        self._pages.prepare(
+        shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
+        catalog = SEARCH_CATALOG if knobs.search else catalog
+        projectors = (
+            projector.with_name_style(NameStyle(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS)
+        )
+        self._pages.prepare_first_pages(catalog, projectors, knobs.page_size)
+        self._pages.prepare_first_pages(
             catalog, (RestProjector(self.access, shared, mount=self.settings.mount),), _rest_page_size(self.settings)
         )
 
 
 def _same_backend(before: Service, settings: ServiceSettings) -> bool:
     """Tell whether both are before one backend, and ask it for listings with the same kind of credential."""
-    return before.settings.backend == settings.backend and ways_of(before.settings) == ways_of(settings)
+    return before.settings.backend == settings.backend and credential_modes(before.settings) == credential_modes(
+        settings
+    )
 
 
 def _rest_page_size(settings: ServiceSettings) -> int:

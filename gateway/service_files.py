@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from gateway import config
-from gateway.catalog.pins import PinError, Pins, read
+from gateway.catalog.pins import PinError, Pins, read_pins
 from gateway.listing.dialect import NoListing
 from gateway.listing.fallback import read_fallback
 from gateway.listing.reader import form_of
@@ -75,7 +75,7 @@ def _pins(settings: ServiceSettings) -> Pins | None:
     if settings.catalog.pin is None:
         return None
     try:
-        return Pins(read(Path(settings.catalog.pin)))
+        return Pins(read_pins(Path(settings.catalog.pin)))
     except PinError as error:
         raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from gateway.config import Source
+from gateway.config import ConfigSource
 from gateway.reloading import Reloads
 from gateway.server import Server
 from gateway.settings import Settings
@@ -19,7 +19,7 @@ _GC_THRESHOLDS: Final = (10_000, 20, 50)
 log = structlog.get_logger()
 
 
-async def serve(settings: Settings, source: Source) -> None:
+async def serve(settings: Settings, source: ConfigSource) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reads the configuration, from
     ``source``, and the listing anew; so does a change of a file, as far as the file goes. Raises what
     :meth:`Server.start` raises."""
@@ -43,7 +43,7 @@ async def serve(settings: Settings, source: Source) -> None:
 async def _settle(server: Server) -> None:
     """Spare the collector what stays for good: it would go through all of it every few seconds, and hold up calls for
     tens of milliseconds each time."""
-    await server.listed()
+    await server.wait_until_listed()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

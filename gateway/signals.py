@@ -21,23 +21,23 @@ def stop_on_signal(stop: asyncio.Event) -> None:
     exit code 128 and its number as shells have it, whatever is under way and whether or not the loop turns."""
 
     def ask(*_: object) -> None:
-        for number in _known(_STOP):
+        for number in _signal_numbers(_STOP):
             signal.signal(number, _end)
         loop.call_soon_threadsafe(stop.set)
 
     loop = asyncio.get_running_loop()
-    for number in _known(_STOP):
+    for number in _signal_numbers(_STOP):
         signal.signal(number, ask)
 
 
 def call_on_hangup(act: Callable[[], None]) -> None:
     """Call ``act`` in the running loop at each SIGHUP, where there is one."""
     loop = asyncio.get_running_loop()
-    for number in _known(("SIGHUP",)):
+    for number in _signal_numbers(("SIGHUP",)):
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
 
 
-def _known(names: tuple[str, ...]) -> list[int]:
+def _signal_numbers(names: tuple[str, ...]) -> list[int]:
     return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 

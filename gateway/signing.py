@@ -44,13 +44,13 @@ def read_secrets(file: str | None) -> tuple[bytes, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class SigningKeys:
     """The secrets of the gateway, for one protected resource: what is signed with them is worth nothing at another."""
 
     secrets: tuple[bytes, ...] = field(repr=False)
     resource: str
 
-    def of(self, purpose: str) -> tuple[bytes, ...]:
+    def derive(self, purpose: str) -> tuple[bytes, ...]:
         """A key for each secret. ``purpose`` is a word of ours, without line breaks."""
         name = f"{purpose}\n{self.resource}".encode()
         return tuple(hmac.digest(secret, name, "sha256") for secret in self.secrets)
@@ -60,15 +60,15 @@ class Signer:
     """Signs short texts for one purpose, as opaque base64url tokens that are good for ``ttl`` seconds. ``clock`` is
     wall-clock seconds, since replicas share it."""
 
-    def __init__(self, keys: Keys, purpose: str, ttl: float, clock: Callable[[], float] = time.time) -> None:
-        self._keys = keys.of(purpose)
+    def __init__(self, keys: SigningKeys, purpose: str, ttl: float, clock: Callable[[], float] = time.time) -> None:
+        self._keys = keys.derive(purpose)
         self._ttl = ttl
         self._clock = clock
 
     def sign(self, text: str, *owner: str) -> str:
         """A token for whoever can name the same ``owner``, which is not in the token."""
         raw = int(self._clock()).to_bytes(_TIME_BYTES, "big") + text.encode()
-        return _spelled(_mac(self._keys[0], owner, raw) + raw)
+        return _encode_token(_mac(self._keys[0], owner, raw) + raw)
 
     def verify(self, token: str, *owner: str) -> str | None:
         """The text that was signed, or None where this is not a token of ours, or another owner's, too old, or of a
@@ -81,14 +81,14 @@ class Signer:
         if not any(hmac.compare_digest(mac, _mac(key, owner, raw_text)) for key in self._keys):
             return None
         # The decoder ignores stray bits and characters; a token has one spelling.
-        if _spelled(raw) != token:
+        if _encode_token(raw) != token:
             return None
         age = self._clock() - int.from_bytes(raw_text[:_TIME_BYTES], "big")
         # One from the future, before the clock was set right, would be good until then.
         return raw_text[_TIME_BYTES:].decode() if -SKEW <= age < self._ttl else None
 
 
-def _spelled(raw: bytes) -> str:
+def _encode_token(raw: bytes) -> str:
     return urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 

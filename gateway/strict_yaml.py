@@ -12,7 +12,7 @@ class NotYaml(ValueError):
     """A text cannot be read; the message has its origin, line and column. It may quote the text."""
 
 
-class _Loader(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """YAML's safe core, with YAML 1.2's booleans (``off`` is a word), no duplicate keys and no aliases.
 
     Aliases are refused because a few lines of them expand to gigabytes.
@@ -38,7 +38,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-_Loader.yaml_implicit_resolvers = {
+_StrictLoader.yaml_implicit_resolvers = {
     first: [
         (tag, pattern)
         for tag, pattern in resolvers
@@ -46,23 +46,23 @@ _Loader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(
+_StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
 
 
-def _refuse_tag(loader: _Loader, node: yaml.Node) -> Any:
+def _refuse_tag(loader: _StrictLoader, node: yaml.Node) -> Any:
     # Without the tag itself: it may be a password that begins with "!".
     raise yaml.constructor.ConstructorError(None, None, "tags (!name) are not supported", node.start_mark)
 
 
-_Loader.add_constructor(None, _refuse_tag)
+_StrictLoader.add_constructor(None, _refuse_tag)
 
 
 def read_yaml(text: str, origin: str) -> Any:
     """One YAML document. Raises :class:`NotYaml` with file, line and column."""
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506, derived from SafeLoader
+        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506, derived from SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin

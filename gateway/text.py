@@ -41,12 +41,12 @@ def printable(text: str) -> str:
     most 30 combining marks in a row. Takes time linear in the text."""
     if text.isascii() and text.isprintable():
         return text
-    text = _composed(_HIDDEN.sub("", text.replace("\r\n", "\n")))
+    text = _compose(_HIDDEN.sub("", text.replace("\r\n", "\n")))
     without_codes = _JOINER.sub("", _SELECTOR.sub("", text))
-    return text if without_codes == text else _composed(without_codes)
+    return text if without_codes == text else _compose(without_codes)
 
 
-def hides(text: str) -> bool:
+def has_hidden_characters(text: str) -> bool:
     """Tell whether there are characters in a text that people cannot see."""
     if text.isascii() and text.isprintable():
         return False
@@ -57,10 +57,10 @@ def hides(text: str) -> bool:
 def excerpt(text: str, limit: int) -> str:
     """What is printable of a text, at most ``limit`` bytes of UTF-8, with a mark where something was cut."""
     most = _SLACK * limit
-    return cap(printable(text) if len(text) <= most else printable(text[:most]) + _MARK, limit)
+    return truncate(printable(text) if len(text) <= most else printable(text[:most]) + _MARK, limit)
 
 
-def _composed(text: str) -> str:
+def _compose(text: str) -> str:
     return unicodedata.normalize("NFC", _RUN.sub(lambda run: _with_few_marks(run[0]), text))
 
 
@@ -102,7 +102,7 @@ def _is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None and sum(map(str.isdigit, text)) >= _DIGITS and not text.isdigit()
 
 
-def cap(text: str, limit: int) -> str:
+def truncate(text: str, limit: int) -> str:
     """At most ``limit`` bytes of UTF-8, with a mark where something was cut."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= limit:

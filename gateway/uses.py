@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Uses:
+class UseCounter:
     """Count what goes on with one service, so that it is let go of after its last call. A context manager that may be
     entered many times."""
 
@@ -26,7 +26,7 @@ class Uses:
         if not self._count:
             self._none.set()
 
-    async def ended(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Return once nothing is under way."""
         await self._none.wait()
 

@@ -11,8 +11,8 @@ from typing import Any
 from gateway.catalog.build import Builder
 from gateway.discovery.discovery import PATIENCE, Discovery
 from gateway.listing.dialect import NoListing, Step
-from gateway.model import Caller, Catalog, Listing, Method, Seen
-from gateway.schema.validation import Validators
+from gateway.model import Caller, Catalog, Listing, Method, SourceAnswer
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 
 ANYBODY = Caller()
@@ -54,7 +54,7 @@ class World:
         self.now = 5000.0
         self.backend = Backend()
         self.knobs = CatalogSettings(ttl=TTL, max_stale=MAX_STALE, **knobs)
-        self.builder: Any = Builder(Params(), Validators())
+        self.builder: Any = Builder(Params(), ValidatorCache())
         self._further = fallback, patience
         self.discovery = self.made()
 
@@ -73,7 +73,7 @@ class World:
         self.discovery.take_over(before, listings=True, catalogs=same)
 
     async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
-        return await self.builder.build(listing, settings)
+        return await self.builder.build_catalog(listing, settings)
 
     @property
     def fetches(self) -> int:
@@ -90,7 +90,7 @@ class World:
 
 
 def no_listing() -> NoListing:
-    return NoListing([Step("rpc.discover", Seen("connection refused", unreachable=True))])
+    return NoListing([Step("rpc.discover", SourceAnswer("connection refused", unreachable=True))])
 
 
 async def refreshed(world: World, at: float) -> tuple[str, ...]:

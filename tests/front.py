@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import aiohttp
 
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.server import Server
 from gateway.service import Service
 from gateway.service_files import ServiceFiles
@@ -174,11 +174,11 @@ async def built(settings: ServiceSettings) -> Service:
 async def front(url: str, *settings: str, file: Path | None = None) -> AsyncIterator[Front]:
     """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value, beside those in ``file``.
     Without one of auth it is open to all."""
-    gateway = Server(load(file, ground(url, *settings), environ={}))
+    gateway = Server(load_settings(file, ground(url, *settings), environ={}))
     async with aiohttp.ClientSession() as session:
         await gateway.start()
         try:
-            await gateway.listed()
+            await gateway.wait_until_listed()
             yield Front(gateway.port, session, gateway)
         finally:
             await gateway.stop()

@@ -37,11 +37,11 @@ class Access:
         self._narrowed: LRUCache[tuple[str, frozenset[Demand]], Catalog] = LRUCache(_MAX_CATALOGS)
 
     @property
-    def baseline(self) -> tuple[str, ...]:
+    def baseline_scopes(self) -> tuple[str, ...]:
         """What a client should ask for to begin with."""
-        return self.asked_for(self._list | self._call)
+        return self.requested_scopes(self._list | self._call)
 
-    def asked_for(self, scopes: Iterable[str]) -> tuple[str, ...]:
+    def requested_scopes(self, scopes: Iterable[str]) -> tuple[str, ...]:
         """Scopes as clients ask an issuer for them."""
         return tuple(sorted({prefix + scope for prefix in self._prefixes for scope in scopes}))
 
@@ -58,7 +58,7 @@ class Access:
     def check_list(self, caller: Caller) -> None:
         """Raises :class:`InsufficientScope`."""
         if self.enabled and caller.principal is not None and not self._list <= caller.principal.scopes:
-            raise self._insufficient(self._list)
+            raise self._insufficient_scope(self._list)
 
     def check_call(self, caller: Caller, tool: Tool, *, lists: bool = False) -> None:
         """Raises :class:`Unauthorized`, :class:`InsufficientScope` with everything that the call takes; one that
@@ -69,9 +69,9 @@ class Access:
         needed = self._call | scopes | (self._list if lists else frozenset())
         if caller.principal is None:
             if self.anonymous != "open-tools" or not is_open:
-                raise Unauthorized(NO_TOKEN, scopes=self.asked_for(needed))
+                raise Unauthorized(NO_TOKEN, scopes=self.requested_scopes(needed))
         elif not needed <= caller.principal.scopes:
-            raise self._insufficient(needed)
+            raise self._insufficient_scope(needed)
 
     def needs_token(self, tool: Tool, shared: Catalog | None) -> bool:
         """Tell whether a call of the tool without a token is refused. ``shared`` is what callers without a token see:
@@ -85,13 +85,13 @@ class Access:
         found = shared.by_name.get(tool.name) if shared is not None else None
         return found is None or not found.demand[0]
 
-    def check_sight(self, caller: Caller, tool: Tool) -> None:
+    def check_describe(self, caller: Caller, tool: Tool) -> None:
         """That a caller may read a tool's description. Raises as :meth:`check_call`."""
         self.check_list(caller)
         if self.enabled and not self._shows(caller, tool.demand):
             self.check_call(caller, tool)
 
-    def visible(self, caller: Caller, catalog: Catalog) -> Catalog:
+    def visible_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
         """Of a catalog, what the caller may call; for anonymous callers who may only list, what there is."""
         if not self.enabled:
             return catalog
@@ -111,8 +111,8 @@ class Access:
             return self.anonymous == "list" or is_open
         return (self._call | scopes) <= caller.principal.scopes
 
-    def _insufficient(self, needed: frozenset[str]) -> InsufficientScope:
-        asked = self.asked_for(needed)
+    def _insufficient_scope(self, needed: frozenset[str]) -> InsufficientScope:
+        requested = self.requested_scopes(needed)
         # Some of them are the backend's own words.
-        message = excerpt(f"The token lacks a scope that this takes: {' '.join(asked)}", _MAX_MESSAGE)
-        return InsufficientScope(message, error="insufficient_scope", scopes=asked)
+        message = excerpt(f"The token lacks a scope that this takes: {' '.join(requested)}", _MAX_MESSAGE)
+        return InsufficientScope(message, error="insufficient_scope", scopes=requested)

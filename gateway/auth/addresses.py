@@ -43,7 +43,7 @@ def check_address(url: Any, issuer: str, name: str) -> None:
     if parts.username is not None or not re.fullmatch(r"[!-\[\]-~]+", url):
         raise ValueError(f"{name} is no plain URL")
     if ":" in host or _NUMBER_LAST.fullmatch(host):
-        reason = refusal_of(host, local=local)
+        reason = address_refusal(host, local=local)
     elif host == "localhost" and not local:
         reason = "points at this machine"
     else:
@@ -52,14 +52,14 @@ def check_address(url: Any, issuer: str, name: str) -> None:
         raise ValueError(f"{name} {reason}")
 
 
-def refusal_of(address: str, *, local: bool) -> str | None:
+def address_refusal(address: str, *, local: bool) -> str | None:
     """Why no connection is made to an IP address, None if one may be. ``local`` says that loopback is meant. An address
     that others are embedded in counts as each of them."""
     try:
         written = ipaddress.ip_address(address)
     except ValueError:
         return "has an address that is not in its usual form"
-    for meant in (written, *_embedded(written)):
+    for meant in (written, *_embedded_ipv4(written)):
         if meant.is_loopback and not local:
             return "points at this machine"
         if meant.is_link_local or meant.is_unspecified or meant.is_multicast:
@@ -67,11 +67,11 @@ def refusal_of(address: str, *, local: bool) -> str | None:
     return None
 
 
-def reach_of(issuer: Issuer, *named: str | None) -> Reach:
+def reach_of_issuer(issuer: Issuer, *named: str | None) -> Reach:
     """Where connections on an issuer's behalf may lead. Its origin, its knobs and ``named`` are the operator's word,
     which a document of the same origin may repeat; all else is judged."""
     urls = (issuer.issuer, issuer.jwks_uri, issuer.introspection.endpoint, *named)
-    refuses = partial(refusal_of, local=_on_loopback(issuer.issuer))
+    refuses = partial(address_refusal, local=_on_loopback(issuer.issuer))
     return Reach(refuses, frozenset(url for url in urls if url is not None))
 
 
@@ -79,7 +79,7 @@ def _on_loopback(issuer: str) -> bool:
     return is_loopback(urlsplit(issuer).hostname or "")
 
 
-def _embedded(address: Address) -> Iterator[Address]:
+def _embedded_ipv4(address: Address) -> Iterator[Address]:
     """The IPv4 addresses within an IPv6 one, also those of 6to4 (RFC 3056) and of Teredo's client (RFC 4380)."""
     if isinstance(address, ipaddress.IPv4Address):
         return

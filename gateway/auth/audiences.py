@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gateway.auth.claims import policy_of
+from gateway.auth.claims import issuer_policy
 from gateway.settings import ServiceSettings
 
 
@@ -14,7 +14,7 @@ def shared_audience_faults(services: Iterable[ServiceSettings]) -> Iterator[str]
     accepting: dict[tuple[str, str], list[ServiceSettings]] = {}
     for service in services:
         for issuer in service.auth.issuers if service.auth.mode != "off" else ():
-            for audience in policy_of(issuer, service.resource, extra_audiences=True, implies={}).audiences:
+            for audience in issuer_policy(issuer, service.resource, extra_audiences=True, implies={}).audiences:
                 accepting.setdefault((issuer.issuer, audience), []).append(service)
     for (name, audience), sharing in sorted(accepting.items()):
         if len(sharing) > 1 and not all(service.auth.shared_audience for service in sharing):

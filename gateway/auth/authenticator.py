@@ -18,9 +18,9 @@ import structlog
 from cachetools import LRUCache, TTLCache
 
 from gateway.auth.compact import MAX_BYTES
-from gateway.auth.dpop import Proofs
+from gateway.auth.dpop import ProofChecker
 from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
-from gateway.auth.verifier import Verified, Verifier
+from gateway.auth.verifier import VerifiedToken, Verifier
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
 from gateway.single_flight import SingleFlight
@@ -43,7 +43,7 @@ _LINES: Final = (20, 10.0)
 log = structlog.get_logger()
 
 
-class Presented(NamedTuple):
+class PresentedToken(NamedTuple):
     """What a request shows: the values of its Authorization and DPoP headers, its method, its path, whether its query
     holds a token, and the address it came from."""
 
@@ -64,7 +64,7 @@ class Authenticator:
         *,
         scopes: Iterable[str] = (),
         dpop: Literal["off", "accept", "require"] = "off",
-        proofs: Proofs | None = None,
+        proofs: ProofChecker | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._verifier = verifier
@@ -72,42 +72,42 @@ class Authenticator:
         self._dpop = dpop
         self._proofs = proofs
         self._clock = clock
-        self._known: LRUCache[bytes, tuple[Verified, float]] = LRUCache(MAX_TOKENS)
-        self._failed: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
-        self._verifications = SingleFlight[bytes, Verified]()
-        self._refusals = Sampler(*_LINES, clock)
-        self._doubts = Sampler(*_LINES, clock)
+        self._verified_tokens: LRUCache[bytes, tuple[VerifiedToken, float]] = LRUCache(MAX_TOKENS)
+        self._failed_tokens: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
+        self._verifications = SingleFlight[bytes, VerifiedToken]()
+        self._refusal_sampler = Sampler(*_LINES, clock)
+        self._undecidable_sampler = Sampler(*_LINES, clock)
 
-    async def authenticate(self, shown: Presented) -> Principal | None:
+    async def authenticate(self, presented: PresentedToken) -> Principal | None:
         """None where no token is shown. Raises :class:`Unauthorized`, :class:`MalformedAuthorization`,
         :class:`AuthUnavailable`."""
-        values, in_query = shown.authorization, shown.in_query
+        values, in_query = presented.authorization, presented.in_query
         if len(values) == 1 and values[0].startswith("Bearer ") and not in_query:
-            known = self._recall(values[0][7:])  # what is known was read strictly before
-            if known is not None and known.bound_to is None and self._dpop != "require":
+            known = self._cached_token(values[0][7:])  # what is known was read strictly before
+            if known is not None and known.bound_key is None and self._dpop != "require":
                 return known.principal
         if in_query:
             raise self._malformed("A token must not be in the URL")
         if not values:
             return None
-        scheme, raw = self._read(values)
+        scheme, raw = self._read_token(values)
         if raw is None:
             return None
-        verified = self._recall(raw) or await self._verified(_digest(raw), raw, shown.address)
-        if scheme == "bearer" and self._dpop != "require" and verified.bound_to is None:
+        verified = self._cached_token(raw) or await self._verify_once(_digest(raw), raw, presented.address)
+        if scheme == "bearer" and self._dpop != "require" and verified.bound_key is None:
             return verified.principal
-        await self._check_proof(scheme, verified, raw, shown)
+        await self._check_proof(scheme, verified, raw, presented)
         return verified.principal
 
-    def _recall(self, raw: str) -> Verified | None:
+    def _cached_token(self, raw: str) -> VerifiedToken | None:
         """What is known of a token and still holds."""
         try:
-            verified, until = self._known[_digest(raw)]
+            verified, until = self._verified_tokens[_digest(raw)]
         except KeyError:
             return None
-        return verified if until > self._clock() and verified.holds() else None
+        return verified if until > self._clock() and verified.still_valid() else None
 
-    def missing(self) -> Unauthorized:
+    def missing_token_error(self) -> Unauthorized:
         """The answer to a request that needs a token and shows none."""
         return Unauthorized(NO_TOKEN, scopes=self._scopes, scheme=self.scheme)
 
@@ -116,7 +116,7 @@ class Authenticator:
         """What challenges ask for."""
         return "DPoP" if self._dpop == "require" else "Bearer"
 
-    def _read(self, values: Sequence[str]) -> tuple[str, str | None]:
+    def _read_token(self, values: Sequence[str]) -> tuple[str, str | None]:
         """The scheme in lower case, and the token; no token where the scheme is none of ours."""
         if len(values) > 1:
             raise self._malformed("There is more than one Authorization header")
@@ -129,8 +129,8 @@ class Authenticator:
             raise self._malformed("The Authorization header holds no token, or what no token has")
         return scheme, match[2]
 
-    async def _verified(self, digest: bytes, raw: str, address: str) -> Verified:
-        failed = self._failed.get(digest)
+    async def _verify_once(self, digest: bytes, raw: str, address: str) -> VerifiedToken:
+        failed = self._failed_tokens.get(digest)
         if failed is not None:
             raise self._unauthorized(failed)
         try:
@@ -139,7 +139,7 @@ class Authenticator:
             self._log_refusal("token refused", error.reason, address)
             raise self._unauthorized(error) from None
         except Undecidable as error:
-            more = self._doubts.admit()
+            more = self._undecidable_sampler.admit()
             if more is not None:
                 log.warning("token cannot be verified", reason=error.reason, **more)
             raise _unavailable(error.retry_after) from None
@@ -149,35 +149,39 @@ class Authenticator:
             log.exception("token verification failed unexpectedly")
             raise _unavailable(_RETRY_AFTER) from None
 
-    async def _verify(self, digest: bytes, raw: str) -> Verified:
+    async def _verify(self, digest: bytes, raw: str) -> VerifiedToken:
         try:
-            verified = await self._verifier.verify(raw)
+            verified = await self._verifier.verify_token(raw)
         except InvalidToken as error:
-            self._failed[digest] = error.with_traceback(None)
+            self._failed_tokens[digest] = error.with_traceback(None)
             raise
-        self._known[digest] = verified, self._clock() + verified.keep
+        self._verified_tokens[digest] = verified, self._clock() + verified.keep_for
         return verified
 
-    async def _check_proof(self, scheme: str, verified: Verified, raw: str, shown: Presented) -> None:
+    async def _check_proof(self, scheme: str, verified: VerifiedToken, raw: str, presented: PresentedToken) -> None:
         try:
-            if verified.bound_to is None:
+            if verified.bound_key is None:
                 raise InvalidToken("it is not bound to a key, and was shown as if")
             if scheme != "dpop" or self._proofs is None:
                 raise InvalidToken("it is bound to a key, and was shown without a proof")
-            if len(shown.proofs) != 1:
+            if len(presented.proofs) != 1:
                 raise InvalidProof("there is not exactly one proof")
-            await self._proofs.check(
-                shown.proofs[0], method=shown.method, path=shown.path, token=raw, bound_to=verified.bound_to
+            await self._proofs.check_proof(
+                presented.proofs[0],
+                method=presented.method,
+                path=presented.path,
+                token=raw,
+                bound_to=verified.bound_key,
             )
         except InvalidToken as error:
-            self._log_refusal("token refused", error.reason, shown.address)
+            self._log_refusal("token refused", error.reason, presented.address)
             raise self._unauthorized(error) from None
         except InvalidProof as error:
-            self._log_refusal("proof refused", error.reason, shown.address)
+            self._log_refusal("proof refused", error.reason, presented.address)
             raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scopes=self._scopes, scheme="DPoP") from None
 
     def _log_refusal(self, event: str, reason: str, address: str) -> None:
-        more = self._refusals.admit()
+        more = self._refusal_sampler.admit()
         if more is not None:
             log.info(event, reason=reason, address=address, **more)
 

@@ -16,7 +16,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _MAX_SCOPES: Final = 4096
 
 
-def challenge_of(error: Challenged, metadata_url: str | None, scheme: str = "Bearer") -> str:
+def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = "Bearer") -> str:
     """The header's value; ``scheme`` is what the gateway asks for where the error asks for none in particular. A
     backend's scope that is no scope token can be had of no issuer, and is left out."""
     if error.scheme != "Bearer":

@@ -25,42 +25,44 @@ MAX_LIFETIME: Final = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """What is accepted of one issuer. ``audiences`` are the values that mean us, ``implied`` all that a scope stands
-    for; ``scope_prefix`` is what clients put before a scope when they ask for it; ``extra_audiences`` says that a token
-    may be good elsewhere too."""
+class IssuerPolicy:
+    """What is accepted of one issuer. ``audiences`` are the values that mean us, ``implied_scopes`` all that a scope
+    stands for; ``scope_prefix`` is what clients put before a scope when they ask for it; ``extra_audiences`` says that
+    a token may be good elsewhere too."""
 
     issuer: Issuer
     preset: Preset
     audiences: frozenset[str]
-    required: tuple[str, ...]
+    required_claims: tuple[str, ...]
     token_types: tuple[str | None, ...]
     scope_claims: tuple[tuple[str, ...], ...]
     scope_prefix: str
     extra_audiences: bool
-    implied: Mapping[str, frozenset[str]]
+    implied_scopes: Mapping[str, frozenset[str]]
 
 
-def policy_of(issuer: Issuer, resource: str, *, extra_audiences: bool, implies: Mapping[str, Iterable[str]]) -> Policy:
+def issuer_policy(
+    issuer: Issuer, resource: str, *, extra_audiences: bool, implies: Mapping[str, Iterable[str]]
+) -> IssuerPolicy:
     preset = preset_of(issuer)
     audiences = issuer.audiences or ((resource, *issuer.clients) if preset.audience_is_client else (resource,))
-    required = preset.required
+    required = preset.required_claims
     if issuer.introspects and not preset.opaque:
         required = ("exp",)  # RFC 7662 §2.2 requires nothing but active; what never ends is not accepted
-    return Policy(
+    return IssuerPolicy(
         issuer=issuer,
         preset=preset,
         audiences=frozenset(audiences),
-        required=required,
+        required_claims=required,
         token_types=tuple(typ.lower().removeprefix("application/") for typ in issuer.token_types) or preset.token_types,
         scope_claims=tuple(tuple(claim.split(".")) for claim in issuer.scope_claims or preset.scope_claims),
         scope_prefix=preset.scope_prefix_of(issuer, resource),
         extra_audiences=extra_audiences,
-        implied=closure(implies),
+        implied_scopes=scope_closure(implies),
     )
 
 
-def closure(implies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+def scope_closure(implies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
     """All that each scope stands for, itself included, through any number of steps."""
     closed: dict[str, frozenset[str]] = {}
     for scope in implies:
@@ -74,35 +76,35 @@ def closure(implies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
     return closed
 
 
-def check_kind(policy: Policy, typ: str | None, claims: Mapping[str, Any]) -> None:
+def check_token_kind(policy: IssuerPolicy, typ: str | None, claims: Mapping[str, Any]) -> None:
     """That this is an access token and no other kind of JWT (RFC 8725 §3.11). Raises :class:`InvalidToken`."""
     if typ not in policy.token_types:
         raise InvalidToken(f"typ is not one of {', '.join(str(known) for known in policy.token_types)}")
     if typ == "at+jwt":
         return
     preset = policy.preset
-    for name in preset.never:
+    for name in preset.forbidden_claims:
         if name in claims:
             raise InvalidToken(f"{name} is there, as in an id token")
-    for names in preset.one_of:
+    for names in preset.alternative_claims:
         if all(claims.get(name) is None for name in names):
             raise InvalidToken(f"none of {', '.join(names)} is there")
-    check_marks(policy, claims)
+    check_fixed_claims(policy, claims)
 
 
-def check_marks(policy: Policy, claims: Mapping[str, Any]) -> None:
+def check_fixed_claims(policy: IssuerPolicy, claims: Mapping[str, Any]) -> None:
     """What access tokens of this issuer say they are, whether signed or answered. Raises :class:`InvalidToken`."""
-    for name, values in policy.preset.marks.items():
+    for name, values in policy.preset.fixed_claims.items():
         if claims.get(name) not in values:
             raise InvalidToken(f"{name} is not {' or '.join(map(str, values))}")
 
 
-def principal_of(policy: Policy, claims: Mapping[str, Any], raw: str, now: float) -> Principal:
+def principal_of(policy: IssuerPolicy, claims: Mapping[str, Any], raw: str, now: float) -> Principal:
     """Who the verified claims say the caller is; ``now`` is wall-clock seconds. Raises :class:`InvalidToken`."""
-    for name in policy.required:
+    for name in policy.required_claims:
         if claims.get(name) is None:
             raise InvalidToken(f"{name} is missing")
-    if "jti" in policy.required and (not isinstance(claims["jti"], str) or not claims["jti"]):
+    if "jti" in policy.required_claims and (not isinstance(claims["jti"], str) or not claims["jti"]):
         raise InvalidToken("jti is no string")
     issuer = claims.get("iss", policy.issuer.issuer)
     if issuer != policy.issuer.issuer:
@@ -116,7 +118,7 @@ def principal_of(policy: Policy, claims: Mapping[str, Any], raw: str, now: float
     return Principal(policy.issuer.issuer, subject, client, _scopes(policy, claims), expires, AccessToken(raw))
 
 
-def _check_times(policy: Policy, claims: Mapping[str, Any], now: float) -> float:
+def _check_times(policy: IssuerPolicy, claims: Mapping[str, Any], now: float) -> float:
     expires = _number(claims, "exp")
     if expires is None:
         raise InvalidToken("exp is missing")
@@ -142,7 +144,7 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
     return float(value) if math.isfinite(value) else math.inf
 
 
-def _check_audience(policy: Policy, claims: Mapping[str, Any], client: str) -> None:
+def _check_audience(policy: IssuerPolicy, claims: Mapping[str, Any], client: str) -> None:
     preset = policy.preset
     if "aud" in claims:
         audiences = _texts(claims["aud"])
@@ -155,12 +157,12 @@ def _check_audience(policy: Policy, claims: Mapping[str, Any], client: str) -> N
     if not policy.audiences.intersection(audiences):
         raise InvalidToken("aud does not name this gateway")
     if not policy.extra_audiences:
-        extra = set(audiences) - policy.audiences - preset.brought_by(policy.issuer.issuer)
+        extra = set(audiences) - policy.audiences - preset.audiences_added_by(policy.issuer.issuer)
         if extra:
             raise InvalidToken("aud names others too, and the token goes to the backend")
 
 
-def _client(policy: Policy, claims: Mapping[str, Any]) -> str:
+def _client(policy: IssuerPolicy, claims: Mapping[str, Any]) -> str:
     for name in policy.preset.client_claims:
         value = claims.get(name)
         if isinstance(value, list) and len(value) == 1:
@@ -181,7 +183,7 @@ def _name(value: Any, claim: str) -> str:
     return value
 
 
-def _scopes(policy: Policy, claims: Mapping[str, Any]) -> frozenset[str]:
+def _scopes(policy: IssuerPolicy, claims: Mapping[str, Any]) -> frozenset[str]:
     found: set[str] = set()
     for path in policy.scope_claims:
         value: Any = claims
@@ -197,7 +199,7 @@ def _scopes(policy: Policy, claims: Mapping[str, Any]) -> frozenset[str]:
     if policy.scope_prefix:
         found = {scope.removeprefix(policy.scope_prefix) for scope in found}
     for scope in tuple(found):
-        found |= policy.implied.get(scope, frozenset())
+        found |= policy.implied_scopes.get(scope, frozenset())
     return _one_of_equals(frozenset(found))
 
 

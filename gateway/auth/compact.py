@@ -15,7 +15,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.auth.refusals import InvalidToken
 from gateway.errors import ParseError
-from gateway.json_bounds import deeper_than
+from gateway.json_bounds import is_deeper_than
 from gateway.jsonrpc import BadMessage
 
 MAX_BYTES: Final = 8 * 1024
@@ -28,12 +28,12 @@ _CHANGES_MEANING: Final = ("crit", "zip", "enc", "b64")
 
 
 @dataclass(frozen=True, slots=True)
-class Compact:
-    """A token taken apart; nothing about it is verified. ``signed`` is what the signature is over."""
+class CompactToken:
+    """A token taken apart; nothing about it is verified. ``signing_input`` is what the signature is over."""
 
     header: dict[str, Any]
     claims: dict[str, Any]
-    signed: bytes
+    signing_input: bytes
     signature: bytes
 
     @property
@@ -63,12 +63,12 @@ class Compact:
         return typ.lower().removeprefix("application/")
 
 
-def looks_signed(raw: str) -> bool:
+def has_jwt_form(raw: str) -> bool:
     """Tell whether a token has the outer form of a JWT, rather than being opaque."""
     return _FORM.fullmatch(raw) is not None and raw.startswith("eyJ")
 
 
-def read(raw: str) -> Compact:
+def parse_compact(raw: str) -> CompactToken:
     """Raises :class:`InvalidToken`."""
     if len(raw) > MAX_BYTES:
         raise InvalidToken("longer than 8 KiB")
@@ -79,7 +79,7 @@ def read(raw: str) -> Compact:
     for name in _CHANGES_MEANING:
         if name in header:
             raise InvalidToken(f"the header has {name}, which is not understood here")
-    return Compact(header, _object(match[2], "claims"), raw[: match.end(2)].encode(), _bytes(match[3]))
+    return CompactToken(header, _object(match[2], "claims"), raw[: match.end(2)].encode(), _bytes(match[3]))
 
 
 def _object(segment: str, what: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _object(segment: str, what: str) -> dict[str, Any]:
         raise InvalidToken(f"the {what}: {error.message}") from None
     if not isinstance(value, dict):
         raise InvalidToken(f"the {what}: no JSON object")
-    if deeper_than(value, MAX_DEPTH):
+    if is_deeper_than(value, MAX_DEPTH):
         raise InvalidToken(f"the {what}: nested deeper than {MAX_DEPTH} levels")
     return value
 

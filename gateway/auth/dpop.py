@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from gateway import jsonrpc
 from gateway.auth import compact
-from gateway.auth.keys import UnusableKey, key_of
+from gateway.auth.keys import UnusableKey, parse_key
 from gateway.auth.refusals import InvalidProof, InvalidToken
 from gateway.store import Store
 
@@ -31,10 +31,10 @@ def thumbprint_of(jwk: Mapping[str, Any]) -> str:
     members = _MEMBERS.get(str(jwk.get("kty")))
     if members is None or not all(isinstance(jwk.get(name), str) for name in members):
         raise InvalidProof("its jwk is no public key")
-    return _digest(jsonrpc.canonical({name: jwk[name] for name in members}))
+    return _digest(jsonrpc.encode_canonical({name: jwk[name] for name in members}))
 
 
-class Proofs:
+class ProofChecker:
     """Checks proofs for one origin, which is the gateway's public one whatever a proxy in front says."""
 
     def __init__(self, origin: str, store: Store, clock: Callable[[], float] = time.time) -> None:
@@ -42,28 +42,28 @@ class Proofs:
         self._store = store
         self._clock = clock
 
-    async def check(self, proof: str, *, method: str, path: str, token: str, bound_to: str) -> None:
+    async def check_proof(self, proof: str, *, method: str, path: str, token: str, bound_to: str) -> None:
         """Raises :class:`InvalidProof`. ``path`` is that of the request, without its query."""
         try:
-            read = compact.read(proof)
-            alg, typ = read.alg, read.typ
+            parsed = compact.parse_compact(proof)
+            alg, typ = parsed.alg, parsed.typ
         except InvalidToken as error:
             raise InvalidProof(error.reason) from None
         if typ != "dpop+jwt" or alg not in ALGORITHMS:
             raise InvalidProof("its typ or alg is not that of a proof")
-        jwk = read.header.get("jwk")
+        jwk = parsed.header.get("jwk")
         if not isinstance(jwk, Mapping):
             raise InvalidProof("its header has no jwk")
         if thumbprint_of(jwk) != bound_to:
             raise InvalidProof("its key is not the one that the token is bound to")
-        self._check_claims(read.claims, method, path, token)
+        self._check_claims(parsed.claims, method, path, token)
         try:
-            key = key_of({**jwk, "alg": alg})
+            key = parse_key({**jwk, "alg": alg})
         except UnusableKey as error:
             raise InvalidProof(f"its jwk: {error}") from None
-        if not key.verifies(read.signed, read.signature):
+        if not key.verifies(parsed.signing_input, parsed.signature):
             raise InvalidProof("its signature is wrong")
-        jti = f"{bound_to}:{read.claims['jti']}"
+        jti = f"{bound_to}:{parsed.claims['jti']}"
         if not await self._store.add(f"dpop:{_digest(jti.encode())}", 2 * LIFETIME):
             raise InvalidProof("it was used before")
 

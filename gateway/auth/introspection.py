@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from gateway.auth.claims import Policy, check_marks, principal_of
+from gateway.auth.claims import IssuerPolicy, check_fixed_claims, principal_of
 from gateway.auth.jwks import TIMEOUT, FetchFailed, IssuerKeys
 from gateway.auth.oauth_client import OAuthClient
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.auth.verifier import Verified, binding_of
+from gateway.auth.verifier import VerifiedToken, key_binding
 from gateway.outbound import Outbound, OutboundError
 
 MAX_UNDER_WAY: Final = 16
@@ -39,7 +39,7 @@ class IntrospectionVerifier:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: IssuerPolicy,
         keys: IssuerKeys,
         outbound: Outbound,
         clock: Callable[[], float] = time.time,
@@ -50,64 +50,64 @@ class IntrospectionVerifier:
         self._clock = clock
         self._monotonic = monotonic
         self._under_way = 0
-        self._asked_at: deque[float] = deque(maxlen=MAX_PER_SECOND)
-        self._google = policy.preset.name == "google"
+        self._request_times: deque[float] = deque(maxlen=MAX_PER_SECOND)
+        self._is_google = policy.preset.name == "google"
         self._client = OAuthClient(outbound, policy.issuer.introspection, self.endpoint, TIMEOUT)
 
-    async def verify(self, raw: str) -> Verified:
+    async def verify_token(self, raw: str) -> VerifiedToken:
         """Raises :class:`InvalidToken`, :class:`Undecidable`."""
-        with self._admitted():
-            claims = await self._ask(raw)
-        if not self._google:
-            _check_use(claims)
-        check_marks(self._policy, claims)
+        with self._within_limits():
+            claims = await self._introspect(raw)
+        if not self._is_google:
+            _check_token_use(claims)
+        check_fixed_claims(self._policy, claims)
         now = self._clock()
         principal = principal_of(self._policy, claims, raw, now)
         keep = min(self._policy.issuer.introspection.cache, principal.expires - now)
-        return Verified(principal, binding_of(claims), keep, _always)
+        return VerifiedToken(principal, key_binding(claims), keep, _always_valid)
 
     async def endpoint(self) -> str:
         """Where tokens are asked about. Raises :class:`FetchFailed`."""
         configured = self._policy.issuer.introspection.endpoint
         if configured is not None:
             return configured
-        if self._google:
+        if self._is_google:
             return GOOGLE
-        found = (await self._keys.metadata()).introspection_endpoint
+        found = (await self._keys.get_metadata()).introspection_endpoint
         if found is None:
             raise FetchFailed("its metadata have no introspection_endpoint; set auth.issuers.introspection.endpoint")
         return found
 
     @contextmanager
-    def _admitted(self) -> Iterator[None]:
+    def _within_limits(self) -> Iterator[None]:
         """Counts a question while it is under way, and for a second. Raises :class:`Undecidable` beyond the bounds."""
         now = self._monotonic()
-        within_a_second = len(self._asked_at) == MAX_PER_SECOND and now - self._asked_at[0] < 1
+        within_a_second = len(self._request_times) == MAX_PER_SECOND and now - self._request_times[0] < 1
         if self._under_way == MAX_UNDER_WAY or within_a_second:
             reason = f"{self._policy.issuer.issuer}: too many tokens at once to ask about"
             raise Undecidable(reason, _RETRY_WHEN_BUSY)
-        self._asked_at.append(now)
+        self._request_times.append(now)
         self._under_way += 1
         try:
             yield
         finally:
             self._under_way -= 1
 
-    async def _ask(self, raw: str) -> dict[str, Any]:
-        form = {"access_token": raw} if self._google else {"token": raw, "token_type_hint": "access_token"}
+    async def _introspect(self, raw: str) -> dict[str, Any]:
+        form = {"access_token": raw} if self._is_google else {"token": raw, "token_type_hint": "access_token"}
         try:
             answer = await self._client.post(form)
         except (FetchFailed, OutboundError) as error:
             raise self._undecidable(str(error)) from None
-        if self._google and answer.status == 400:
+        if self._is_google and answer.status == 400:
             raise InvalidToken("the issuer does not know it, or not any more")
         if answer.status != 200:
             raise self._undecidable(f"introspection: HTTP {answer.status}")
         claims = answer.members
         if claims is None:
             raise self._undecidable("introspection: no JSON object")
-        if self._google:
-            return _with_numbers(claims)
+        if self._is_google:
+            return _with_numeric_times(claims)
         if claims.get("active") is not True:
             raise InvalidToken("the issuer does not know it, or not any more")
         return claims
@@ -116,13 +116,13 @@ class IntrospectionVerifier:
         return Undecidable(f"{self._policy.issuer.issuer}: {reason}", _RETRY_AFTER)
 
 
-def _with_numbers(claims: dict[str, Any]) -> dict[str, Any]:
+def _with_numeric_times(claims: dict[str, Any]) -> dict[str, Any]:
     """Google writes times as strings."""
     exp = claims.get("exp")
     return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
 
 
-def _check_use(claims: Mapping[str, Any]) -> None:
+def _check_token_use(claims: Mapping[str, Any]) -> None:
     """That it is no other kind of token: to some issuers a refresh token is active too, for the same audience, and only
     these members tell it apart (token_use is Ory's). Raises :class:`InvalidToken`."""
     for name in ("token_use", "token_type"):
@@ -135,5 +135,5 @@ def _check_use(claims: Mapping[str, Any]) -> None:
         raise InvalidToken("neither aud nor token_type says that it is an access token")
 
 
-def _always() -> bool:
+def _always_valid() -> bool:
     return True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from gateway.auth.addresses import reach_of
-from gateway.auth.claims import Policy
+from gateway.auth.addresses import reach_of_issuer
+from gateway.auth.claims import IssuerPolicy
 from gateway.auth.introspection import GOOGLE, IntrospectionVerifier
 from gateway.auth.jwks import FetchFailed, IssuerKeys
 from gateway.auth.verifier import SignatureVerifier, Verifiers
@@ -26,7 +26,7 @@ class Issuers:
         self.outbounds: dict[str, Outbound] = {}
         for issuer in issuers:
             tls = TlsFiles(issuer.ca_file, ca_knob="auth.issuers.ca_file")
-            reach = reach_of(issuer, GOOGLE, token_endpoint)
+            reach = reach_of_issuer(issuer, GOOGLE, token_endpoint)
             self.outbounds[issuer.issuer] = Outbound(connections=20, tls=tls, reach=reach)
         self.keys = {issuer.issuer: IssuerKeys(issuer, self.outbounds[issuer.issuer]) for issuer in issuers}
         self.background = Background()
@@ -40,17 +40,17 @@ class Issuers:
         """Fetch keys and keep them fresh, once for all services that share them."""
         if not any(self.background.describe()):
             for keys in self._signing():
-                self.background.start(f"keys of {keys.issuer.issuer}", keys.keep_fresh)
+                self.background.start(f"keys of {keys.issuer.issuer}", keys.refresh_forever)
 
     def unready(self) -> str | None:
         """Why tokens cannot be verified. One issuer of several that cannot be reached is no reason, once tried."""
         lacking = [keys for keys in self._signing() if keys.keys is None]
-        untried = not all(keys.attempted.is_set() for keys in lacking)
+        untried = not all(keys.first_attempt_over.is_set() for keys in lacking)
         if lacking and (untried or len(lacking) == len(self.keys)):
             return f"no keys of {lacking[0].issuer.issuer}"
         return None
 
-    def verifier(self, policies: Iterable[Policy]) -> Verifiers:
+    def verifier(self, policies: Iterable[IssuerPolicy]) -> Verifiers:
         """Return what verifies a token by these policies, one for each issuer."""
         pairs = [(policy, self.keys[policy.issuer.issuer]) for policy in policies]
         signed = [pair for pair in pairs if not pair[0].issuer.introspects]
@@ -62,17 +62,17 @@ class Issuers:
     def token_endpoint(self, settings: Credentials) -> Callable[[], Awaitable[str]]:
         """Where tokens for the backend are had: as configured, else as the first issuer says."""
 
-        async def place() -> str:
+        async def endpoint_url() -> str:
             if settings.token_endpoint is not None:
                 return settings.token_endpoint
             if not self.keys:
                 raise FetchFailed("with auth.mode: off there is no issuer to tell; set token_endpoint")
-            endpoint = (await next(iter(self.keys.values())).metadata()).token_endpoint
+            endpoint = (await next(iter(self.keys.values())).get_metadata()).token_endpoint
             if endpoint is None:
                 raise FetchFailed("the issuer's metadata have no token_endpoint; set token_endpoint")
             return endpoint
 
-        return place
+        return endpoint_url
 
     def outbound(self) -> Outbound:
         """Return the way to the first issuer."""

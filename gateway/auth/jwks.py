@@ -16,8 +16,8 @@ from typing import Any, Final
 import structlog
 
 from gateway import jsonrpc
-from gateway.auth.keys import Key, KeySet, key_set_of
-from gateway.auth.metadata import IssuerMetadata, issuer_metadata_of, places_of
+from gateway.auth.keys import Key, KeySet, parse_key_set
+from gateway.auth.metadata import IssuerMetadata, metadata_urls, parse_issuer_metadata
 from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.background import keep_fresh, retry_delay
 from gateway.outbound import Answer, Outbound, OutboundError
@@ -56,25 +56,25 @@ class IssuerKeys:
     def __init__(self, issuer: Issuer, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
         self.generation = 0
-        self.attempted = asyncio.Event()
+        self.first_attempt_over = asyncio.Event()
         """Set once the first attempt at the keys is over, well or not."""
         self._outbound = outbound
         self._clock = clock
         self._metadata: IssuerMetadata | None = None
         self._keys: KeySet | None = None
-        self._good_at = 0.0
+        self._fetched_at = 0.0
         self._refresh_at = 0.0
         self._failures = 0
         self._failure = "its keys have not been fetched yet"
-        self._asked_at: float | None = None
+        self._unknown_kid_asked_at: float | None = None
         self._flights = SingleFlight[str, None]()
-        self._lookup_at = 0.0
-        self._lookup_failure = ""
+        self._metadata_retry_at = 0.0
+        self._metadata_failure = ""
 
     @property
     def keys(self) -> KeySet | None:
         """The usable keys, or None where there are none, or only such as are too old."""
-        if self._keys is None or self._clock() - self._good_at > MAX_STALE:
+        if self._keys is None or self._clock() - self._fetched_at > MAX_STALE:
             return None
         return self._keys
 
@@ -87,65 +87,65 @@ class IssuerKeys:
         """The keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
         keys = self.keys
         if keys is None:
-            await self._first_keys()
+            await self._await_first_keys()
             keys = self.keys
         if keys is None:
             raise Undecidable(f"{self.issuer.issuer}: {self._failure}", self._retry_after())
         found = keys.candidates(kid, alg)
-        if not found and kid is not None and kid not in keys.kids and await self._ask_for_unknown():
+        if not found and kid is not None and kid not in keys.kids and await self._fetch_for_unknown_kid():
             found = (self.keys or keys).candidates(kid, alg)
         if not found:
             raise InvalidToken("no key of its issuer fits")
         return found
 
-    async def metadata(self) -> IssuerMetadata:
+    async def get_metadata(self) -> IssuerMetadata:
         """The issuer's metadata, fetched once and again with its keys; for all who wait at once, and not again right
         after a failure. Raises :class:`FetchFailed`."""
-        if self._metadata is None and (_METADATA in self._flights or self._clock() >= self._lookup_at):
-            await self._flights.join(_METADATA, self._look_up)
+        if self._metadata is None and (_METADATA in self._flights or self._clock() >= self._metadata_retry_at):
+            await self._flights.join(_METADATA, self._fetch_metadata)
         if self._metadata is None:
-            raise FetchFailed(self._lookup_failure)
+            raise FetchFailed(self._metadata_failure)
         return self._metadata
 
     async def refresh(self) -> None:
         """Fetch now, or join the fetch under way; failures are logged and kept, not raised."""
-        await self._flights.join(_KEYS, self._run)
+        await self._flights.join(_KEYS, self._run_fetch)
 
-    async def keep_fresh(self) -> None:
+    async def refresh_forever(self) -> None:
         """Refresh in the background, for ever."""
         await keep_fresh(self.refresh, lambda: self._refresh_at - self._clock())
 
-    async def _first_keys(self) -> None:
+    async def _await_first_keys(self) -> None:
         if _KEYS not in self._flights and self._clock() < self._refresh_at:
             return  # the last attempt just failed
         await self._await_fetch()
 
-    async def _ask_for_unknown(self) -> bool:
+    async def _fetch_for_unknown_kid(self) -> bool:
         """Tell whether a fetch for the sake of an unknown kid came to an end in time."""
         if _KEYS not in self._flights:
             now = self._clock()
-            if self._asked_at is not None and now - self._asked_at < COOLDOWN:
+            if self._unknown_kid_asked_at is not None and now - self._unknown_kid_asked_at < COOLDOWN:
                 return False
-            self._asked_at = now
+            self._unknown_kid_asked_at = now
         return await self._await_fetch()
 
     async def _await_fetch(self) -> bool:
-        fetch = self._flights.start(_KEYS, self._run)
+        fetch = self._flights.start(_KEYS, self._run_fetch)
         await asyncio.wait((fetch,), timeout=PATIENCE)
         return fetch.done()
 
-    async def _run(self) -> None:
+    async def _run_fetch(self) -> None:
         try:
             keys, ttl = await self._fetch_keys()
         except FetchFailed as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
         except Exception as error:
             log.exception("keys of an issuer: unexpected failure", issuer=self.issuer.issuer)
-            self._failed(type(error).__name__)
+            self._record_failure(type(error).__name__)
         else:
-            self._refreshed(keys, ttl)
+            self._record_keys(keys, ttl)
         finally:
-            self.attempted.set()
+            self.first_attempt_over.set()
 
     async def _fetch_keys(self) -> tuple[KeySet, float]:
         uri = self.issuer.jwks_uri
@@ -158,32 +158,32 @@ class IssuerKeys:
                 raise
             if uri is None:
                 raise FetchFailed("its metadata have no jwks_uri; set auth.issuers.jwks_uri")
-        answer = await self._get(uri)
+        answer = await self._get_document(uri)
         try:
-            keys = key_set_of(jsonrpc.decode(answer.body))
+            keys = parse_key_set(jsonrpc.decode(answer.body))
         except ValueError as error:
             raise FetchFailed(f"{uri}: {error}") from None
         return keys, _ttl(answer)
 
-    async def _look_up(self) -> None:
+    async def _fetch_metadata(self) -> None:
         try:
             self._metadata = await self._discover()
         except FetchFailed as error:
-            self._lookup_failure, self._lookup_at = str(error), self._clock() + retry_delay(1)
+            self._metadata_failure, self._metadata_retry_at = str(error), self._clock() + retry_delay(1)
 
     async def _discover(self) -> IssuerMetadata:
         faults = []
-        for place in places_of(self.issuer.issuer):
+        for url in metadata_urls(self.issuer.issuer):
             try:
-                answer = await self._get(place)
-                return issuer_metadata_of(jsonrpc.decode(answer.body), self.issuer.issuer)
+                answer = await self._get_document(url)
+                return parse_issuer_metadata(jsonrpc.decode(answer.body), self.issuer.issuer)
             except FetchFailed as error:
                 faults.append(str(error))
             except ValueError as error:
-                faults.append(f"{place}: {error}")
+                faults.append(f"{url}: {error}")
         raise FetchFailed("; ".join(faults))
 
-    async def _get(self, url: str) -> Answer:
+    async def _get_document(self, url: str) -> Answer:
         try:
             answer = await self._outbound.get(url, _HEADERS, timeout=TIMEOUT, max_bytes=MAX_BYTES)
         except OutboundError as error:
@@ -192,15 +192,15 @@ class IssuerKeys:
             raise FetchFailed(f"{url}: HTTP {answer.status}")
         return answer
 
-    def _refreshed(self, keys: KeySet, ttl: float) -> None:
+    def _record_keys(self, keys: KeySet, ttl: float) -> None:
         now = self._clock()
         if self._keys is None or _material(keys) != _material(self._keys):
             self.generation += 1
             log.info("keys of an issuer", issuer=self.issuer.issuer, keys=len(keys.keys), ignored=list(keys.ignored))
-        self._keys, self._good_at, self._refresh_at = keys, now, now + ttl
+        self._keys, self._fetched_at, self._refresh_at = keys, now, now + ttl
         self._failures, self._failure = 0, ""
 
-    def _failed(self, reason: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         self._failure = reason
         if self.issuer.jwks_uri is None:
             self._metadata = None  # keys that moved are found again

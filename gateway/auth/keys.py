@@ -77,7 +77,7 @@ class KeySet:
         return tuple(key for key in self.keys if key.kid == kid and key.alg == alg)[:MAX_CANDIDATES]
 
 
-def key_set_of(document: Any) -> KeySet:
+def parse_key_set(document: Any) -> KeySet:
     """Raises :class:`ValueError` for what is no JWK Set, and for one without a usable key."""
     members = document.get("keys") if isinstance(document, Mapping) else None
     if not isinstance(members, list):
@@ -87,7 +87,7 @@ def key_set_of(document: Any) -> KeySet:
     keys, ignored = [], []
     for number, member in enumerate(members):
         try:
-            keys.append(key_of(member))
+            keys.append(parse_key(member))
         except UnusableKey as error:
             kid = member.get("kid") if isinstance(member, Mapping) else None
             shown = " ".join(excerpt(kid, 64).split()) if isinstance(kid, str) else f"number {number}"
@@ -97,7 +97,7 @@ def key_set_of(document: Any) -> KeySet:
     return KeySet(tuple(keys), tuple(ignored))
 
 
-def key_of(member: Any) -> Key:
+def parse_key(member: Any) -> Key:
     """One member of a key set. Raises :class:`UnusableKey`."""
     if not isinstance(member, Mapping):
         raise UnusableKey("no JSON object")
@@ -117,7 +117,7 @@ def key_of(member: Any) -> Key:
     named = member.get("alg")
     try:
         # PyJWT wants the algorithm; which ones suit the key is decided below, on the key itself.
-        parsed = jwt.PyJWK(public, algorithm=_usual(public))
+        parsed = jwt.PyJWK(public, algorithm=_usual_algorithm(public))
     except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError):
         raise UnusableKey("it is no valid key") from None
     suiting = _algorithms(parsed.key)
@@ -127,7 +127,7 @@ def key_of(member: Any) -> Key:
     return Key(kid, alg, tuple(sorted(public.items())), parsed.key, jwt.get_algorithm_by_name(alg))
 
 
-def _usual(public: Mapping[str, Any]) -> str:
+def _usual_algorithm(public: Mapping[str, Any]) -> str:
     if public["kty"] == "RSA":
         return "RS256"
     if public["kty"] == "OKP":

@@ -25,7 +25,7 @@ class IssuerMetadata:
     introspection_endpoint: str | None = None
 
 
-def places_of(issuer: str) -> tuple[str, ...]:
+def metadata_urls(issuer: str) -> tuple[str, ...]:
     """Where an issuer's metadata may be, in the order to try (RFC 8414 §3, OpenID Connect Discovery §4)."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
@@ -42,7 +42,7 @@ def places_of(issuer: str) -> tuple[str, ...]:
     )
 
 
-def issuer_metadata_of(document: Any, issuer: str) -> IssuerMetadata:
+def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
     """Raises :class:`ValueError`: not metadata, of another issuer (RFC 8414 §3.3), or with an unsafe address."""
     if not isinstance(document, Mapping):
         raise ValueError("no JSON object")  # noqa: TRY004, one kind of failure for callers
@@ -69,7 +69,7 @@ class ResourceMetadata:
     body: bytes
 
 
-def resource_metadata_of(settings: ServiceSettings, scopes: Iterable[str], name: str) -> ResourceMetadata:
+def build_resource_metadata(settings: ServiceSettings, scopes: Iterable[str], name: str) -> ResourceMetadata:
     """``scopes`` are those a client should ask for to begin with."""
     resource = urlsplit(settings.resource)
     document: dict[str, Any] = {
@@ -86,9 +86,9 @@ def resource_metadata_of(settings: ServiceSettings, scopes: Iterable[str], name:
     if settings.auth.dpop != "off":
         document["dpop_signing_alg_values_supported"] = ["ES256", "RS256", "PS256", "EdDSA"]
         document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"
-    place = f"{PREFIX}{resource.path}"
-    url = urlunsplit((resource.scheme, resource.netloc, place, "", ""))
+    path = f"{PREFIX}{resource.path}"
+    url = urlunsplit((resource.scheme, resource.netloc, path, "", ""))
     # A proxy in front may take off the path of public_url, so the form without it is served as well. The document
     # without any path is of the only service; of several, none is meant.
-    places = (place, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
+    places = (path, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
     return ResourceMetadata(url, tuple(dict.fromkeys(places)), jsonrpc.encode(document))

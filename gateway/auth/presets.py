@@ -19,33 +19,33 @@ _RFC_9068: Final = ("iss", "sub", "aud", "exp", "iat", "jti", "client_id")
 class Preset:
     """One kind of issuer.
 
-    ``token_types`` are accepted values of the header's ``typ``, None its absence. ``marks`` are claims that have one
-    value in access tokens; ``one_of`` groups of claims, of each of which a token has at least one, as id tokens do not;
-    ``never`` claims that only id tokens have. The first of ``scope_claims`` that grants anything has the scopes.
-    ``audience_claim`` is what names the recipient; ``brings`` are audiences that the issuer adds by itself, with
-    ``{issuer}`` for its identifier, which a backend may require where ``brings_backend`` says so; ``stands_in`` says
-    that the audience is not the resource identifier but something
-    that stands for it, ``audience_is_client`` that this is the client's id. ``scope_prefix`` is what
-    clients put before a scope when they ask for it, and tokens may leave out, with ``{resource}`` and ``{api}`` for the
-    audience that is a URI. ``opaque`` says that tokens cannot be read,
-    and that the row is about what the issuer answers when asked.
+    ``token_types`` are accepted values of the header's ``typ``, None its absence. ``fixed_claims`` are claims that have
+    one value in access tokens; ``alternative_claims`` groups of claims, of each of which a token has at least one, as
+    id tokens do not; ``forbidden_claims`` claims that only id tokens have. The first of ``scope_claims`` that grants
+    anything has the scopes. ``audience_claim`` is what names the recipient; ``added_audiences`` are audiences that the
+    issuer adds by itself, with ``{issuer}`` for its identifier, which a backend may require where
+    ``backend_may_require_added`` says so; ``has_substitute_audience`` says that the audience is not the resource
+    identifier but something that stands for it, ``audience_is_client`` that this is the client's id. ``scope_prefix``
+    is what clients put before a scope when they ask for it, and tokens may leave out, with ``{resource}`` and ``{api}``
+    for the audience that is a URI. ``opaque`` says that tokens cannot be read, and that the row is about what the
+    issuer answers when asked.
     """
 
     name: str
     token_types: tuple[str | None, ...] = ("at+jwt",)
-    required: tuple[str, ...] = _RFC_9068
+    required_claims: tuple[str, ...] = _RFC_9068
     client_claims: tuple[str, ...] = ("client_id",)
     scope_claims: tuple[str, ...] = ("scope",)
     audience_claim: str = "aud"
-    brings: tuple[str, ...] = ()
-    brings_backend: bool = False
-    stands_in: bool = False
+    added_audiences: tuple[str, ...] = ()
+    backend_may_require_added: bool = False
+    has_substitute_audience: bool = False
     audience_is_client: bool = False
     scope_prefix: str = ""
     opaque: bool = False
-    marks: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    one_of: tuple[tuple[str, ...], ...] = (("client_id", "azp", "scope", "scp"),)
-    never: tuple[str, ...] = ("nonce", "at_hash", "c_hash")
+    fixed_claims: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    alternative_claims: tuple[tuple[str, ...], ...] = (("client_id", "azp", "scope", "scp"),)
+    forbidden_claims: tuple[str, ...] = ("nonce", "at_hash", "c_hash")
     loosens: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
 
@@ -56,9 +56,9 @@ class Preset:
         api = uris[0] if uris else f"api://{named[0]}"
         return self.scope_prefix.replace("{resource}", resource).replace("{api}", api)
 
-    def brought_by(self, issuer: str) -> frozenset[str]:
+    def audiences_added_by(self, issuer: str) -> frozenset[str]:
         """The audiences that this issuer puts into each of its tokens."""
-        return frozenset(audience.replace("{issuer}", issuer) for audience in self.brings)
+        return frozenset(audience.replace("{issuer}", issuer) for audience in self.added_audiences)
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
@@ -68,13 +68,13 @@ PRESETS: Final[Mapping[str, Preset]] = {
         Preset(
             "keycloak",
             token_types=("at+jwt", "jwt"),
-            required=("iss", "sub", "aud", "exp", "iat", "jti", "azp"),
+            required_claims=("iss", "sub", "aud", "exp", "iat", "jti", "azp"),
             client_claims=("azp",),
-            brings=("account",),
-            brings_backend=True,
-            marks={"typ": ("Bearer", "DPoP")},
-            one_of=(("azp",),),
-            never=("at_hash", "c_hash"),
+            added_audiences=("account",),
+            backend_may_require_added=True,
+            fixed_claims={"typ": ("Bearer", "DPoP")},
+            alternative_claims=(("azp",),),
+            forbidden_claims=("at_hash", "c_hash"),
             loosens=(
                 "header typ JWT is accepted; the claim typ must be Bearer or DPoP in its place",
                 "azp is the client; client_id is not required",
@@ -89,13 +89,13 @@ PRESETS: Final[Mapping[str, Preset]] = {
         Preset(
             "entra",
             token_types=("jwt",),
-            required=("iss", "sub", "aud", "exp", "iat"),
+            required_claims=("iss", "sub", "aud", "exp", "iat"),
             client_claims=("azp", "appid"),
             scope_claims=("scp", "roles"),
-            marks={"ver": ("1.0", "2.0")},
+            fixed_claims={"ver": ("1.0", "2.0")},
             # Any application of the tenant can have a token that grants nothing: neither scp nor roles.
-            one_of=(("azp", "appid"), ("scp", "roles")),
-            stands_in=True,
+            alternative_claims=(("azp", "appid"), ("scp", "roles")),
+            has_substitute_audience=True,
             scope_prefix="{api}/",
             loosens=(
                 "header typ JWT is accepted; a token must have azp or appid in its place, which id tokens lack, "
@@ -113,10 +113,10 @@ PRESETS: Final[Mapping[str, Preset]] = {
         Preset(
             "auth0",
             token_types=("at+jwt", "jwt"),
-            required=("iss", "sub", "aud", "exp", "iat"),
+            required_claims=("iss", "sub", "aud", "exp", "iat"),
             client_claims=("client_id", "azp"),
-            brings=("{issuer}userinfo",),
-            one_of=(("azp", "client_id"),),
+            added_audiences=("{issuer}userinfo",),
+            alternative_claims=(("azp", "client_id"),),
             loosens=(
                 "header typ JWT is accepted; a token must have azp or client_id, and none of nonce, at_hash and c_hash",
                 "azp may name the client; client_id and jti are not required",
@@ -130,10 +130,10 @@ PRESETS: Final[Mapping[str, Preset]] = {
         Preset(
             "okta",
             token_types=("at+jwt", None),
-            required=("iss", "sub", "aud", "exp", "iat", "jti", "cid"),
+            required_claims=("iss", "sub", "aud", "exp", "iat", "jti", "cid"),
             client_claims=("cid",),
             scope_claims=("scp",),
-            one_of=(("cid",),),
+            alternative_claims=(("cid",),),
             loosens=(
                 "a header without typ is accepted; a token must have cid in its place, which id tokens lack",
                 "cid is the client; client_id is not required",
@@ -147,10 +147,10 @@ PRESETS: Final[Mapping[str, Preset]] = {
         Preset(
             "cognito",
             token_types=("at+jwt", None),
-            required=("iss", "sub", "exp", "iat", "jti", "client_id", "token_use"),
+            required_claims=("iss", "sub", "exp", "iat", "jti", "client_id", "token_use"),
             audience_claim="client_id",
-            marks={"token_use": ("access",)},
-            stands_in=True,
+            fixed_claims={"token_use": ("access",)},
+            has_substitute_audience=True,
             audience_is_client=True,
             scope_prefix="{resource}/",
             loosens=(
@@ -165,11 +165,11 @@ PRESETS: Final[Mapping[str, Preset]] = {
         Preset(
             "simple_oauth",
             token_types=("at+jwt", "jwt"),
-            required=("sub", "aud", "exp", "iat", "jti"),
+            required_claims=("sub", "aud", "exp", "iat", "jti"),
             client_claims=("client_id", "aud"),
             scope_claims=("scope", "scopes"),
-            stands_in=True,
-            one_of=(("scope", "scopes"),),
+            has_substitute_audience=True,
+            alternative_claims=(("scope", "scopes"),),
             loosens=(
                 "header typ JWT is accepted; a token must have jti, and scope or scopes, in its place, "
                 "which id tokens lack",
@@ -184,12 +184,12 @@ PRESETS: Final[Mapping[str, Preset]] = {
         ),
         Preset(
             "google",
-            required=("sub", "aud", "azp", "exp"),
+            required_claims=("sub", "aud", "azp", "exp"),
             client_claims=("azp",),
-            stands_in=True,
+            has_substitute_audience=True,
             audience_is_client=True,
             opaque=True,
-            one_of=(),
+            alternative_claims=(),
             loosens=(
                 "tokens cannot be read: each is shown to Google, for an answer that is good for introspection.cache",
                 "the audience is a client id, one of those under clients",

@@ -17,8 +17,8 @@ from urllib.parse import urljoin, urlsplit
 import structlog
 
 from gateway import jsonrpc
-from gateway.backend.error_redaction import Cleaner
-from gateway.backend.redaction import shown_in
+from gateway.backend.error_redaction import ErrorRedactor
+from gateway.backend.redaction import secrets_in_headers
 from gateway.backend.transport import Transport
 from gateway.errors import (
     BackendBusy,
@@ -31,7 +31,7 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
-from gateway.model import NOTHING, Version
+from gateway.model import NO_RESULT, Version
 from gateway.outbound import (
     Answer,
     AnswerTooLarge,
@@ -76,7 +76,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ExchangeLimits:
     """Seconds and bytes of one exchange."""
 
     timeout: float
@@ -88,16 +88,22 @@ class BackendClient:
     ``passes_errors`` says whether faults bring the service's own error along."""
 
     def __init__(
-        self, transport: Transport, url: str, limits: Limits, cleaner: Cleaner, *, passes_errors: bool = False
+        self,
+        transport: Transport,
+        url: str,
+        limits: ExchangeLimits,
+        redactor: ErrorRedactor,
+        *,
+        passes_errors: bool = False,
     ) -> None:
         self.url = url
         self._transport = transport
         self._limits = limits
-        self._cleaner = cleaner
+        self._redactor = redactor
         self._passes_errors = passes_errors
         self._ids = itertools.count(1)
 
-    async def call(
+    async def call_method(
         self,
         method: str,
         params: dict[str, Any] | list[Any] | None,
@@ -113,14 +119,14 @@ class BackendClient:
         answer = await self._post(id, method, params, headers, endpoint, timeout, version)
         try:
             bare = version is Version.ONE and answer.status < 300
-            result, fault = jsonrpc.response_of(answer.body, id, bare=bare)
+            result, fault = jsonrpc.parse_response(answer.body, id, bare=bare)
         except ValueError as error:
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
             raise self._fault(fault, method, answer, headers)
         return result
 
-    async def notify(
+    async def send_notification(
         self,
         method: str,
         params: dict[str, Any] | list[Any] | None,
@@ -130,19 +136,19 @@ class BackendClient:
         timeout: float | None = None,
         version: Version = Version.TWO,
     ) -> Any:
-        """Send a notification; :data:`NOTHING`, whatever a willing service answers. Raises :class:`ToolFault`."""
+        """Send a notification; :data:`NO_RESULT`, whatever a willing service answers. Raises :class:`ToolFault`."""
         answer = await self._post(None, method, params, headers, endpoint, timeout, version)
         if answer.status < 300 and not answer.body.strip():
-            return NOTHING
+            return NO_RESULT
         try:
-            _, fault = jsonrpc.response_of(answer.body, "")
+            _, fault = jsonrpc.parse_response(answer.body, "")
         except ValueError as error:
             if answer.status < 300:
-                return NOTHING
+                return NO_RESULT
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
             raise self._fault(fault, method, answer, headers)
-        return NOTHING
+        return NO_RESULT
 
     async def _post(
         self,
@@ -174,15 +180,17 @@ class BackendClient:
             raise BackendUnauthorized("The backend refuses what it was shown")
         return answer
 
-    def _fault(self, fault: jsonrpc.Fault, method: str, answer: Answer, headers: Mapping[str, str]) -> ToolFault:
-        shown = shown_in(headers)
-        text = self._cleaner.describe(fault, shown)
-        passed = self._cleaner.passed(fault, shown) if self._passes_errors else None
+    def _fault(
+        self, fault: jsonrpc.ResponseError, method: str, answer: Answer, headers: Mapping[str, str]
+    ) -> ToolFault:
+        credential = secrets_in_headers(headers)
+        text = self._redactor.error_text(fault, credential)
+        service_error = self._redactor.service_error(fault, credential) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
         if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
-            return BackendDenied(text, passed=passed)
-        return (ParamsRefused if fault.code in _REFUSALS else BackendError)(text, passed=passed)
+            return BackendDenied(text, passed=service_error)
+        return (ParamsRefused if fault.code in _REFUSALS else BackendError)(text, passed=service_error)
 
     def _not_a_response(self, answer: Answer, method: str, violation: str) -> ToolFault:
         log.warning(

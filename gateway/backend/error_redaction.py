@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.backend.redaction import REDACTED, in_order, without
+from gateway.backend.redaction import REDACTED, prepare_secrets, redact_text
 from gateway.errors import ServiceError
-from gateway.jsonrpc import Fault
-from gateway.text import cap, printable
+from gateway.jsonrpc import ResponseError
+from gateway.text import printable, truncate
 
 MAX_BYTES: Final = 2048
 _UNSAID: Final = "The backend reported an error"
@@ -46,58 +46,58 @@ _REDACTIONS: Final = (
 )
 
 
-class Cleaner:
+class ErrorRedactor:
     """Cleans what one backend says; ``secrets`` are strings that must never come back, its host among them."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: tuple[str, ...] = ()
-        self.learn(secrets)
+        self.add_secrets(secrets)
 
-    def learn(self, secrets: Iterable[str]) -> None:
+    def add_secrets(self, secrets: Iterable[str]) -> None:
         """Further ones; those that were replaced may still be underway."""
-        self._secrets = in_order((*self._secrets, *secrets))
+        self._secrets = prepare_secrets((*self._secrets, *secrets))
 
-    def describe(self, fault: Fault, shown: Sequence[str] = ()) -> str:
-        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``shown`` is what this one exchange
-        showed: services quote it."""
-        message = self.clean(fault.message, shown).rstrip(".:") or _UNSAID
-        data = self.clean(_text_of(fault.data), shown)
+    def error_text(self, fault: ResponseError, credential: Sequence[str] = ()) -> str:
+        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``credential`` is what this one
+        exchange showed: services quote it."""
+        message = self.redact(fault.message, credential).rstrip(".:") or _UNSAID
+        data = self.redact(_text_of(fault.data), credential)
         if data and data not in message:
             message = f"{message}: {data}"
-        return cap(message, MAX_BYTES)
+        return truncate(message, MAX_BYTES)
 
-    def passed(self, fault: Fault, shown: Sequence[str] = ()) -> ServiceError | None:
+    def service_error(self, fault: ResponseError, credential: Sequence[str] = ()) -> ServiceError | None:
         """The service's own error with its texts cleaned, for ``backend.errors: passed``; None where it has no code.
 
         The data keep their form up to :data:`MAX_BYTES` of JSON; larger ones are given as text, cut there.
         """
         if fault.code is None:
             return None
-        message = cap(self.clean(fault.message, shown) or _UNSAID, MAX_BYTES)
-        return ServiceError(fault.code, message, self._cleaned_data(_without_stacks(fault.data, 4), shown))
+        message = truncate(self.redact(fault.message, credential) or _UNSAID, MAX_BYTES)
+        return ServiceError(fault.code, message, self._redact_data(_without_stacks(fault.data, 4), credential))
 
-    def _cleaned_data(self, data: Any, shown: Sequence[str]) -> Any:
+    def _redact_data(self, data: Any, credential: Sequence[str]) -> Any:
         raw = jsonrpc.encode(data)
         if len(raw) <= MAX_BYTES:
-            cleaned = self._each_cleaned(data, shown)
+            cleaned = self._redact_each(data, credential)
             if len(jsonrpc.encode(cleaned)) <= MAX_BYTES:
                 return cleaned
-        return cap(self.clean(data if isinstance(data, str) else raw.decode(), shown), MAX_BYTES)
+        return truncate(self.redact(data if isinstance(data, str) else raw.decode(), credential), MAX_BYTES)
 
-    def _each_cleaned(self, value: Any, shown: Sequence[str]) -> Any:
+    def _redact_each(self, value: Any, credential: Sequence[str]) -> Any:
         if isinstance(value, str):
-            return self.clean(value, shown)
+            return self.redact(value, credential)
         if isinstance(value, list):
-            return [self._each_cleaned(item, shown) for item in value]
+            return [self._redact_each(item, credential) for item in value]
         if isinstance(value, dict):
-            return {self.clean(key, shown): self._each_cleaned(child, shown) for key, child in value.items()}
+            return {self.redact(key, credential): self._redact_each(child, credential) for key, child in value.items()}
         return value
 
-    def clean(self, text: str, shown: Sequence[str] = ()) -> str:
+    def redact(self, text: str, credential: Sequence[str] = ()) -> str:
         if not text:
             return ""
         text = printable(_without_stack(text[: 8 * MAX_BYTES])).strip()
-        text = without(text, (*in_order(shown), *self._secrets))
+        text = redact_text(text, (*prepare_secrets(credential), *self._secrets))
         for pattern, replacement in _REDACTIONS:
             text = pattern.sub(replacement, text)
         return text

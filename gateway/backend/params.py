@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from gateway.errors import InvalidArguments, ParamsRefused
 from gateway.model import Binding, Structure
 
-Params: TypeAlias = dict[str, Any] | list[Any] | None
+ParamsValue: TypeAlias = dict[str, Any] | list[Any] | None
 
 MAX_REMEMBERED: Final = 10_000
 _OTHER: Final = {Structure.BY_NAME: Structure.BY_POSITION, Structure.BY_POSITION: Structure.BY_NAME}
@@ -26,60 +26,60 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Conventions:
+class ParamConventions:
     """What holds for every call of a backend, see ``backend.params``."""
 
     prefix: tuple[Any, ...] = ()
     always: bool = False
 
 
-class Shapes:
+class ParamStructures:
     """Calls in the shape that a method takes, and what was learned of it."""
 
-    def __init__(self, conventions: Conventions, most: int = MAX_REMEMBERED) -> None:
+    def __init__(self, conventions: ParamConventions, most: int = MAX_REMEMBERED) -> None:
         self._conventions = conventions
-        self._seen: LRUCache[tuple[str, str | None], Structure] = LRUCache(most)
+        self._learned: LRUCache[tuple[str, str | None], Structure] = LRUCache(most)
 
-    async def call(
-        self, binding: Binding, arguments: Mapping[str, Any], send: Callable[[Params], Awaitable[Any]]
+    async def call_method(
+        self, binding: Binding, arguments: Mapping[str, Any], send: Callable[[ParamsValue], Awaitable[Any]]
     ) -> Any:
         """What ``send`` returns, given the params. It is called twice only where :attr:`Binding.repeatable` allows it.
 
         Raises :class:`InvalidArguments`, and what ``send`` raises.
         """
-        if binding.certain:
-            return await send(to_params(binding, arguments, self._conventions))
-        seen = self._seen.get((binding.method, binding.endpoint))
-        if seen is not None:
-            return await send(to_params(binding, arguments, self._conventions, seen))
-        params = to_params(binding, arguments, self._conventions)
+        if binding.structure_is_known:
+            return await send(build_params(binding, arguments, self._conventions))
+        learned = self._learned.get((binding.method, binding.endpoint))
+        if learned is not None:
+            return await send(build_params(binding, arguments, self._conventions, learned))
+        params = build_params(binding, arguments, self._conventions)
         try:
             result = await send(params)
         except ParamsRefused as refusal:
             if not params:
                 raise
-            return await self._otherwise(binding, arguments, send, refusal)
+            return await self._retry_with_other_structure(binding, arguments, send, refusal)
         if params:  # an empty one fits either shape
             self._learn(binding, binding.structure)
         return result
 
-    async def _otherwise(
+    async def _retry_with_other_structure(
         self,
         binding: Binding,
         arguments: Mapping[str, Any],
-        send: Callable[[Params], Awaitable[Any]],
+        send: Callable[[ParamsValue], Awaitable[Any]],
         refusal: ParamsRefused,
     ) -> Any:
         other = _OTHER[binding.structure]
         try:
-            params = to_params(binding, arguments, self._conventions, other)
+            params = build_params(binding, arguments, self._conventions, other)
         except InvalidArguments:  # they do not fit the other shape
             raise refusal from None
         if not binding.repeatable:
             raise ParamsRefused(
                 f"{refusal.message}. It was called {binding.structure}, which is a guess: the operator can set "
                 f"backend.params.structure, or structure for this tool under catalog.tools, to {other}",
-                passed=refusal.passed,
+                passed=refusal.service_error,
             ) from refusal
         try:
             result = await send(params)
@@ -89,26 +89,26 @@ class Shapes:
         return result
 
     def _learn(self, binding: Binding, structure: Structure) -> None:
-        self._seen[binding.method, binding.endpoint] = structure
+        self._learned[binding.method, binding.endpoint] = structure
         log.info("shape of params learned", method=binding.method, structure=str(structure))
 
 
-def to_params(
-    binding: Binding, arguments: Mapping[str, Any], conventions: Conventions, structure: Structure | None = None
-) -> Params:
+def build_params(
+    binding: Binding, arguments: Mapping[str, Any], conventions: ParamConventions, structure: Structure | None = None
+) -> ParamsValue:
     """``params``, or None where the member is to be absent. ``structure`` stands in for the binding's.
 
     A method that declares parameters always gets ``params``, empty or not, since services crash without it; one that
     declares none gets no such member, since others refuse an empty one. Raises :class:`InvalidArguments`.
     """
     structure = structure or binding.structure
-    if binding.renamed or binding.fills or binding.fixed:
-        arguments = binding.complete(arguments)
+    if binding.own_names or binding.default_arguments or binding.fixed_arguments:
+        arguments = binding.complete_arguments(arguments)
     arguments = _with_defaults(binding, structure, arguments)
-    if binding.spread is not None and isinstance(arguments.get(binding.spread), dict):
-        arguments = arguments[binding.spread]
+    if binding.spread_argument is not None and isinstance(arguments.get(binding.spread_argument), dict):
+        arguments = arguments[binding.spread_argument]
     elif structure is Structure.BY_POSITION:
-        values = list(conventions.prefix) + _positions(binding, arguments)
+        values = list(conventions.prefix) + _positional_values(binding, arguments)
         return values if values or binding.declares_parameters or conventions.always else None
     if structure is Structure.BY_NAME_IN_LIST and (arguments or binding.declares_parameters):
         return [*conventions.prefix, dict(arguments)]
@@ -136,9 +136,9 @@ def _with_defaults(binding: Binding, structure: Structure, arguments: Mapping[st
     return filled
 
 
-def _positions(binding: Binding, arguments: Mapping[str, Any]) -> list[Any]:
-    if binding.spread is not None:
-        return list(arguments.get(binding.spread, ()))
+def _positional_values(binding: Binding, arguments: Mapping[str, Any]) -> list[Any]:
+    if binding.spread_argument is not None:
+        return list(arguments.get(binding.spread_argument, ()))
     placeless = [name for name in arguments if name not in binding.order]
     if placeless:
         raise InvalidArguments(f"'{placeless[0]}' has no place among the method's positional parameters; leave it out")
@@ -147,10 +147,10 @@ def _positions(binding: Binding, arguments: Mapping[str, Any]) -> list[Any]:
     for name in binding.order[: given[-1] + 1 if given else 0]:
         if name in arguments:
             values.append(arguments[name])
-        elif name in binding.defaults:
-            values.append(binding.defaults[name])
+        elif name in binding.gap_values:
+            values.append(binding.gap_values[name])
         else:
             later = binding.order[given[-1]]
-            gap, last = binding.published({name: 0, later: 0})
+            gap, last = binding.publish_params({name: 0, later: 0})
             raise InvalidArguments(f"'{gap}' must be given because '{last}' comes after it")
     return values

@@ -14,31 +14,31 @@ _NODES: Final = 1000
 _HARMLESS: Final = ("Accept-Language", "traceparent", "tracestate", "baggage")
 
 
-def shown_in(headers: Mapping[str, str]) -> tuple[str, ...]:
+def secrets_in_headers(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the secrets that the headers of an exchange may show: their values, without an authentication scheme."""
     return tuple(value.rpartition(" ")[2] for name, value in headers.items() if name not in _HARMLESS)
 
 
-def without(text: str, secrets: Sequence[str]) -> str:
+def redact_text(text: str, secrets: Sequence[str]) -> str:
     """The text with each secret taken out; one that has another within comes before it in ``secrets``."""
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     return text
 
 
-def in_order(secrets: Sequence[str]) -> tuple[str, ...]:
+def prepare_secrets(secrets: Sequence[str]) -> tuple[str, ...]:
     """Those that can be told from ordinary words, as they are and as JSON has them within a text, the longest first."""
-    forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in (secret, *_escaped(secret))}
+    forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in (secret, *_json_escapes(secret))}
     return tuple(sorted(forms, key=lambda one: (-len(one), one)))
 
 
-def _escaped(secret: str) -> tuple[str, str]:
+def _json_escapes(secret: str) -> tuple[str, str]:
     """As most writers of JSON escape it, and as PHP's does."""
     plain = json.dumps(secret, ensure_ascii=False)[1:-1]
     return plain, plain.replace("/", r"\/")
 
 
-def quotes(value: Any, secrets: Sequence[str]) -> bool:
+def contains_secret(value: Any, secrets: Sequence[str]) -> bool:
     """Tell whether a decoded JSON value has one of the secrets in it, however its sender escaped it."""
     try:
         written = jsonrpc.encode(value)
@@ -47,7 +47,7 @@ def quotes(value: Any, secrets: Sequence[str]) -> bool:
         return True  # it cannot be told so quickly
 
 
-def redacting(value: Any, secrets: Sequence[str]) -> Generator[None, None, Any]:
+def redact_in_steps(value: Any, secrets: Sequence[str]) -> Generator[None, None, Any]:
     """The value without the secrets, in texts and in names of members. Changes it in place; pauses now and then."""
     whole = [value]
     waiting: list[Any] = [whole]
@@ -58,8 +58,8 @@ def redacting(value: Any, secrets: Sequence[str]) -> Generator[None, None, Any]:
         if isinstance(container, dict):
             container.clear()
         for key, child in items:
-            name = without(key, secrets) if isinstance(key, str) else key
-            container[name] = without(child, secrets) if isinstance(child, str) else child
+            name = redact_text(key, secrets) if isinstance(key, str) else key
+            container[name] = redact_text(child, secrets) if isinstance(child, str) else child
             if isinstance(child, dict | list):
                 waiting.append(child)
         nodes += len(items)

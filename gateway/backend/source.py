@@ -20,15 +20,15 @@ from urllib.parse import urlsplit, urlunsplit
 import structlog
 
 from gateway import jsonrpc
-from gateway.backend.redaction import in_order, quotes, redacting, shown_in, without
+from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text, secrets_in_headers
 from gateway.backend.transport import Transport
-from gateway.model import Form, Seen, Version
+from gateway.model import MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, OutboundError
 from gateway.settings import CustomListing
 
-PLAIN: Final = Form()
-ALWAYS: Final = Form(always_params=True)
-ONE: Final = Form(Version.ONE, always_params=True)
+PLAIN: Final = MessageForm()
+ALWAYS: Final = MessageForm(always_params=True)
+ONE: Final = MessageForm(Version.ONE, always_params=True)
 _ABOUT_PARAMS: Final = re.compile(r"\bparam", re.IGNORECASE)
 _ID_DIGITS: Final = 12
 _EXCERPT: Final = 80
@@ -46,7 +46,7 @@ class BackendSource:
     """Questions about one listing, asked with one caller's headers, within one deadline.
 
     ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
-    ``place`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has,
+    ``listing_url`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has,
     ``documents`` the files of those that it leads to.
     ``patience`` bounds each question in seconds. ``secrets`` are taken out of what comes back, as the headers' are.
     ``form`` is that of the questions. It becomes one of ``others`` where the service complains of the first, and
@@ -59,7 +59,7 @@ class BackendSource:
         url: str,
         headers: Mapping[str, str],
         *,
-        place: str | None = None,
+        listing_url: str | None = None,
         file: str | None = None,
         custom: CustomListing | None = None,
         documents: Mapping[str, str] = MappingProxyType({}),
@@ -67,14 +67,14 @@ class BackendSource:
         max_bytes: int,
         patience: float | None = None,
         secrets: Sequence[str] = (),
-        form: Form = PLAIN,
-        others: Sequence[Form] = (ALWAYS, ONE),
+        form: MessageForm = PLAIN,
+        others: Sequence[MessageForm] = (ALWAYS, ONE),
     ) -> None:
         parts = urlsplit(url)
         self.url = url
         self.base = urlunsplit((parts.scheme, parts.netloc, parts.path.rpartition("/")[0], "", ""))
         self.origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
-        self.place = place
+        self.listing_url = listing_url
         self.file = file
         self.custom = custom or CustomListing()
         self.documents = documents
@@ -83,49 +83,49 @@ class BackendSource:
         self._others = tuple(others)
         self._transport = transport
         self._headers = headers
-        self._credentials = in_order((*shown_in(headers), *secrets))
+        self._credentials = prepare_secrets((*secrets_in_headers(headers), *secrets))
         # Params of a custom listing may be ordinary words, which a listing has every right to.
-        self._shown = in_order((*self._credentials, *self.custom.secrets()))
+        self._secrets = prepare_secrets((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
-        self._heard: list[bytes] = []
+        self._answer_hash: list[bytes] = []
         self.size = 0
 
     @property
     def digest(self) -> str:
         """Return the digest of all questions and answers so far, in whichever order they came."""
-        return hashlib.sha256(b"".join(sorted(self._heard))).hexdigest()
+        return hashlib.sha256(b"".join(sorted(self._answer_hash))).hexdigest()
 
-    async def call(self, method: str, params: Any = None) -> Seen:
-        """POST a JSON-RPC call to ``place`` or ``url``."""
-        seen, complains = await self._called(method, params, self.form)
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
+        """POST a JSON-RPC call to ``listing_url`` or ``url``."""
+        answer, complains = await self._call_once(method, params, self.form)
         # The other forms are tried once: they cost questions, and a service that refuses all has another reason.
-        others, self._others = (self._others, ()) if complains or seen.found else ((), self._others)
+        others, self._others = (self._others, ()) if complains or answer.has_value else ((), self._others)
         for form in others if complains else ():
-            again, complains = await self._called(method, params, form)
+            again, complains = await self._call_once(method, params, form)
             if not complains:
                 log.info("form of messages learned", version=str(form.version), always_params=form.always_params)
                 self.form = form
                 return again
-        return seen
+        return answer
 
-    async def _called(self, method: str, params: Any, form: Form) -> tuple[Seen, bool]:
+    async def _call_once(self, method: str, params: Any, form: MessageForm) -> tuple[SourceAnswer, bool]:
         """Return what came back, and whether it complains of the form."""
         if params is None and form.always_params:
             params = []
         # Of each question its own, and the same the next time, so that equal listings have equal digests.
         id = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]
         answer = await self._ask(
-            "POST", self.place or self.url, jsonrpc.request_bytes(id, method, params, form.version)
+            "POST", self.listing_url or self.url, jsonrpc.request_bytes(id, method, params, form.version)
         )
-        return (answer, False) if isinstance(answer, Seen) else await self._result_in(answer, id, form)
+        return (answer, False) if isinstance(answer, SourceAnswer) else await self._result_in(answer, id, form)
 
-    async def get(self, url: str) -> Seen:
+    async def get_document(self, url: str) -> SourceAnswer:
         """GET a JSON document."""
         answer = await self._ask("GET", url, None)
-        return answer if isinstance(answer, Seen) else await self._document_in(answer)
+        return answer if isinstance(answer, SourceAnswer) else await self._document_in(answer)
 
-    async def read(self, file: str) -> bytes:
+    async def read_file(self, file: str) -> bytes:
         """The content of a local file. Raises :class:`OSError`."""
         content = await asyncio.to_thread(Path(file).read_bytes)
         self._hear(file, content)
@@ -135,14 +135,14 @@ class BackendSource:
         asked = f"{question} {len(answer)} ".encode("utf-8", "surrogateescape")
         heard = hashlib.sha256(asked)
         heard.update(answer)
-        self._heard.append(heard.digest())
+        self._answer_hash.append(heard.digest())
         self.size += len(answer)
 
-    async def _ask(self, verb: str, url: str, body: bytes | None, *, again: bool = True) -> Answer | Seen:
+    async def _ask(self, verb: str, url: str, body: bytes | None, *, again: bool = True) -> Answer | SourceAnswer:
         """Return the answer, or why there is none."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
-            return Seen("not asked, the time for the listing is over")
+            return SourceAnswer("not asked, the time for the listing is over")
         timeout = remaining if self.patience is None else min(remaining, self.patience)
         try:
             if body is not None:
@@ -152,50 +152,50 @@ class BackendSource:
             else:
                 answer = await self._transport.get(url, self._headers, timeout=timeout, max_bytes=self._max_bytes)
         except ConnectFailed as error:
-            return Seen(str(error), unreachable=True)
+            return SourceAnswer(str(error), unreachable=True)
         except DeadlinePassed:
-            return Seen(f"no answer within {timeout:.0f} s")
+            return SourceAnswer(f"no answer within {timeout:.0f} s")
         except Interrupted as error:  # a service may close a kept connection just as it is used again
-            return await self._ask(verb, url, body, again=False) if again else Seen(str(error))
+            return await self._ask(verb, url, body, again=False) if again else SourceAnswer(str(error))
         except OutboundError as error:
-            return Seen(str(error))
+            return SourceAnswer(str(error))
         self._hear(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
         return answer
 
-    async def _result_in(self, answer: Answer, id: str, form: Form) -> tuple[Seen, bool]:
+    async def _result_in(self, answer: Answer, id: str, form: MessageForm) -> tuple[SourceAnswer, bool]:
         try:
-            document = await self._decoded(answer.body)
+            document = await self._decode_body(answer.body)
         except ValueError:
-            return _not_json(answer, self._shown), answer.status in (400, 500)
+            return _not_json(answer, self._secrets), answer.status in (400, 500)
         try:
             bare = form.version is Version.ONE and answer.status == 200
-            result, fault = jsonrpc.answer_in(document, id, bare=bare)
+            result, fault = jsonrpc.parse_decoded_response(document, id, bare=bare)
         except ValueError as error:
-            return _other(answer, str(error)), answer.status in (200, 400, 500)
+            return _unusable_answer(answer, str(error)), answer.status in (200, 400, 500)
         if fault is None:
-            return Seen("a result", result, found=True), False
+            return SourceAnswer("a result", result, has_value=True), False
         denied = answer.status in (401, 403)
-        text = f"error {fault.code}: {_excerpt(without(fault.message, self._shown))}"
-        return Seen(text, denied=denied, unauthorized=answer.status == 401), not denied and _complains(fault)
+        text = f"error {fault.code}: {_excerpt(redact_text(fault.message, self._secrets))}"
+        return SourceAnswer(text, denied=denied, unauthorized=answer.status == 401), not denied and _complains(fault)
 
-    async def _document_in(self, answer: Answer) -> Seen:
+    async def _document_in(self, answer: Answer) -> SourceAnswer:
         if answer.status != 200:
-            return _other(answer)
+            return _unusable_answer(answer)
         try:
-            return Seen("a document", await self._decoded(answer.body), found=True)
+            return SourceAnswer("a document", await self._decode_body(answer.body), has_value=True)
         except ValueError:
-            return _not_json(answer, self._shown)
+            return _not_json(answer, self._secrets)
 
-    async def _decoded(self, raw: bytes) -> Any:
+    async def _decode_body(self, raw: bytes) -> Any:
         """JSON without the credentials that it quotes. Raises :class:`ValueError`."""
-        value = await _in_turns(jsonrpc.decoding(raw.strip(_SPACE)))
-        if self._credentials and quotes(value, self._credentials):
+        value = await _run_in_turns(jsonrpc.decode_in_steps(raw.strip(_SPACE)))
+        if self._credentials and contains_secret(value, self._credentials):
             log.warning("the listing quotes a credential, which is taken out of it")
-            value = await _in_turns(redacting(value, self._credentials))
+            value = await _run_in_turns(redact_in_steps(value, self._credentials))
         return value
 
 
-async def _in_turns(parts: Generator[None, None, Any]) -> Any:
+async def _run_in_turns(parts: Generator[None, None, Any]) -> Any:
     """A listing may have megabytes: what goes over it takes turns with the other work of the loop."""
     turn = time.monotonic()
     while True:
@@ -208,28 +208,28 @@ async def _in_turns(parts: Generator[None, None, Any]) -> Any:
             turn = time.monotonic()
 
 
-def _not_json(answer: Answer, shown: Sequence[str]) -> Seen:
+def _not_json(answer: Answer, shown: Sequence[str]) -> SourceAnswer:
     """Broken JSON where JSON was meant: with its place, and with the first bytes, which tell most of the causes (a byte
     order mark, a warning of PHP's before the JSON)."""
     meant = "json" in answer.content_type or answer.body.lstrip(_SPACE)[:1] in (b"{", b"[")
     if not meant or not answer.body or answer.status in (401, 403):
-        return _other(answer)
+        return _unusable_answer(answer)
     # Without what the service was shown, before anything is cut: half a secret is found nowhere.
-    start = without(answer.body[:_LOOKED_AT].decode("utf-8", "surrogateescape"), shown)
+    start = redact_text(answer.body[:_LOOKED_AT].decode("utf-8", "surrogateescape"), shown)
     first = repr(start[:_FIRST].encode("utf-8", "surrogateescape")).removeprefix("b")
-    return Seen(f"HTTP {answer.status}, broken JSON: {jsonrpc.fault_in(answer.body)}; it begins with {first}")
+    return SourceAnswer(f"HTTP {answer.status}, broken JSON: {jsonrpc.json_fault(answer.body)}; it begins with {first}")
 
 
-def _complains(fault: jsonrpc.Fault) -> bool:
+def _complains(fault: jsonrpc.ResponseError) -> bool:
     """Tell whether an error may be about the form of the question, rather than about its method."""
     words = f"{fault.message} {fault.data}"
     return fault.code == -32600 or (fault.code != -32601 and _ABOUT_PARAMS.search(words) is not None)
 
 
-def _other(answer: Answer, violation: str = "") -> Seen:
+def _unusable_answer(answer: Answer, violation: str = "") -> SourceAnswer:
     if answer.status in (401, 403):
         text = f"HTTP {answer.status}, credentials are needed"
-        return Seen(text, denied=True, unauthorized=answer.status == 401)
+        return SourceAnswer(text, denied=True, unauthorized=answer.status == 401)
     what = answer.content_type or "no content type"
     if 300 <= answer.status < 400:
         what = "a redirect, which is not followed"
@@ -237,7 +237,7 @@ def _other(answer: Answer, violation: str = "") -> Seen:
         what = "empty"
     elif answer.status == 200 and violation:
         what = f"no JSON-RPC response: {violation}"
-    return Seen(f"HTTP {answer.status}, {what}")
+    return SourceAnswer(f"HTTP {answer.status}, {what}")
 
 
 def _excerpt(text: str) -> str:

@@ -9,38 +9,38 @@ from typing import Any, Final
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import DEFINITIONS
 from gateway.model import JsonObject, Method, Parameter, Schema
-from gateway.schema.bundling import Unsound, object_schema
-from gateway.schema.validation import Validators
+from gateway.schema.bundling import UnsoundSchema, object_schema
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import Argument
 
 _OF_EACH: Final = ("$schema", "type", "properties", *DEFINITIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
+class ArgumentDefaults:
     """``fills`` stand in for what a caller leaves out, ``fixed`` are hidden and sent with every call."""
 
     fills: JsonObject = field(default_factory=dict)
     fixed: JsonObject = field(default_factory=dict, repr=False)
 
 
-def with_arguments(method: Method, arguments: Mapping[str, Argument]) -> dict[str, Any]:
+def override_arguments(method: Method, arguments: Mapping[str, Argument]) -> dict[str, Any]:
     """The members of a method that overrides of its arguments change."""
     listed = method.input_schema if isinstance(method.input_schema, Mapping) else None
     if listed is not None and method.parameters in (None, ()):
-        whole = _in_place(listed, arguments)
+        whole = _override_in_schema(listed, arguments)
         if whole is not None:
             return {"input_schema": whole}
-        known = _from_schema(listed)
+        known = _parameters_of_schema(listed)
     else:
-        known = _renamed({parameter.name: parameter for parameter in method.parameters or ()}, arguments)
+        known = _rename_counted({parameter.name: parameter for parameter in method.parameters or ()}, arguments)
     for name, argument in arguments.items():
-        known[name] = _overridden(known.get(name, Parameter(name)), argument)
+        known[name] = _override_parameter(known.get(name, Parameter(name)), argument)
     root = method.root or listed or {}
     return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
 
 
-def _renamed(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:
+def _rename_counted(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:
     """Parameters that the listing only counts (arg0, arg1, …), by the names that the operator gives them, in order."""
     if list(known) != [f"arg{place}" for place in range(len(known))]:
         return known
@@ -49,24 +49,24 @@ def _renamed(known: dict[str, Parameter], arguments: Collection[str]) -> dict[st
     return {name: replace(known[f"arg{place}"], name=name) for place, name in enumerate(taken)}
 
 
-def _in_place(whole: JsonObject, arguments: Mapping[str, Argument]) -> dict[str, Any] | None:
+def _override_in_schema(whole: JsonObject, arguments: Mapping[str, Argument]) -> dict[str, Any] | None:
     """A whole schema with overrides that replace no part of it, so that what it says besides stays. None where one
     does, or where the schema is unsound: the arguments are then all that is taken of it."""
     if any(argument.schema_ is not None or argument.hidden for argument in arguments.values()):
         return None
     try:
         mended = object_schema(whole)
-    except Unsound:
+    except UnsoundSchema:
         return None
-    known = _from_schema(mended)
+    known = _parameters_of_schema(mended)
     if not arguments.keys() <= known.keys():
         return None
-    known |= {name: _overridden(known[name], argument) for name, argument in arguments.items()}
+    known |= {name: _override_parameter(known[name], argument) for name, argument in arguments.items()}
     required = [name for name, parameter in known.items() if parameter.required]
     return {**mended, "properties": {name: known[name].schema for name in known}, "required": required}
 
 
-def _from_schema(whole: JsonObject) -> dict[str, Parameter]:
+def _parameters_of_schema(whole: JsonObject) -> dict[str, Parameter]:
     properties, required = whole.get("properties"), whole.get("required")
     return {
         name: Parameter(name, schema, isinstance(required, list) and name in required)
@@ -74,7 +74,7 @@ def _from_schema(whole: JsonObject) -> dict[str, Parameter]:
     }
 
 
-def _overridden(before: Parameter, argument: Argument) -> Parameter:
+def _override_parameter(before: Parameter, argument: Argument) -> Parameter:
     schema: Schema = before.schema if argument.schema_ is None else argument.schema_
     if isinstance(schema, Mapping) or schema is True:
         added: dict[str, Any] = {}
@@ -88,24 +88,28 @@ def _overridden(before: Parameter, argument: Argument) -> Parameter:
     return Parameter(before.name, schema, required, "" if described else before.description)
 
 
-def without(method: Method, hidden: Collection[str]) -> Method:
+def without_parameters(method: Method, hidden: Collection[str]) -> Method:
     """The method as callers are to see it."""
     return replace(method, parameters=tuple(p for p in method.parameters or () if p.name not in hidden))
 
 
-def defaults_of(arguments: Mapping[str, Argument], schema: JsonObject, validators: Validators) -> Defaults:
-    """The operator's defaults. Raises :class:`Unsound` for one that the method's whole ``schema`` refuses; the reason
-    does not show the value, which may be a secret."""
+def check_defaults(
+    arguments: Mapping[str, Argument], schema: JsonObject, validators: ValidatorCache
+) -> ArgumentDefaults:
+    """The operator's defaults. Raises :class:`UnsoundSchema` for one that the method's whole ``schema`` refuses; the
+    reason does not show the value, which may be a secret."""
     given = {name: _default(argument) for name, argument in arguments.items() if argument.has_default}
     if not given:
-        return Defaults()
+        return ArgumentDefaults()
     # What a schema says of several arguments at once is left out: each default is judged by itself.
     validator = validators.compile({keyword: schema[keyword] for keyword in _OF_EACH if keyword in schema})
     for name, value in given.items():
         if not validator.is_valid({name: value}):
-            raise Unsound("the default in catalog.tools breaks the schema", pointer_of(("properties", name)), name)
+            raise UnsoundSchema(
+                "the default in catalog.tools breaks the schema", pointer_of(("properties", name)), name
+            )
     hidden = {name for name in given if arguments[name].hidden}
-    return Defaults(
+    return ArgumentDefaults(
         {name: value for name, value in given.items() if name not in hidden},
         {name: value for name, value in given.items() if name in hidden},
     )

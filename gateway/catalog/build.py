@@ -13,14 +13,14 @@ from typing import Final
 from cachetools import LRUCache
 
 from gateway.catalog.curation import Curation
-from gateway.catalog.names import assign
-from gateway.catalog.normalize import Policy, tool_of
+from gateway.catalog.names import assign_names
+from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.catalog.pins import Pins
 from gateway.json_pointer import parts_of
-from gateway.model import Catalog, Listing, Method, Quarantined, Tool
+from gateway.model import Catalog, Listing, Method, QuarantinedMethod, Tool
 from gateway.schema import texts
-from gateway.schema.bundling import Unsound
-from gateway.schema.validation import Validators
+from gateway.schema.bundling import UnsoundSchema
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 
 _SLICE: Final = 0.005
@@ -34,7 +34,7 @@ class Builder:
     def __init__(
         self,
         params: Params,
-        validators: Validators,
+        validators: ValidatorCache,
         clock: Callable[[], float] = time.time,
         pins: Pins | None = None,
     ) -> None:
@@ -44,24 +44,26 @@ class Builder:
         self._pins = pins
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
-    async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
-        curation, draft = Curation(settings), _Draft(self._pins, listing.quarantined)
-        policy = Policy(self._params, settings.trust_annotations, listing.form, listing.by_position)
+    async def build_catalog(self, listing: Listing, settings: CatalogSettings) -> Catalog:
+        curation, draft = Curation(settings), _CatalogDraft(self._pins, listing.quarantined)
+        policy = ToolPolicy(self._params, settings.trust_annotations, listing.form, listing.by_position)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
-        methods = draft.reviewed(methods)
+        methods = draft.drop_unreviewed(methods)
         # What goes over all methods at once would hold the loop; a thread gives way every 5 ms.
-        overrides = await asyncio.to_thread(lambda: {method.name: curation.override(method.name) for method in methods})
+        overrides = await asyncio.to_thread(
+            lambda: {method.name: curation.override_for(method.name) for method in methods}
+        )
         chosen = {name: override.name for name, override in overrides.items() if override.name}
-        names = await asyncio.to_thread(assign, overrides, chosen)
+        names = await asyncio.to_thread(assign_names, overrides, chosen)
         turn = time.monotonic()
         for method in methods:
             try:
-                tool = tool_of(method, names[method.name], overrides[method.name], policy, self._validators)
+                tool = build_tool(method, names[method.name], overrides[method.name], policy, self._validators)
                 draft.add(tool, self._tools)
-            except Unsound as error:
-                draft.quarantined.append(_quarantined(method, error))
+            except UnsoundSchema as error:
+                draft.quarantined.append(_quarantine(method, error))
             except (ValueError, RecursionError):
-                draft.quarantined.append(Quarantined(method.name, "its entry cannot be written as JSON", _HIDE))
+                draft.quarantined.append(QuarantinedMethod(method.name, "its entry cannot be written as JSON", _HIDE))
             if time.monotonic() - turn > _SLICE:
                 await asyncio.sleep(0)
                 turn = time.monotonic()
@@ -72,29 +74,29 @@ class Builder:
         return Catalog(
             tools=tuple(tools),
             dialect=listing.dialect,
-            created=self._clock(),
+            created_at=self._clock(),
             quarantined=tuple(draft.quarantined),
             notes=(*listing.notes, *notes),
             hidden=hidden,
-            service=texts.service(listing.service),
+            service=texts.clean_service_info(listing.service),
         )
 
 
-class _Draft:
+class _CatalogDraft:
     """A catalog in the making: who is in, and who is quarantined."""
 
-    def __init__(self, pins: Pins | None, quarantined: Iterable[Quarantined]) -> None:
+    def __init__(self, pins: Pins | None, quarantined: Iterable[QuarantinedMethod]) -> None:
         self.tools: list[Tool] = []
         self.quarantined = list(quarantined)
         self._pins = pins
 
-    def reviewed(self, methods: list[Method]) -> list[Method]:
+    def drop_unreviewed(self, methods: list[Method]) -> list[Method]:
         """Those that may be named: a method that nobody reviewed must not take the name of one that was."""
         pins = self._pins
         if pins is None:
             return methods
-        self.quarantined += [pins.unreviewed(method.name) for method in methods if not pins.lets_in(method.name)]
-        return [method for method in methods if pins.lets_in(method.name)]
+        self.quarantined += [pins.unreviewed(method.name) for method in methods if not pins.admits(method.name)]
+        return [method for method in methods if pins.admits(method.name)]
 
     def add(self, tool: Tool, known: MutableMapping[str, Tool]) -> None:
         """Take a tool in, unless it is held back: the equal one of ``known``, which go by their digests."""
@@ -111,7 +113,7 @@ def _unique(methods: Iterable[Method]) -> tuple[list[Method], list[str]]:
     return list(unique.values()), [f"{name} is listed twice; the first entry is used" for name in repeated]
 
 
-def _quarantined(method: Method, error: Unsound) -> Quarantined:
+def _quarantine(method: Method, error: UnsoundSchema) -> QuarantinedMethod:
     where = f'catalog.tools."{method.name}".arguments'
     argument = error.argument
     parts = parts_of(error.pointer)
@@ -119,4 +121,4 @@ def _quarantined(method: Method, error: Unsound) -> Quarantined:
         argument = parts[1]
     if argument is not None:
         where = f"{where}.{argument}.schema"
-    return Quarantined(method.name, error.reason, f"give it a schema under {where}", error.pointer)
+    return QuarantinedMethod(method.name, error.reason, f"give it a schema under {where}", error.pointer)

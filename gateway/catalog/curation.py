@@ -29,7 +29,7 @@ class Curation:
             return False
         return not (self._hides_secrets and reveals_secret(method))
 
-    def override(self, method: str) -> ToolOverride:
+    def override_for(self, method: str) -> ToolOverride:
         """All overrides that match, later ones over earlier ones, knob by knob."""
         merged: dict[str, Any] = {}
         for pattern, matches, override in self._overrides:
@@ -37,9 +37,9 @@ class Curation:
                 for name in override.model_fields_set:
                     value, before = getattr(override, name), merged.get(name)
                     if name == "arguments":
-                        value = _merged(before or {}, value)
+                        value = _merge_arguments(before or {}, value)
                     elif name == "name" and value is not None:
-                        value = _expanded(value, pattern, method)
+                        value = _expand_name(value, pattern, method)
                     elif isinstance(before, Annotations):
                         value = before.model_copy(update=value.model_dump(exclude_unset=True))
                     merged[name] = value
@@ -56,10 +56,10 @@ class Curation:
                 if not any(map(_matcher([pattern]), listed)):
                     yield f'catalog.{knob}: "{pattern}" matches no method of the listing'
         hidden = [name for name in listed if _BY_DEFAULT(name) or reveals_secret(name)]
-        exposed = [name for name in hidden if self.offers(name) and not self._names(name)]
+        exposed = [name for name in hidden if self.offers(name) and not self._names_method(name)]
         if exposed:
             yield (
-                f"{some(exposed)}: hidden by default, and offered because catalog.exclude has a list of its own; "
+                f"{list_some(exposed)}: hidden by default, and offered because catalog.exclude has a list of its own; "
                 "name them there, or in catalog.include if they are wanted"
             )
         for pattern, matches, override in self._overrides:
@@ -75,18 +75,18 @@ class Curation:
                     "Put a * into the name for what the * of the pattern stands for"
                 )
 
-    def _names(self, method: str) -> bool:
+    def _names_method(self, method: str) -> bool:
         """Tell whether the operator speaks of just this method."""
         return method in self._settings.include or method in self._settings.tools
 
 
-def some(names: Sequence[str]) -> str:
+def list_some(names: Sequence[str]) -> str:
     """The first few of many names, and how many more there are."""
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
-def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _merge_arguments(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """Arguments, later ones over earlier ones, knob by knob."""
     merged = dict(before)
     for name, argument in after.items():
@@ -98,7 +98,7 @@ def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _expanded(name: str, pattern: str, method: str) -> str:
+def _expand_name(name: str, pattern: str, method: str) -> str:
     if "*" not in name or not has_one_star(pattern):
         return name
     head, _, tail = pattern.partition("*")

@@ -12,9 +12,9 @@ from itertools import takewhile
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.pins import Pin, PinError, digest, pin_of, pins_in
-from gateway.json_pointer import escape
-from gateway.model import JsonObject, Naming, Schema, Structure, Tool, all_annotations
+from gateway.catalog.pins import Pin, PinError, parse_pins, pin_of, schema_digest
+from gateway.json_pointer import escape_pointer
+from gateway.model import JsonObject, NameStyle, Schema, Structure, Tool, all_annotations
 from gateway.text import printable
 
 _MOST: Final = 8
@@ -26,7 +26,7 @@ _SEEN: Final = {"name", "title", "description", "arguments", "input_schema", "ou
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ToolSnapshot:
     """What is known of a tool: its ``pin``, and ``inputs`` and ``outputs`` where the schemas are known in full.
 
     ``name`` is the one that is shown; ``names`` are all that are known, MCP's first. A listing ``is_listed`` only: of
@@ -45,57 +45,58 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A tool that differs; ``how`` has a line for each difference."""
+class ChangedTool:
+    """A tool that differs; ``differences`` has a line for each difference."""
 
     name: str
-    how: tuple[str, ...]
+    differences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class CatalogDiff:
     """Falsy where nothing differs. All are sorted by name."""
 
-    added: tuple[Look, ...]
-    removed: tuple[Look, ...]
-    changed: tuple[Changed, ...]
+    added: tuple[ToolSnapshot, ...]
+    removed: tuple[ToolSnapshot, ...]
+    changed: tuple[ChangedTool, ...]
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
 
 
-def diff(before: Iterable[Look], after: Iterable[Look]) -> Diff:
+def compare_catalogs(before: Iterable[ToolSnapshot], after: Iterable[ToolSnapshot]) -> CatalogDiff:
     """Tools are the same by their method, or by name where a side does not know the methods."""
     before, after = list(before), list(after)
-    known = all(look.method is not None for look in (*before, *after))
-    old = {str(look.method if known else look.name): look for look in before}
-    new = {str(look.method if known else _name_in(old, look)): look for look in after}
+    known = all(snapshot.method is not None for snapshot in (*before, *after))
+    old = {str(snapshot.method if known else snapshot.name): snapshot for snapshot in before}
+    new = {str(snapshot.method if known else _name_in(old, snapshot)): snapshot for snapshot in after}
     common = sorted(old.keys() & new.keys())
-    changed = (Changed(old[key].name, tuple(_differences(old[key], new[key]))) for key in common)
-    return Diff(
+    changed = (ChangedTool(old[key].name, tuple(_differences(old[key], new[key]))) for key in common)
+    return CatalogDiff(
         tuple(new[name] for name in sorted(new.keys() - old.keys())),
         tuple(old[name] for name in sorted(old.keys() - new.keys())),
-        tuple(change for change in changed if change.how),
+        tuple(change for change in changed if change.differences),
     )
 
 
-def _name_in(old: Mapping[str, Look], look: Look) -> str:
+def _name_in(old: Mapping[str, ToolSnapshot], snapshot: ToolSnapshot) -> str:
     """The name that a tool had before, be it the one that is shown now or another of its names."""
-    return next((name for name in (look.name, *look.names) if name in old), look.name)
+    return next((name for name in (snapshot.name, *snapshot.names) if name in old), snapshot.name)
 
 
-def looks_of(tools: Iterable[Tool], naming: Naming) -> list[Look]:
+def snapshots_of(tools: Iterable[Tool], name_style: NameStyle) -> list[ToolSnapshot]:
     """How tools look to those who are shown these names."""
     return [
-        Look(
-            tool.named(naming), tuple(map(tool.named, Naming)), pin_of(tool), tool.input_schema, tool.output_schema,
+        ToolSnapshot(
+            tool.name_for(name_style), tuple(map(tool.name_for, NameStyle)), pin_of(tool), tool.input_schema,
+            tool.output_schema,
             tool.method,
         )
         for tool in tools
     ]  # fmt: skip
 
 
-def saved(raw: bytes, origin: str) -> list[Look] | None:
+def read_snapshots(raw: bytes, origin: str) -> list[ToolSnapshot] | None:
     """The tools in a saved listing or a pin file; None where it is neither, such as a configuration.
 
     Raises :class:`PinError` that names ``origin`` for one that is broken.
@@ -106,29 +107,31 @@ def saved(raw: bytes, origin: str) -> list[Look] | None:
         return None
     tools = content.get("tools") if isinstance(content, dict) else None
     if isinstance(tools, dict):
-        pins = pins_in(content, origin)
-        return [Look(pin.name, (pin.name,), pin, method=method, in_mcp_names=True) for method, pin in pins.items()]
+        pins = parse_pins(content, origin)
+        return [
+            ToolSnapshot(pin.name, (pin.name,), pin, method=method, in_mcp_names=True) for method, pin in pins.items()
+        ]
     if not isinstance(tools, list):
         return None
     try:
-        return [_look_of_entry(entry) for entry in tools]
+        return [_snapshot_of_entry(entry) for entry in tools]
     except (TypeError, KeyError, AttributeError):
         raise PinError(f"{origin}: not what `tools --json` prints") from None
 
 
-def _look_of_entry(entry: Mapping[str, Any]) -> Look:
+def _snapshot_of_entry(entry: Mapping[str, Any]) -> ToolSnapshot:
     name, inputs, outputs = str(entry["name"]), entry["inputSchema"], entry.get("outputSchema") or None
     title = str(entry.get("title", ""))
     pin = Pin(
         name, "" if title == name else title, str(entry.get("description", "")), list(inputs.get("properties", {})),
-        digest(inputs), None if outputs is None else digest(outputs),
+        schema_digest(inputs), None if outputs is None else schema_digest(outputs),
         all_annotations(entry.get("annotations", {}), entry.get("_meta", {})),
         scopes=[], auth_level="", structure="", endpoint=None, notification=False, closed=False,
     )  # fmt: skip
-    return Look(name, (name,), pin, inputs, outputs, entry.get("method"), True, "method" in entry)
+    return ToolSnapshot(name, (name,), pin, inputs, outputs, entry.get("method"), True, "method" in entry)
 
 
-def _differences(old: Look, new: Look) -> Iterator[str]:
+def _differences(old: ToolSnapshot, new: ToolSnapshot) -> Iterator[str]:
     names = ("name", old.names[0], new.names[0]) if old.in_mcp_names else ("name", old.name, new.name)
     one, two = old.pin, new.pin
     for label, before, after in (
@@ -149,7 +152,7 @@ def _differences(old: Look, new: Look) -> Iterator[str]:
             yield printable(f"{name.replace('_', ' ')}: {change}")
 
 
-def _argument_changes(old: Look, new: Look) -> Iterator[str]:
+def _argument_changes(old: ToolSnapshot, new: ToolSnapshot) -> Iterator[str]:
     before, after = old.pin.arguments, new.pin.arguments
     if old.pin.input_schema == new.pin.input_schema:
         if before != after and {old.pin.structure, new.pin.structure} == {Structure.BY_POSITION}:
@@ -191,8 +194,10 @@ def _members(before: Any, after: Any, pointer: str) -> Iterator[tuple[str, Any, 
     """Where two values differ, as deep as both have members."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in [*before, *(name for name in after if name not in before)]:
-            yield from _members(before.get(name, _ABSENT), after.get(name, _ABSENT), f"{pointer}/{escape(name)}")
-    elif before is _ABSENT or after is _ABSENT or jsonrpc.canonical(before) != jsonrpc.canonical(after):
+            yield from _members(
+                before.get(name, _ABSENT), after.get(name, _ABSENT), f"{pointer}/{escape_pointer(name)}"
+            )
+    elif before is _ABSENT or after is _ABSENT or jsonrpc.encode_canonical(before) != jsonrpc.encode_canonical(after):
         yield pointer, before, after
 
 

@@ -23,10 +23,10 @@ _KINDS: Final = ("integer", "string", "boolean")
 def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HeaderParameter, ...]]:
     """The schema without bad annotations, and what the good ones mirror."""
     found: dict[str, HeaderParameter] = {}
-    return _cleaned(schema, (), found), tuple(found.values())
+    return _without_bad_headers(schema, (), found), tuple(found.values())
 
 
-def _cleaned(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
+def _without_bad_headers(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
     """``path`` is None where no chain of ``properties`` leads."""
     if not isinstance(value, Mapping):
         return value
@@ -34,14 +34,15 @@ def _cleaned(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderPa
     for key, child in value.items():
         if key == "properties" and isinstance(child, Mapping):
             result[key] = {
-                name: _cleaned(schema, None if path is None else (*path, name), found) for name, schema in child.items()
+                name: _without_bad_headers(schema, None if path is None else (*path, name), found)
+                for name, schema in child.items()
             }
         elif key == KEYWORD:
             if path and _is_good(child, value, found):
                 found[child.lower()] = HeaderParameter(PREFIX + child, path, str(value["type"]))
                 result[key] = child
         else:
-            result[key] = with_schemas(key, child, lambda schema: _cleaned(schema, None, found))
+            result[key] = with_schemas(key, child, lambda schema: _without_bad_headers(schema, None, found))
     return result
 
 

@@ -4,43 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.catalog.curation import Curation, some
-from gateway.catalog.names import RULES
+from gateway.catalog.curation import Curation, list_some
+from gateway.catalog.names import NAME_RULES
 from gateway.catalog.risks import moves_value
-from gateway.model import Catalog, Naming, Tool
+from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings import CatalogSettings
 
 
-def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
+def lint_catalog(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     """Remarks, one sentence each, with what could be done."""
-    refused = [tool.name for tool in catalog.tools if not RULES[Naming.LLM].suits(tool.name)]
+    refused = [tool.name for tool in catalog.tools if not NAME_RULES[NameStyle.LLM].accepts(tool.name)]
     if refused and settings.names == "mcp":
         yield (
-            f"{some(refused)}: names that most LLM APIs refuse ([A-Za-z0-9_-]{{1,64}}); "
+            f"{list_some(refused)}: names that most LLM APIs refuse ([A-Za-z0-9_-]{{1,64}}); "
             "catalog.names: llm makes others, and so does ?names=llm behind the endpoint's URL for one client"
         )
-    untyped = [tool.name for tool in catalog.tools if tool.binding.spread is not None]
+    untyped = [tool.name for tool in catalog.tools if tool.binding.spread_argument is not None]
     if untyped:
         yield (
-            f"{some(untyped)}: parameters unknown, taken as one argument, params; name them under "
+            f"{list_some(untyped)}: parameters unknown, taken as one argument, params; name them under "
             "catalog.tools.*.arguments or in a listing file"
         )
-    guessed = [tool for tool in catalog.tools if not tool.binding.certain]
+    guessed = [tool for tool in catalog.tools if not tool.binding.structure_is_known]
     if guessed:
         yield (
-            f"{some([tool.name for tool in guessed])}: called {guessed[0].binding.structure}, which is a guess; "
+            f"{list_some([tool.name for tool in guessed])}: called {guessed[0].binding.structure}, which is a guess; "
             "try one that changes nothing (`tools --try`), then set backend.params.structure"
         )
-    silent = [tool.name for tool in catalog.tools if says_nothing(tool)]
+    silent = [tool.name for tool in catalog.tools if lacks_description(tool)]
     if silent:
-        yield f"{some(silent)}: no description; a model has only the name to go by (catalog.tools.*.description)"
+        yield f"{list_some(silent)}: no description; a model has only the name to go by (catalog.tools.*.description)"
     dropped = [tool.name for tool in catalog.tools if "outputSchemaDropped" in tool.meta]
     if dropped:
-        yield f"{some(dropped)}: the listing's output schema is unusable and left out"
+        yield f"{list_some(dropped)}: the listing's output schema is unusable and left out"
     hiding = [tool.name for tool in catalog.tools if tool.input_check is not None or tool.output_check is not None]
     if hiding:
         yield (
-            f"{some(hiding)}: the schema has values or names with characters that people cannot see; they are not "
+            f"{list_some(hiding)}: the schema has values or names with characters that people cannot see; they are not "
             "shown, and accepted as before"
         )
     risky = [
@@ -48,7 +48,7 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     ]
     if risky:
         yield (
-            f"{some(risky)}: by their names they move money or sign, and are marked destructive; leave out by "
+            f"{list_some(risky)}: by their names they move money or sign, and are marked destructive; leave out by "
             "catalog.exclude what is not wanted, or have a person agree to each call: confirm: destructive"
         )
     offered = [tool.method for tool in catalog.tools] + [method.name for method in catalog.quarantined]
@@ -56,6 +56,6 @@ def lint(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     yield from catalog.notes
 
 
-def says_nothing(tool: Tool) -> bool:
+def lacks_description(tool: Tool) -> bool:
     """Tell whether the description is but the name over again."""
     return tool.description in ("", tool.name, tool.method)

@@ -1,7 +1,7 @@
 """Method → Tool, as Drupal's bridge defines it: id → name, usage → description, params → inputSchema, output →
 outputSchema, title and annotations.
 
-Repair comes first. A method that cannot become a sound tool raises :class:`Unsound` and is quarantined by
+Repair comes first. A method that cannot become a sound tool raises :class:`UnsoundSchema` and is quarantined by
 :mod:`gateway.catalog.build`, with the override that would free it; a bad output schema is dropped instead, since the
 tool is of use without it.
 """
@@ -13,61 +13,89 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.argument_names import published
-from gateway.catalog.arguments import Defaults, defaults_of, with_arguments, without
+from gateway.catalog.argument_names import publish_names
+from gateway.catalog.arguments import ArgumentDefaults, check_defaults, override_arguments, without_parameters
 from gateway.catalog.headers import header_parameters
 from gateway.catalog.risks import moves_value
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import ANNOTATIONS
-from gateway.model import CLOSED, HINTS, Binding, Form, JsonObject, Method, Naming, Schema, Structure, Tool, Version
-from gateway.schema.bundling import Bundler, Unsound, bundle, object_schema
+from gateway.model import (
+    CLOSED,
+    HINTS,
+    Binding,
+    JsonObject,
+    MessageForm,
+    Method,
+    NameStyle,
+    Schema,
+    Structure,
+    Tool,
+    Version,
+)
+from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema
 from gateway.schema.drafts import says_required
-from gateway.schema.hidden_characters import visible
-from gateway.schema.texts import MAX_DESCRIPTION, shown_schema, shown_value, title, trimmed
-from gateway.schema.validation import Validators
+from gateway.schema.hidden_characters import remove_hidden_characters
+from gateway.schema.texts import MAX_DESCRIPTION, clean_schema_texts, clean_title, clean_value_texts, trim_excerpt
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride
-from gateway.text import cap, excerpt
+from gateway.text import excerpt, truncate
 
 SPREAD: Final = "params"
 MAX_META: Final = 4096
 _NAMED: Final = (Structure.BY_NAME, Structure.BY_NAME_IN_LIST)
-_SAYS_NONE: Final = {"type", "properties", "additionalProperties", "required", "title", "description", "$schema"}
+_KEYWORDS_WITHOUT_PARAMETERS: Final = {
+    "type",
+    "properties",
+    "additionalProperties",
+    "required",
+    "title",
+    "description",
+    "$schema",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ToolPolicy:
     """What the operator decided for all methods, and what the listing says of all of them (see
     :class:`~gateway.model.Listing`)."""
 
     params: Params
     trust_annotations: bool = False
-    form: Form = field(default_factory=Form)
+    form: MessageForm = field(default_factory=MessageForm)
     by_position: bool = False
 
 
-def tool_of(
-    method: Method, names: Mapping[Naming, str], override: ToolOverride, policy: Policy, validators: Validators
+def build_tool(
+    method: Method,
+    names: Mapping[NameStyle, str],
+    override: ToolOverride,
+    policy: ToolPolicy,
+    validators: ValidatorCache,
 ) -> Tool:
-    """The tool for a method. Raises :class:`Unsound`."""
-    method = _overridden(_with_requirements(method), override)
+    """The tool for a method. Raises :class:`UnsoundSchema`."""
+    method = _apply_override(_apply_required_of_draft_3(method), override)
     structure = _structure(method, override, policy)
-    whole = shown_schema(_input_schema(method, structure))
-    defaults = defaults_of(override.arguments, whole, validators)
-    seen = shown_schema(_input_schema(without(method, defaults.fixed), structure)) if defaults.fixed else whole
+    whole = clean_schema_texts(_input_schema(method, structure))
+    defaults = check_defaults(override.arguments, whole, validators)
+    caller_schema = (
+        clean_schema_texts(_input_schema(without_parameters(method, defaults.fixed), structure))
+        if defaults.fixed
+        else whole
+    )
     closed = _is_closed(method, structure)
-    validators.compile({**seen, **CLOSED} if closed else seen)
-    shown, renamed = published(seen)
-    whole_input, mirrored = header_parameters(shown)
+    validators.compile({**caller_schema, **CLOSED} if closed else caller_schema)
+    published_schema, renamed = publish_names(caller_schema)
+    whole_input, mirrored_headers = header_parameters(published_schema)
     whole_output, note = _output_schema(method, override, validators)
-    input_schema = visible(whole_input)
-    output_schema = None if whole_output is None else visible(whole_output, results=True)
+    input_schema = remove_hidden_characters(whole_input)
+    output_schema = None if whole_output is None else remove_hidden_characters(whole_output, results=True)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
-    name = names[Naming.MCP]
+    name = names[NameStyle.MCP]
     return Tool(
         name=name,
         names=names,
         method=method.name,
-        title=title(method.title),
+        title=clean_title(method.title),
         description=_description(method, name),
         input_schema=input_schema,
         closed=closed,
@@ -78,15 +106,15 @@ def tool_of(
         meta=_meta(method, leftover, note),
         scopes=method.scopes if override.scopes is None else frozenset(override.scopes),
         auth_level=_auth_level(method.annotations) if override.scopes is None else "required",
-        headers=mirrored,
+        headers=mirrored_headers,
         requires=override.requires,
-        blocks=override.content == "blocks",
-        rounds=override.input_required,
-        confirm=_confirms(annotations, override),
+        returns_blocks=override.content == "blocks",
+        input_required=override.input_required,
+        confirm=_needs_confirmation(annotations, override),
         binding=replace(
             _binding(method, structure, whole, override.timeout, defaults, policy),
-            renamed=renamed,
-            certain=_is_certain(method, override, policy),
+            own_names=renamed,
+            structure_is_known=_is_certain(method, override, policy),
             repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
             version=policy.form.version,
         ),
@@ -96,17 +124,17 @@ def tool_of(
 def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[str, Any]:
     """Return what is published beside the members that MCP knows: the listing's own ``_meta``, ``annotations`` that are
     no hints of MCP, and why an output schema was ``dropped``."""
-    meta: dict[str, Any] = shown_value(method.meta)
+    meta: dict[str, Any] = clean_value_texts(method.meta)
     if method.deprecated:
         meta["deprecated"] = True
-    if annotations and len(jsonrpc.canonical(annotations)) <= MAX_META:
-        meta["annotations"] = shown_value(annotations)
+    if annotations and len(jsonrpc.encode_canonical(annotations)) <= MAX_META:
+        meta["annotations"] = clean_value_texts(annotations)
     if dropped:
         meta["outputSchemaDropped"] = dropped
     return meta
 
 
-def _with_requirements(method: Method) -> Method:
+def _apply_required_of_draft_3(method: Method) -> Method:
     """Draft 3 says in a parameter's own schema that it must be given."""
     parameters = method.parameters or ()
     if not any(says_required(parameter.schema) for parameter in parameters):
@@ -116,7 +144,7 @@ def _with_requirements(method: Method) -> Method:
     )
 
 
-def _overridden(method: Method, override: ToolOverride) -> Method:
+def _apply_override(method: Method, override: ToolOverride) -> Method:
     """The method with what the operator knows better."""
     changes: dict[str, Any] = {}
     if override.title is not None:
@@ -126,11 +154,11 @@ def _overridden(method: Method, override: ToolOverride) -> Method:
     if override.scopes is not None:
         changes["scopes"] = frozenset(override.scopes)
     if override.arguments:
-        changes.update(with_arguments(method, override.arguments))
+        changes.update(override_arguments(method, override.arguments))
     return replace(method, **changes) if changes else method
 
 
-def _structure(method: Method, override: ToolOverride, policy: Policy) -> Structure:
+def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> Structure:
     params = policy.params
     if override.structure is not None:
         return Structure(override.structure)
@@ -147,12 +175,14 @@ def _structure(method: Method, override: ToolOverride, policy: Policy) -> Struct
     return Structure.BY_POSITION if policy.by_position else Structure.BY_NAME
 
 
-def _is_certain(method: Method, override: ToolOverride, policy: Policy) -> bool:
+def _is_certain(method: Method, override: ToolOverride, policy: ToolPolicy) -> bool:
     """Tell whether somebody says which shape it is; without parameters, or with one array of them, it does not
     matter."""
-    said = override.structure is not None or policy.params.structure != "auto" or policy.form.version is Version.ONE
+    is_declared = (
+        override.structure is not None or policy.params.structure != "auto" or policy.form.version is Version.ONE
+    )
     return (
-        said
+        is_declared
         or method.structure is not Structure.UNKNOWN
         or (method.parameters in (None, ()) and method.input_schema is None)
     )
@@ -160,7 +190,7 @@ def _is_certain(method: Method, override: ToolOverride, policy: Policy) -> bool:
 
 def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     if isinstance(method.input_schema, bool):
-        raise Unsound("its entry has no inputSchema that is an object")
+        raise UnsoundSchema("its entry has no inputSchema that is an object")
     if method.input_schema is not None:
         return object_schema(method.input_schema)
     if method.parameters is None:
@@ -177,9 +207,9 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for parameter in method.parameters:
         try:
-            schema = bundler.add(parameter.schema, pointer_of(("properties", parameter.name)))
-        except Unsound as error:
-            raise Unsound(error.reason, error.pointer, parameter.name) from None
+            schema = bundler.add_schema(parameter.schema, pointer_of(("properties", parameter.name)))
+        except UnsoundSchema as error:
+            raise UnsoundSchema(error.reason, error.pointer, parameter.name) from None
         if parameter.description:  # a schema may be shared by several, and tells of none in particular
             schema = {**schema, "description": excerpt(parameter.description, MAX_DESCRIPTION)}
         properties[parameter.name] = schema
@@ -198,7 +228,7 @@ def _is_closed(method: Method, structure: Structure) -> bool:
 
 
 def _output_schema(
-    method: Method, override: ToolOverride, validators: Validators
+    method: Method, override: ToolOverride, validators: ValidatorCache
 ) -> tuple[dict[str, Any] | None, str | None]:
     """The output schema, or None and why there is none."""
     # A listing describes the whole result; what is MCP content has a schema for its structuredContent alone.
@@ -208,9 +238,9 @@ def _output_schema(
     if declared is None or isinstance(declared, bool) or not declared:
         return None, None
     try:
-        schema = shown_schema(bundle(declared, method.root))
+        schema = clean_schema_texts(bundle_schema(declared, method.root))
         validators.compile(schema)
-    except Unsound as error:
+    except UnsoundSchema as error:
         return None, error.reason
     constrains = schema.keys() - ANNOTATIONS
     return (schema if constrains else None), None
@@ -229,7 +259,7 @@ def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple
     return published, leftover
 
 
-def _confirms(annotations: JsonObject, override: ToolOverride) -> bool:
+def _needs_confirmation(annotations: JsonObject, override: ToolOverride) -> bool:
     """A rule matches what is said, not what MCP assumes of a tool that says nothing."""
     if override.confirm == "destructive":
         return annotations.get("destructiveHint") is True
@@ -249,10 +279,10 @@ def _auth_level(annotations: Mapping[str, Any]) -> str:
 
 
 def _description(method: Method, name: str) -> str:
-    text = trimmed(method.description, MAX_DESCRIPTION) or title(method.title) or name
+    text = trim_excerpt(method.description, MAX_DESCRIPTION) or clean_title(method.title) or name
     if method.deprecated:
         text = f"{text}\n\nDeprecated."
-    return cap(text, MAX_DESCRIPTION)
+    return truncate(text, MAX_DESCRIPTION)
 
 
 def _binding(
@@ -260,8 +290,8 @@ def _binding(
     structure: Structure,
     schema: Mapping[str, Any],
     timeout: float | None,
-    defaults: Defaults,
-    policy: Policy,
+    defaults: ArgumentDefaults,
+    policy: ToolPolicy,
 ) -> Binding:
     spread = SPREAD if method.parameters is None and method.input_schema is None else None
     if spread is not None and structure in _NAMED:
@@ -274,20 +304,20 @@ def _binding(
         if name not in gaps and _takes_null(properties[name]):
             gaps[name] = None
     return Binding(
-        method=method.sent_as or method.name,
+        method=method.wire_name or method.name,
         structure=Structure.BY_POSITION if spread else structure,
         order=order,
-        spread=spread,
-        defaults=gaps,
+        spread_argument=spread,
+        gap_values=gaps,
         sent=sent if policy.params.send_defaults else {},
         declares_parameters=policy.form.always_params
         or method.parameters is None
-        or bool(schema.keys() - _SAYS_NONE or properties),
+        or bool(schema.keys() - _KEYWORDS_WITHOUT_PARAMETERS or properties),
         notification=method.notification,
         endpoint=method.endpoint,
         timeout=timeout,
-        fills=defaults.fills,
-        fixed=defaults.fixed,
+        default_arguments=defaults.fills,
+        fixed_arguments=defaults.fixed,
     )
 
 

@@ -38,13 +38,13 @@ class Page:
     last: str | None
 
 
-class Pages:
+class PageCache:
     def __init__(self, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._pages: LRUCache[tuple[str, str, int, int], Page] = LRUCache(
             max_bytes, getsizeof=lambda page: len(page.tools) + 200
         )
 
-    def page(self, catalog: Catalog, projector: Projector, after: str | None, size: int) -> Page:
+    def get_page(self, catalog: Catalog, projector: Projector, after: str | None, size: int) -> Page:
         """The page that starts behind the name ``after``, which need not be there any more."""
         start = 0 if after is None else bisect_right(catalog.names, after)
         key = (catalog.digest, projector.key, start, size)
@@ -55,10 +55,10 @@ class Pages:
                 self._pages[key] = page
         return page
 
-    def prepare(self, catalog: Catalog, projectors: Iterable[Projector], size: int) -> None:
+    def prepare_first_pages(self, catalog: Catalog, projectors: Iterable[Projector], size: int) -> None:
         """Make the first page for each of the projectors."""
         for projector in projectors:
-            self.page(catalog, projector, None, size)
+            self.get_page(catalog, projector, None, size)
 
 
 def _page(catalog: Catalog, projector: Projector, start: int, size: int) -> Page:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.model import Binding, Quarantined, Structure, Tool
+from gateway.model import Binding, QuarantinedMethod, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
 _IN_FILES: Final = {"str": str, "str | None": str | None, "bool": bool, "list[str]": list, "Mapping[str, Any]": dict}
@@ -50,8 +50,8 @@ class Pin:
 
 _NOT_PINNED: Final = frozenset((
     # the operator's
-    "names", "requires", "blocks", "rounds", "confirm", "timeout", "fills", "fixed", "certain", "repeatable", "local",
-    "sent",
+    "names", "requires", "returns_blocks", "input_required", "confirm", "timeout", "fills", "fixed",
+    "certain", "repeatable", "local", "sent",
     # what derives from fields that are pinned, and the key of a pin
     "order", "spread", "defaults", "declares_parameters", "renamed", "headers", "binding", "method",
     # what no model reads
@@ -75,13 +75,13 @@ class Pins:
 
     by_method: Mapping[str, Pin]
 
-    def lets_in(self, method: str) -> bool:
+    def admits(self, method: str) -> bool:
         return method in self.by_method
 
-    def unreviewed(self, method: str) -> Quarantined:
-        return Quarantined(method, "new since the tools were pinned", _REMEDY, held=True)
+    def unreviewed(self, method: str) -> QuarantinedMethod:
+        return QuarantinedMethod(method, "new since the tools were pinned", _REMEDY, held_by_pin=True)
 
-    def drift(self, tool: Tool) -> Quarantined | None:
+    def drift(self, tool: Tool) -> QuarantinedMethod | None:
         """How a tool differs from its pin, if it does."""
         pinned = self.by_method.get(tool.method)
         if pinned is None:
@@ -94,7 +94,9 @@ class Pins:
         ]
         if not changed:
             return None
-        return Quarantined(tool.method, f"changed since it was pinned: {', '.join(changed)}", _REMEDY, held=True)
+        return QuarantinedMethod(
+            tool.method, f"changed since it was pinned: {', '.join(changed)}", _REMEDY, held_by_pin=True
+        )
 
 
 def pin_of(tool: Tool) -> Pin:
@@ -107,8 +109,8 @@ def pin_of(tool: Tool) -> Pin:
         title=tool.title,
         description=tool.description,
         arguments=arguments if tool.binding.structure is Structure.BY_POSITION else sorted(arguments),
-        input_schema=digest(tool.input_schema),
-        output_schema=None if tool.output_schema is None else digest(tool.output_schema),
+        input_schema=schema_digest(tool.input_schema),
+        output_schema=None if tool.output_schema is None else schema_digest(tool.output_schema),
         annotations=dict(sorted(tool.all_annotations.items())),
         scopes=sorted(tool.scopes),
         auth_level=tool.auth_level,
@@ -119,23 +121,23 @@ def pin_of(tool: Tool) -> Pin:
     )
 
 
-def digest(schema: Any) -> str:
+def schema_digest(schema: Any) -> str:
     """Equal for equal schemas, whatever the order of their members and of what they require."""
-    return "sha256:" + hashlib.sha256(jsonrpc.canonical(_ordered(schema))).hexdigest()
+    return "sha256:" + hashlib.sha256(jsonrpc.encode_canonical(_normalize_order(schema))).hexdigest()
 
 
-def _ordered(value: Any) -> Any:
+def _normalize_order(value: Any) -> Any:
     if isinstance(value, list):
-        return [_ordered(item) for item in value]
+        return [_normalize_order(item) for item in value]
     if not isinstance(value, Mapping):
         return value
     return {
-        key: sorted(child, key=str) if key == "required" and isinstance(child, list) else _ordered(child)
+        key: sorted(child, key=str) if key == "required" and isinstance(child, list) else _normalize_order(child)
         for key, child in value.items()
     }
 
 
-def read(file: Path) -> dict[str, Pin]:
+def read_pins(file: Path) -> dict[str, Pin]:
     """The pins of a file. Raises :class:`PinError`."""
     try:
         if file.stat().st_size > MAX_BYTES:
@@ -147,10 +149,10 @@ def read(file: Path) -> dict[str, Pin]:
         raise PinError(f"{file}: {error.strerror or error}") from None
     except ValueError as error:
         raise PinError(f"{file}: not JSON: {error}; `tools --pin` writes it anew") from None
-    return pins_in(content, str(file))
+    return parse_pins(content, str(file))
 
 
-def pins_in(content: Any, origin: str) -> dict[str, Pin]:
+def parse_pins(content: Any, origin: str) -> dict[str, Pin]:
     """The pins in a file's content. Raises :class:`PinError` that names ``origin`` and the entry."""
     entries = content.get("tools") if isinstance(content, dict) else None
     if not isinstance(entries, dict):
@@ -158,13 +160,13 @@ def pins_in(content: Any, origin: str) -> dict[str, Pin]:
     pins = {}
     for method, entry in entries.items():
         try:
-            pins[method] = _pin(entry)
+            pins[method] = _parse_pin(entry)
         except (TypeError, ValueError):
             raise PinError(f'{origin}: the entry "{method}" is no pin; `tools --pin` writes it anew') from None
     return pins
 
 
-def _pin(entry: Any) -> Pin:
+def _parse_pin(entry: Any) -> Pin:
     pin = Pin(**entry)
     good = all(isinstance(getattr(pin, field.name), _IN_FILES[str(field.type)]) for field in fields(Pin))
     if not good or not all(isinstance(text, str) for text in (*pin.arguments, *pin.scopes)):
@@ -172,7 +174,7 @@ def _pin(entry: Any) -> Pin:
     return pin
 
 
-def write(file: Path, tools: Iterable[Tool]) -> None:
+def write_pins(file: Path, tools: Iterable[Tool]) -> None:
     """Replace the file in one step, so that no reader sees half of it. Raises :class:`OSError`."""
     pins = {tool.method: asdict(pin_of(tool)) for tool in sorted(tools, key=lambda tool: tool.method)}
     text = jsonrpc.pretty({"tools": pins}) + "\n"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from gateway.auth.challenge import challenge_of
-from gateway.auth.claims import Policy
+from gateway.auth.challenge import www_authenticate
+from gateway.auth.claims import IssuerPolicy
 from gateway.auth.introspection import IntrospectionVerifier
 from gateway.auth.issuers import Issuers
 from gateway.auth.jwks import FetchFailed
-from gateway.credentials import ways_of
+from gateway.credentials import credential_modes
 from gateway.errors import Unauthorized
 from gateway.model import Principal
 from gateway.service import Service
@@ -36,11 +36,13 @@ class Findings:
             yield line
         yield "a client without a token sees"
         scheme = "DPoP" if settings.auth.dpop == "require" else "Bearer"
-        yield "  401 WWW-Authenticate: " + challenge_of(Unauthorized("", scopes=access.baseline), metadata.url, scheme)
+        yield "  401 WWW-Authenticate: " + www_authenticate(
+            Unauthorized("", scopes=access.baseline_scopes), metadata.url, scheme
+        )
         yield f"  {metadata.url}"
         yield f"  {metadata.body.decode()}"
 
-    async def _issuer(self, settings: ServiceSettings, issuers: Issuers, policy: Policy) -> AsyncIterator[str]:
+    async def _issuer(self, settings: ServiceSettings, issuers: Issuers, policy: IssuerPolicy) -> AsyncIterator[str]:
         issuer, preset = policy.issuer, policy.preset
         keys = issuers.keys[issuer.issuer]
         yield f"issuer       {issuer.issuer} (preset {preset.name})"
@@ -73,11 +75,11 @@ class Findings:
 
 
 def _ways(settings: ServiceSettings) -> Iterator[str]:
-    ways = ways_of(settings)
-    yield f"calls show   {ways.calls.shows}"
-    whose = "each caller's own" if ways.lists_per_caller else "one for everybody"
-    yield f"listing      {whose}, asked for with {ways.asked.shows}"
-    if not ways.lists_per_caller:
+    modes = credential_modes(settings)
+    yield f"calls show   {modes.calls.shows}"
+    whose = "each caller's own" if modes.lists_per_caller else "one for everybody"
+    yield f"listing      {whose}, asked for with {modes.effective_listing.shows}"
+    if not modes.lists_per_caller:
         yield "  remark     everybody sees all of its methods, whatever the backend would show them"
 
 

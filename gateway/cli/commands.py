@@ -20,9 +20,9 @@ import yaml
 
 from gateway import __version__, jsonrpc, serving
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.catalog.diff import diff, looks_of, saved
-from gateway.catalog.lint import lint
-from gateway.catalog.pins import PinError, write
+from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
+from gateway.catalog.lint import lint_catalog
+from gateway.catalog.pins import PinError, write_pins
 from gateway.cli import config_reference, demo, report
 from gateway.cli.auth_report import Findings, principal_lines
 from gateway.cli.options import (
@@ -35,11 +35,11 @@ from gateway.cli.options import (
     with_service,
     with_token,
 )
-from gateway.cli.structure_trial import CannotTry, try_structures
-from gateway.config import ConfigError, Source, load
+from gateway.cli.structure_trial import TrialRefused, try_structures
+from gateway.config import ConfigError, ConfigSource, load_settings
 from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.listing.dialect import NoListing
-from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
+from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.remarks import remarks_on
 from gateway.service import Service
 from gateway.service_files import ServiceFiles
@@ -70,7 +70,7 @@ def main() -> None:
 
 @main.command()
 @configured
-def serve(settings: Settings, source: Source) -> None:
+def serve(settings: Settings, source: ConfigSource) -> None:
     """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
     logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
     try:
@@ -118,7 +118,7 @@ def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> N
         return catalog
 
     catalog = _with_catalog(service, work, token, trust)
-    for line in report.check(service, catalog, [*remarks, *lint(catalog, service.catalog)]):
+    for line in report.check(service, catalog, [*remarks, *lint_catalog(catalog, service.catalog)]):
         click.echo(line)
     if findings.faults:
         fail(FAILED, "Nobody can call as it stands:", *(f"  {fault}" for fault in findings.faults))
@@ -152,8 +152,10 @@ def tools(
     if pin:
         return _pin(service, token)
     catalog = _with_catalog(service, _return_catalog, token)
-    naming = Naming(service.catalog.names)
-    click.echo(report.tools_json(catalog, naming) if as_json else "\n".join(report.tools_table(catalog, naming)))
+    name_style = NameStyle(service.catalog.names)
+    click.echo(
+        report.tools_json(catalog, name_style) if as_json else "\n".join(report.tools_table(catalog, name_style))
+    )
     return None
 
 
@@ -176,7 +178,7 @@ def call(
     outcome = _with_catalog(service, work, token)
     if outcome.fault is not None:
         fail(FAILED, outcome.fault.message)
-    if outcome.value is not NOTHING:
+    if outcome.value is not NO_RESULT:
         click.echo(outcome.value if isinstance(outcome.value, str) else report.pretty(outcome.value))
 
 
@@ -204,16 +206,18 @@ def demo_command(port: int) -> None:
 def _tell_changes(service: ServiceSettings, since: Path, token: str | None) -> None:
     """What changed since a file was written. Pins hold nothing back here: what they would is what is looked for."""
     try:
-        before = saved(since.read_bytes(), str(since))
+        before = read_snapshots(since.read_bytes(), str(since))
         if before is None:
-            other = _counterpart(service, load(since), since)
-            before = looks_of(_unpinned(other, token).tools, Naming(other.catalog.names))
+            other = _counterpart(service, load_settings(since), since)
+            before = snapshots_of(_catalog_without_pins(other, token).tools, NameStyle(other.catalog.names))
     except ConfigError as error:
         fail(UNUSABLE, f"{since} is no saved listing, no pin file and no usable configuration:",
              *(f"  {fault}" for fault in error.faults))  # fmt: skip
     except (PinError, OSError) as error:
         fail(UNUSABLE, str(error))
-    found = diff(before, looks_of(_unpinned(service, token).tools, Naming(service.catalog.names)))
+    found = compare_catalogs(
+        before, snapshots_of(_catalog_without_pins(service, token).tools, NameStyle(service.catalog.names))
+    )
     for line in report.differences(found):
         click.echo(line)
     if found:
@@ -226,7 +230,7 @@ def _try(settings: ServiceSettings, token: str | None, name: str, pairs: tuple[s
 
     try:
         brought = _with_catalog(settings, work, token)
-    except CannotTry as error:
+    except TrialRefused as error:
         fail(UNUSABLE, str(error))
     for structure, fault in brought.items():
         click.echo(f"{structure}: {fault or 'a result'}")
@@ -250,17 +254,17 @@ def _pin(service: ServiceSettings, token: str | None) -> None:
     file, knob = service.catalog.pin, service.knob("catalog.pin")
     if file is None:
         fail(UNUSABLE, f"{knob} names no file to write the pins to.")
-    catalog = _unpinned(service, token)
+    catalog = _catalog_without_pins(service, token)
     if not catalog.tools:
         fail(FAILED, "There is no tool to pin.")
     try:
-        write(Path(file), catalog.tools)
+        write_pins(Path(file), catalog.tools)
     except OSError as error:
         fail(UNUSABLE, f"{knob}: {file}: {error.strerror}")
     click.echo(f"pinned {len(catalog.tools)} tools in {file}")
 
 
-def _unpinned(service: ServiceSettings, token: str | None) -> Catalog:
+def _catalog_without_pins(service: ServiceSettings, token: str | None) -> Catalog:
     """The catalog as it is without pins."""
     knobs = service.catalog.model_copy(update={"pin": None})
     catalog: Catalog = _with_catalog(replace(service, catalog=knobs), _return_catalog, token)
@@ -316,7 +320,7 @@ async def _contact(
                 await first(parts)
             caller = await parts.caller(token)
             catalog = await parts.discovery.catalog(caller)
-            return await work(parts, caller, parts.access.visible(caller, catalog) if token else catalog)
+            return await work(parts, caller, parts.access.visible_catalog(caller, catalog) if token else catalog)
         finally:
             await parts.close()
 
@@ -336,11 +340,11 @@ def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str | None) -> dict[st
         if not separator:
             fail(UNUSABLE, f"--arg {pair}: must be NAME=VALUE")
         schema = tool.input_schema.get("properties", {}).get(name, {})
-        arguments[name] = _read(name, text, schema.get("type"))
+        arguments[name] = _parse_value(name, text, schema.get("type"))
     return arguments
 
 
-def _read(name: str, text: str, kind: Any) -> Any:
+def _parse_value(name: str, text: str, kind: Any) -> Any:
     if kind == "string":
         return text
     try:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway import jsonrpc
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.jsonrpc import BadMessage, Notification, Request
 from gateway.server import Server
 from gateway.signals import stop_on_signal
@@ -116,7 +116,7 @@ class Bookshop:
 
     async def _handle(self, request: web.Request) -> web.Response:
         try:
-            message = jsonrpc.message_of(jsonrpc.decode(await request.read()))
+            message = jsonrpc.parse_message(jsonrpc.decode(await request.read()))
         except (ValueError, BadMessage):
             return web.json_response(
                 {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
@@ -164,7 +164,7 @@ async def run(port: int, say: Callable[[str], None]) -> None:
     await service.setup()
     await web.TCPSite(service, "127.0.0.1", _free(SERVICE_PORT)).start()
     url = f"http://127.0.0.1:{service.addresses[0][1]}/jsonrpc"
-    settings = load(
+    settings = load_settings(
         None,
         [
             f"backend.url={url}",
@@ -179,7 +179,7 @@ async def run(port: int, say: Callable[[str], None]) -> None:
     stop = asyncio.Event()
     stop_on_signal(stop)
     try:
-        await gateway.listed()
+        await gateway.wait_until_listed()
         say(_guide(url, f"http://127.0.0.1:{gateway.port}", f"http://127.0.0.1:{gateway.admin_port}"))
         await stop.wait()
     finally:

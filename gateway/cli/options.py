@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from gateway.config import ConfigError, Source
+from gateway.config import ConfigError, ConfigSource
 from gateway.layers import mistaken_names
 from gateway.settings import ServiceSettings, Settings
 
@@ -34,11 +34,11 @@ def configured(command: Callable[..., None]) -> Callable[..., None]:
                   help="One knob. Text is taken as it is, everything else is YAML.")  # fmt: skip
     @wraps(command)
     def with_settings(file: Path | None, overrides: tuple[str, ...], **arguments: Any) -> None:
-        source = Source(file, overrides)
+        source = ConfigSource(file, overrides)
         for line in mistaken_names(os.environ):
             click.echo(f"Warning: {line}", err=True)
         try:
-            settings = source.load()
+            settings = source.load_settings()
         except ConfigError as error:
             fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults))
         command(settings=settings, source=source, **arguments)

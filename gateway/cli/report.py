@@ -11,13 +11,13 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from gateway import jsonrpc
-from gateway.catalog.curation import some
-from gateway.catalog.diff import Diff
-from gateway.catalog.lint import says_nothing
-from gateway.credentials import ways_of
+from gateway.catalog.curation import list_some
+from gateway.catalog.diff import CatalogDiff
+from gateway.catalog.lint import lacks_description
+from gateway.credentials import credential_modes
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
-from gateway.model import Catalog, Naming
+from gateway.model import Catalog, NameStyle
 from gateway.settings import ServiceSettings
 from gateway.text import masked_url, printable
 
@@ -65,7 +65,7 @@ def check(settings: ServiceSettings, catalog: Catalog, remarked: list[str]) -> I
     yield f"backend      {masked_url(settings.backend.url)}"
     yield f"dialect      {catalog.dialect}"
     yield f"tools        {len(catalog.tools)}"
-    yield from (f"  {line}" for line in tools_table(catalog, Naming(settings.catalog.names)))
+    yield from (f"  {line}" for line in tools_table(catalog, NameStyle(settings.catalog.names)))
     yield f"quarantined  {len(catalog.quarantined)}"
     for method in catalog.quarantined:
         place = f" at {method.pointer}" if method.pointer else ""
@@ -73,12 +73,12 @@ def check(settings: ServiceSettings, catalog: Catalog, remarked: list[str]) -> I
         yield printable(f"    remedy: {method.remedy}")
     if catalog.hidden:
         knob = settings.knob("catalog.include")
-        yield printable(f"hidden       {len(catalog.hidden)} by {knob} and exclude: {some(catalog.hidden)}")
+        yield printable(f"hidden       {len(catalog.hidden)} by {knob} and exclude: {list_some(catalog.hidden)}")
     if remarked:
         yield from remarks(remarked)
 
 
-def tools_table(catalog: Catalog, naming: Naming) -> Iterator[str]:
+def tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:
     """A line for each tool: its name, its arguments (optional ones in brackets), its description's first line."""
     rows = []
     for tool in catalog.tools:
@@ -86,26 +86,29 @@ def tools_table(catalog: Catalog, naming: Naming) -> Iterator[str]:
         properties = tool.input_schema.get("properties", {})
         arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
         rows.append(
-            (f"{tool.named(naming)}({arguments})", "" if says_nothing(tool) else tool.description.partition("\n")[0])
+            (
+                f"{tool.name_for(name_style)}({arguments})",
+                "" if lacks_description(tool) else tool.description.partition("\n")[0],
+            )
         )
     width = min(max((len(head) for head, _ in rows), default=0), 48)
     room = max(shutil.get_terminal_size((120, 24)).columns - width - 6, 30)
     for head, description in rows:
-        yield f"{head:<{width}}  {_shortened(description, room)}".rstrip()
+        yield f"{head:<{width}}  {_shorten(description, room)}".rstrip()
 
 
-def tools_json(catalog: Catalog, naming: Naming) -> str:
-    projector = PROJECTOR.named(naming)
+def tools_json(catalog: Catalog, name_style: NameStyle) -> str:
+    projector = PROJECTOR.with_name_style(name_style)
     return pretty({"tools": [projector.project(tool) for tool in catalog.tools]})
 
 
-def differences(found: Diff) -> Iterator[str]:
+def differences(found: CatalogDiff) -> Iterator[str]:
     """As ``diff`` shows them: + is new, - is gone, ~ has changed, with a line for each difference."""
-    yield from (f"+ {look.name}({', '.join(sorted(look.pin.arguments))})" for look in found.added)
-    yield from (f"- {look.name}" for look in found.removed)
+    yield from (f"+ {snapshot.name}({', '.join(sorted(snapshot.pin.arguments))})" for snapshot in found.added)
+    yield from (f"- {snapshot.name}" for snapshot in found.removed)
     for change in found.changed:
         yield f"~ {change.name}"
-        yield from (f"    {line}" for line in change.how)
+        yield from (f"    {line}" for line in change.differences)
     counts = (f"{len(found.added)} new", f"{len(found.removed)} gone", f"{len(found.changed)} changed")
     yield ", ".join(counts) if found else "no difference"
 
@@ -116,14 +119,14 @@ def no_listing(settings: ServiceSettings, steps: Iterable[Step], *, has_token: b
     yield f"{masked_url(settings.backend.url)} gave no listing of its methods."
     for step in steps:
         yield f"  {step}"
-    if any(step.saw.unreachable for step in steps):
+    if any(step.answer.unreachable for step in steps):
         yield f"Is the service running at {urlsplit(settings.backend.url).netloc}, and reachable from here?"
-    elif any(step.saw.denied for step in steps) and ways_of(settings).lists_per_caller:
+    elif any(step.answer.denied for step in steps) and credential_modes(settings).lists_per_caller:
         if has_token:
             yield "It does not accept this token, or shows its bearer nothing."
         else:
             yield "It lists its methods to callers with a token alone: give one with --token-file."
-    elif any(step.saw.denied for step in steps):
+    elif any(step.answer.denied for step in steps):
         alone = knob("backend.listing.credentials")
         yield f"It wants credentials: {knob('backend.credentials')}, or {alone} for the listing alone."
     else:
@@ -137,5 +140,5 @@ def pretty(value: Any) -> str:
     return jsonrpc.pretty(value)
 
 
-def _shortened(text: str, room: int) -> str:
+def _shorten(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"

@@ -1,6 +1,6 @@
 """What the gateway shows the backend on behalf of a caller: the modes, and what the settings make of them.
 
-A mode is one file with one class, and stands in ``_KNOWN``.
+A mode is one file with one class, and stands in ``_ALL_MODES``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gateway.credentials.client_credentials import ClientCredentials
-from gateway.credentials.contract import Credential, Ways, sections_of
+from gateway.credentials.contract import Credential, CredentialModes, credential_sections
 from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import TokenClient
 from gateway.credentials.none import NoCredential
@@ -18,9 +18,19 @@ from gateway.credentials.same_resource import SameResource
 from gateway.credentials.static import StaticCredential
 from gateway.settings import Credentials, ListingCredentials, ServiceSettings
 
-__all__ = ["AUTO", "HELP", "MODES", "Credential", "Ways", "credentials_of", "faults_of", "section_faults", "ways_of"]
+__all__ = [
+    "AUTO",
+    "HELP",
+    "MODES",
+    "Credential",
+    "CredentialModes",
+    "build_credentials",
+    "credential_faults",
+    "credential_modes",
+    "section_faults",
+]
 
-_KNOWN: Final[tuple[type[Credential], ...]] = (
+_ALL_MODES: Final[tuple[type[Credential], ...]] = (
     SameResource,
     TokenExchange,
     ClientCredentials,
@@ -28,18 +38,18 @@ _KNOWN: Final[tuple[type[Credential], ...]] = (
     NoCredential,
 )
 
-MODES: Final = {mode.name: mode for mode in _KNOWN}
+MODES: Final = {mode.name: mode for mode in _ALL_MODES}
 """Every mode by its name, in the order of the help text."""
 AUTO: Final = "auto"
-"""What stands for one of them, see :func:`ways_of`."""
+"""What stands for one of them, see :func:`credential_modes`."""
 HELP: Final = (
-    " ".join(f"{mode.name}: {mode.shows}." for mode in _KNOWN)
+    " ".join(f"{mode.name}: {mode.shows}." for mode in _ALL_MODES)
     + f" {AUTO}: {SameResource.name} with auth.mode: jwt, else {NoCredential.name}."
     + f" Under backend.listing, {AUTO} is what backend.credentials says."
 )
 
 
-def ways_of(settings: ServiceSettings) -> Ways:
+def credential_modes(settings: ServiceSettings) -> CredentialModes:
     """What ``auto`` stands for is decided here. Raises :class:`KeyError` for a mode that is not known."""
     usual = NoCredential if settings.auth.mode == "off" else SameResource
     calls = (MODES | {AUTO: usual})[settings.backend.credentials.mode]
@@ -47,13 +57,13 @@ def ways_of(settings: ServiceSettings) -> Ways:
     listing = (MODES | {AUTO: calls})[asked.credentials.mode]
     own = asked.identity == "caller" or (asked.identity == "auto" and listing.per_caller)
     own = own and settings.auth.mode != "off" and asked.dialect != "static"
-    return Ways(calls, listing, NoCredential if listing.per_caller and not own else listing, own)
+    return CredentialModes(calls, listing, NoCredential if listing.per_caller and not own else listing, own)
 
 
 def section_faults(section: Credentials | ListingCredentials, shared: str = "") -> Iterator[str]:
-    """Yield what keeps a section from being of its mode: the mode itself, or knobs that are missing or too many. What
-    a listing's section has of ``backend.credentials`` is judged once both are there, by :func:`faults_of`; ``shared``
-    is then where it stands."""
+    """Yield what keeps a section from being of its mode: the mode itself, or knobs that are missing or too many. What a
+    listing's section has of ``backend.credentials`` is judged once both are there, by :func:`credential_faults`;
+    ``shared`` is then where it stands."""
     mode = (MODES | {AUTO: Credential}).get(section.mode)
     if mode is None:
         known = (AUTO, *MODES)
@@ -66,42 +76,44 @@ def section_faults(section: Credentials | ListingCredentials, shared: str = "") 
         yield f"mode: {section.mode} needs {', '.join(' or '.join(knobs) for knobs in missing)}{of}"
     for knob in mode.refuses:
         if getattr(section, knob) is not None:
-            fitting = ", ".join(other.name for other in _KNOWN if (knob,) in other.needs)
+            fitting = ", ".join(other.name for other in _ALL_MODES if (knob,) in other.needs)
             yield f"mode: {section.mode} takes no {knob}, which is for mode: {fitting}"
 
 
-def faults_of(settings: ServiceSettings) -> list[str]:
+def credential_faults(settings: ServiceSettings) -> list[str]:
     """What stands against showing the backend what the settings say; each names a knob."""
     faults: list[str] = []
-    sections = sections_of(settings)
+    sections = credential_sections(settings)
     for where, section in sections:
         shared = "" if section is settings.backend.credentials else settings.knob("backend.credentials")
         faults += [f"{where}: {fault}" for fault in section_faults(section, shared)]
     if faults:
         return faults
-    ways, off = ways_of(settings), settings.knob("auth.mode")
+    modes, off = credential_modes(settings), settings.knob("auth.mode")
     for where, section in sections:
         if settings.auth.mode == "off" and section.mode != AUTO and MODES[section.mode].per_caller:
             faults.append(f"{where}.mode: {section.mode} takes callers' tokens, and with {off}: off there are none")
     listing = settings.backend.listing
-    if listing.identity == "shared" and listing.credentials.mode != AUTO and ways.listing.per_caller:
+    if listing.identity == "shared" and listing.credentials.mode != AUTO and modes.listing.per_caller:
         faults.append(
-            f"{settings.knob('backend.listing.credentials.mode')}: {ways.listing.name} asks in a caller's name, and "
+            f"{settings.knob('backend.listing.credentials.mode')}: {modes.listing.name} asks in a caller's name, and "
             f"what {settings.knob('backend.listing.identity')}: shared lists is everybody's; "
-            f"use {', '.join(mode.name for mode in _KNOWN if not mode.per_caller)}"
+            f"use {', '.join(mode.name for mode in _ALL_MODES if not mode.per_caller)}"
         )
     if not faults:
-        faults += [fault for mode in dict.fromkeys((ways.calls, ways.listing)) for fault in mode.faults(settings, ways)]
+        faults += [
+            fault for mode in dict.fromkeys((modes.calls, modes.listing)) for fault in mode.faults(settings, modes)
+        ]
     return faults
 
 
-def credentials_of(
+def build_credentials(
     settings: ServiceSettings, tokens: Callable[[Credentials], TokenClient]
 ) -> tuple[Credential, Credential]:
     """What calls are made with, and what the listing is asked with; ``tokens`` is where a section's tokens are had."""
-    ways = ways_of(settings)
-    (_, calls), (_, listing) = sections_of(settings)
-    credential = ways.calls(tokens(calls))
-    if listing.mode == AUTO and ways.asked is ways.calls:
+    modes = credential_modes(settings)
+    (_, calls), (_, listing) = credential_sections(settings)
+    credential = modes.calls(tokens(calls))
+    if listing.mode == AUTO and modes.effective_listing is modes.calls:
         return credential, credential  # with the tokens that it keeps
-    return credential, ways.asked(tokens(listing))
+    return credential, modes.effective_listing(tokens(listing))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gateway.credentials.contract import Credential, Ways
-from gateway.credentials.grants import Grant, GrantRefused, TokenClient, refused
-from gateway.credentials.token_cache import KeptTokens
+from gateway.credentials.contract import Credential, CredentialModes
+from gateway.credentials.grants import Grant, GrantRefused, TokenClient, credential_unavailable
+from gateway.credentials.token_cache import TokenCache
 from gateway.model import Caller
 from gateway.settings import ServiceSettings
 
@@ -19,24 +19,24 @@ class ClientCredentials(Credential):
     shows = "a token of the gateway's own"
     needs = (("client_id",), ("client_secret",))
 
-    def __init__(self, tokens: TokenClient, kept: KeptTokens | None = None) -> None:
+    def __init__(self, tokens: TokenClient, cache: TokenCache | None = None) -> None:
         super().__init__(tokens)
-        self._kept = kept or KeptTokens()
+        self._cache = cache or TokenCache()
 
     @classmethod
-    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
         if settings.auth.mode == "off" and settings.backend.credentials.token_endpoint is None:
             where, off = settings.knob("backend.credentials.token_endpoint"), settings.knob("auth.mode")
             yield f"{where}: must be set with {off}: off, since no issuer is there to name it"
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {await self._kept.token(_KEY, self._fetch)}"}
+        return {"Authorization": f"Bearer {await self._cache.get_token(_KEY, self._fetch_token)}"}
 
-    def refused(self, caller: Caller) -> None:
-        self._kept.forget(_KEY)
+    def discard_token(self, caller: Caller) -> None:
+        self._cache.forget(_KEY)
 
-    async def _fetch(self) -> Grant:
+    async def _fetch_token(self) -> Grant:
         try:
-            return await self._tokens.grant({"grant_type": "client_credentials"})
+            return await self._tokens.request_token({"grant_type": "client_credentials"})
         except GrantRefused as error:
-            raise refused(f"client credentials: {error.error}") from None
+            raise credential_unavailable(f"client credentials: {error.error}") from None

@@ -23,7 +23,7 @@ class Credential(ABC):
     """What the backend gets, for people; without a full stop."""
     per_caller: ClassVar[bool] = False
     """Whether it is had of the caller's token. With ``identity: auto`` each caller then has a listing of its own."""
-    callers_own: ClassVar[bool] = False
+    uses_callers_token: ClassVar[bool] = False
     """Whether it is the caller's own token, so that a backend's refusal of it is the caller's to mend."""
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Of each group of knobs in its section, at least one must be set, and not to an empty text."""
@@ -36,7 +36,7 @@ class Credential(ABC):
         self._tokens = tokens
 
     @classmethod
-    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
         """What else of the service's settings stands against it; each names a knob."""
         yield from ()
 
@@ -46,7 +46,7 @@ class Credential(ABC):
         :class:`~gateway.errors.BackendUnavailable` where the authorization server refuses the gateway,
         :class:`~gateway.errors.AuthUnavailable` where it does not answer."""
 
-    def refused(self, caller: Caller) -> None:  # noqa: B027, most have nothing to forget
+    def discard_token(self, caller: Caller) -> None:  # noqa: B027, most have nothing to forget
         """The backend did not accept what it was shown for this caller: have it anew the next time. This time is over,
         nothing is sent twice."""
 
@@ -58,19 +58,20 @@ class Credential(ABC):
 
 
 @dataclass(frozen=True)
-class Ways:
+class CredentialModes:
     """The modes of calls and of the listing, with ``auto`` resolved, and whether each caller has a view of its own.
 
-    ``asked`` is what the listing is asked with in fact: one for everybody is not asked for with anybody's token.
+    ``effective_listing`` is what the listing is asked with in fact: one for everybody is not asked for with anybody's
+    token.
     """
 
     calls: type[Credential]
     listing: type[Credential]
-    asked: type[Credential]
+    effective_listing: type[Credential]
     lists_per_caller: bool
 
 
-def sections_of(settings: ServiceSettings) -> tuple[tuple[str, Credentials], ...]:
+def credential_sections(settings: ServiceSettings) -> tuple[tuple[str, Credentials], ...]:
     """The two sections with a credential, that of the calls first, each with its path."""
     backend = settings.backend
     return (

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from gateway.credentials.contract import Credential, Ways
-from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, GrantRefused, TokenClient, refused
-from gateway.credentials.token_cache import KeptTokens
+from gateway.credentials.contract import Credential, CredentialModes
+from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, GrantRefused, TokenClient, credential_unavailable
+from gateway.credentials.token_cache import TokenCache
 from gateway.errors import Unauthorized
 from gateway.model import Caller
 from gateway.settings import ServiceSettings
@@ -27,14 +27,14 @@ class TokenExchange(Credential):
     needs = (("client_id",), ("client_secret",), ("audience", "resource"))
 
     def __init__(
-        self, tokens: TokenClient, kept: KeptTokens | None = None, clock: Callable[[], float] = time.time
+        self, tokens: TokenClient, cache: TokenCache | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(tokens)
-        self._kept = kept or KeptTokens()
+        self._cache = cache or TokenCache()
         self._clock = clock
 
     @classmethod
-    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
         if settings.backend.credentials.token_endpoint is None and len(settings.auth.issuers) > 1:
             yield (
                 f"{settings.knob('backend.credentials.token_endpoint')}: must be set with several "
@@ -48,12 +48,12 @@ class TokenExchange(Credential):
         raw = caller.principal.token.reveal()
         key = _key(raw)
         remaining = caller.principal.expires - self._clock()
-        token = await self._kept.token(key, lambda: self._exchange(raw), remaining)
+        token = await self._cache.get_token(key, lambda: self._exchange(raw), remaining)
         return {"Authorization": f"Bearer {token}"}
 
-    def refused(self, caller: Caller) -> None:
+    def discard_token(self, caller: Caller) -> None:
         if caller.principal is not None:
-            self._kept.forget(_key(caller.principal.token.reveal()))
+            self._cache.forget(_key(caller.principal.token.reveal()))
 
     async def _exchange(self, raw: str) -> Grant:
         form = {
@@ -63,13 +63,15 @@ class TokenExchange(Credential):
             "requested_token_type": ACCESS_TOKEN_TYPE,
         }
         try:
-            grant = await self._tokens.grant(form)
+            grant = await self._tokens.request_token(form)
         except GrantRefused as error:
             if error.error == "invalid_grant":
                 raise Unauthorized("The access token is not valid here", error="invalid_token") from None
-            raise refused(f"token exchange: {error.error}") from None
+            raise credential_unavailable(f"token exchange: {error.error}") from None
         if grant.issued_type not in _USABLE_TYPES:
-            raise refused("token exchange does not say that what it gives is an access token (issued_token_type)")
+            raise credential_unavailable(
+                "token exchange does not say that what it gives is an access token (issued_token_type)"
+            )
         return grant
 
 

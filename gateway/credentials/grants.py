@@ -40,33 +40,34 @@ class Grant:
 
 
 class TokenClient:
-    """One token endpoint; ``place`` gives its address and raises :class:`FetchFailed`. ``timeout`` is in seconds."""
+    """One token endpoint; ``token_endpoint`` gives its address and raises :class:`FetchFailed`. ``timeout`` is in
+    seconds."""
 
     def __init__(
         self,
         outbound: Outbound,
         settings: Credentials,
-        place: Callable[[], Awaitable[str]],
+        token_endpoint: Callable[[], Awaitable[str]],
         timeout: float = TIMEOUT,
     ) -> None:
         self.settings = settings
-        self._client = OAuthClient(outbound, settings, place, timeout)
+        self._client = OAuthClient(outbound, settings, token_endpoint, timeout)
 
-    async def grant(self, form: Mapping[str, str]) -> Grant:
+    async def request_token(self, form: Mapping[str, str]) -> Grant:
         """Raises :class:`GrantRefused`, :class:`~gateway.errors.AuthUnavailable`,
         :class:`~gateway.errors.BackendUnavailable` where the answer is no grant that could be used."""
         wanted = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
         try:
             answer = await self._client.post({**form, **{name: value for name, value in wanted.items() if value}})
         except AnswerTooLarge as error:
-            raise refused(f"the token endpoint's answer is {error}") from None
+            raise credential_unavailable(f"the token endpoint's answer is {error}") from None
         except (OutboundError, FetchFailed) as error:
             raise _unavailable(str(error)) from None
         if answer.status >= 500 or answer.status == 429:
             raise _unavailable(f"HTTP {answer.status}")
         members = answer.members
         if members is None:
-            raise refused("the token endpoint does not answer with a JSON object")
+            raise credential_unavailable("the token endpoint does not answer with a JSON object")
         error_word = members.get("error")
         if answer.status != 200:
             raise GrantRefused(error_word if isinstance(error_word, str) else f"HTTP {answer.status}")
@@ -76,9 +77,9 @@ class TokenClient:
 def _grant_of(members: Mapping[str, Any]) -> Grant:
     token, kind = members.get("access_token"), members.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise refused("the token endpoint gives no access_token that a header could hold")
+        raise credential_unavailable("the token endpoint gives no access_token that a header could hold")
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise refused("the token endpoint gives a token that is no bearer token")
+        raise credential_unavailable("the token endpoint gives a token that is no bearer token")
     lifetime = members.get("expires_in")
     good_for = None
     if isinstance(lifetime, int | float) and not isinstance(lifetime, bool):
@@ -87,7 +88,7 @@ def _grant_of(members: Mapping[str, Any]) -> Grant:
     return Grant(token, good_for, issued_type if isinstance(issued_type, str) else None)
 
 
-def refused(reason: str) -> BackendUnavailable:
+def credential_unavailable(reason: str) -> BackendUnavailable:
     """A failure that the operator has to mend; the caller learns no more than that."""
     log.error("no token for the backend", reason=reason)
     return BackendUnavailable("The gateway has no credential for the backend")

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.auth.presets import preset_of
-from gateway.credentials.contract import Credential, Ways
+from gateway.credentials.contract import Credential, CredentialModes
 from gateway.model import Caller
 from gateway.settings import ServiceSettings, is_loopback
 
@@ -25,13 +25,13 @@ class SameResource(Credential):
     name = "same_resource"
     shows = "the caller's own token; gateway and backend are one protected resource"
     per_caller = True
-    callers_own = True
+    uses_callers_token = True
 
     @classmethod
-    def faults(cls, settings: ServiceSettings, ways: Ways) -> Iterator[str]:
-        where = settings.knob(_SECTION if ways.calls is cls else "backend.listing.credentials")
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+        where = settings.knob(_SECTION if modes.calls is cls else "backend.listing.credentials")
         yield from _audience_faults(settings, where)
-        yield from _way_faults(settings, ways)
+        yield from _way_faults(settings, modes)
         if settings.auth.dpop != "off":
             yield (
                 f"{settings.knob('auth.dpop')}: a proof is for the gateway's address, so a bound token is of no use to "
@@ -56,9 +56,9 @@ def _audience_faults(settings: ServiceSettings, where: str) -> Iterator[str]:
         return
     for issuer in settings.auth.issuers:
         preset = preset_of(issuer)
-        brought = preset.brought_by(issuer.issuer)
-        accepted = {settings.resource, *(brought if preset.brings_backend else ())}
-        if preset.stands_in:
+        brought = preset.audiences_added_by(issuer.issuer)
+        accepted = {settings.resource, *(brought if preset.backend_may_require_added else ())}
+        if preset.has_substitute_audience:
             accepted |= {*issuer.audiences, *issuer.clients}
         if issuer.audiences:
             accepted &= {*issuer.audiences, *brought}
@@ -70,7 +70,7 @@ def _audience_faults(settings: ServiceSettings, where: str) -> Iterator[str]:
             )
             continue
         others = {*issuer.audiences} - {audience, settings.resource, *brought}
-        if others and not preset.stands_in and settings.backend.credentials.reject_extra_audiences:
+        if others and not preset.has_substitute_audience and settings.backend.credentials.reject_extra_audiences:
             yield (
                 f"{issuers}.audiences: a token for {', '.join(sorted(others))} alone would be accepted, and shown "
                 f"to the backend, which could use it there; leave {settings.resource}, "
@@ -78,7 +78,7 @@ def _audience_faults(settings: ServiceSettings, where: str) -> Iterator[str]:
             )
 
 
-def _way_faults(settings: ServiceSettings, ways: Ways) -> Iterator[str]:
+def _way_faults(settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
     """F4: one fixed origin, reached over a way that nobody reads on."""
     parts = urlsplit(settings.backend.url)
     trusted = settings.backend.credentials.trusted_network
@@ -87,9 +87,9 @@ def _way_faults(settings: ServiceSettings, ways: Ways) -> Iterator[str]:
             f"{settings.knob('backend.url')}: callers' tokens would go over plain http to {parts.hostname}; use https, "
             f"or say {settings.knob(_SECTION)}.trusted_network: true where the network itself encrypts"
         )
-    place = settings.backend.listing.url
-    if place is not None and ways.lists_per_caller and ways.listing is SameResource:
-        there = urlsplit(place)
+    listing_url = settings.backend.listing.url
+    if listing_url is not None and modes.lists_per_caller and modes.listing is SameResource:
+        there = urlsplit(listing_url)
         if (there.scheme, there.netloc) != (parts.scheme, parts.netloc):
             yield (
                 f"{settings.knob('backend.listing.url')}: callers' tokens would go to {there.netloc}, which is not the "

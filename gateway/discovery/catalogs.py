@@ -5,34 +5,34 @@ from __future__ import annotations
 from weakref import WeakValueDictionary
 
 from gateway.catalog.build import Builder
-from gateway.discovery.broken_output_schemas import Promises
-from gateway.discovery.shrink_guard import check_size
+from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
+from gateway.discovery.shrink_guard import check_listing_size
 from gateway.model import Catalog, Listing
 from gateway.settings import CatalogSettings
 
 
 class Catalogs:
-    """Make catalogs by one service's settings. ``promises`` are the output schemas that results broke."""
+    """Make catalogs by one service's settings. ``broken_output_schemas`` are the output schemas that results broke."""
 
-    def __init__(self, builder: Builder, settings: CatalogSettings, promises: Promises) -> None:
+    def __init__(self, builder: Builder, settings: CatalogSettings, broken_output_schemas: BrokenOutputSchemas) -> None:
         self._builder = builder
         self._settings = settings
-        self._promises = promises
+        self._broken_output_schemas = broken_output_schemas
         self._by_listing: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
         self._by_digest: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
 
-    async def of(self, listing: Listing) -> Catalog:
+    async def build_catalog(self, listing: Listing) -> Catalog:
         """Return the catalog of a listing. Raises :class:`~gateway.listing.dialect.NoListing` for one beyond
         ``max_tools``."""
-        check_size(listing, self._settings)
+        check_listing_size(listing, self._settings)
         catalog = self._by_listing.get(listing.digest) if listing.digest else None
         if catalog is None:
-            catalog = await self._builder.build(listing, self._settings)
+            catalog = await self._builder.build_catalog(listing, self._settings)
             if listing.digest:
                 self._by_listing[listing.digest] = catalog
-        return self._promises.kept(catalog)
+        return self._broken_output_schemas.strip(catalog)
 
-    def one_of(self, catalog: Catalog) -> Catalog:
+    def intern(self, catalog: Catalog) -> Catalog:
         """Return the catalog that equals this one, itself where it is the first."""
         known = self._by_digest.setdefault(catalog.digest, catalog)
         return known if _remarks(known) == _remarks(catalog) else catalog

@@ -17,22 +17,22 @@ MOST_LINES: Final = 100
 log = structlog.get_logger()
 
 
-def log_news(before: Catalog | None, after: Catalog) -> None:
+def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
     """Name what is new, gone or quarantined. Of a first catalog nothing is new."""
     if before is not None and before.digest != after.digest:
         old, new = set(before.names), set(after.names)
         if old != new:
-            log.info("tools changed", **_named("new", new - old), **_named("gone", old - new))
-    known = set(before.quarantined) if before is not None else set()
-    news = [method for method in after.quarantined if method not in known]
-    for method in news[:MOST_LINES]:
+            log.info("tools changed", **_name_fields("new", new - old), **_name_fields("gone", old - new))
+    logged_before = set(before.quarantined) if before is not None else set()
+    new_methods = [method for method in after.quarantined if method not in logged_before]
+    for method in new_methods[:MOST_LINES]:
         log.warning("method quarantined", method=method.name, reason=method.reason, remedy=method.remedy)
-    if len(news) > MOST_LINES:  # a listing may have a million broken entries
+    if len(new_methods) > MOST_LINES:  # a listing may have a million broken entries
         remedy = "the command `check` names all of them"
-        log.warning("method quarantined", more=len(news) - MOST_LINES, remedy=remedy)
+        log.warning("method quarantined", more=len(new_methods) - MOST_LINES, remedy=remedy)
 
 
-def _named(what: str, names: set[str]) -> dict[str, object]:
+def _name_fields(what: str, names: set[str]) -> dict[str, object]:
     """The first names, and how many more there are."""
     fields: dict[str, object] = {what: sorted(names)[:MOST_NAMES]}
     if len(names) > MOST_NAMES:

@@ -17,29 +17,29 @@ LARGE: Final = 500
 _NEVER: Final = 1_000_000
 
 
-class Collector:
+class GarbageCollector:
     """The process's garbage collector. There is one of it, so there is one of these: :data:`COLLECTOR`."""
 
     def __init__(self) -> None:
-        self._postponing = 0
-        self._usual = 0
+        self._pauses = 0
+        self._usual_threshold = 0
 
     @contextmanager
-    def postponed(self) -> Iterator[None]:
+    def gc_paused(self) -> Iterator[None]:
         """No full collection is started within; those of young objects go on. May overlap."""
         young, middle, old = gc.get_threshold()
-        if not self._postponing:
-            self._usual = old
+        if not self._pauses:
+            self._usual_threshold = old
             gc.set_threshold(young, middle, _NEVER)
-        self._postponing += 1
+        self._pauses += 1
         try:
             yield
         finally:
-            self._postponing -= 1
-            if not self._postponing:
-                gc.set_threshold(young, middle, self._usual)
+            self._pauses -= 1
+            if not self._pauses:
+                gc.set_threshold(young, middle, self._usual_threshold)
 
-    def set_aside(self) -> None:
+    def freeze(self) -> None:
         """Have no later collection look at what lives now. Cycles of older objects that nobody uses by now stay
         until :meth:`look_through`: some connections and tasks that just ended, or a service that was replaced."""
         gc.collect(1)
@@ -53,4 +53,4 @@ class Collector:
             gc.freeze()
 
 
-COLLECTOR: Final = Collector()
+COLLECTOR: Final = GarbageCollector()

@@ -12,36 +12,36 @@ from typing import Final
 
 from gateway.catalog.curation import Curation
 from gateway.listing.dialect import NoListing, Step
-from gateway.model import Listing, Seen
+from gateway.model import Listing, SourceAnswer
 from gateway.settings import CatalogSettings
 
 CONFIRMED_AFTER: Final = 60.0
 """Seconds."""
-ASK_AGAIN_AFTER: Final = CONFIRMED_AFTER / 4
+RETRY_AFTER: Final = CONFIRMED_AFTER / 4
 _MANY: Final = 10
 
 
 @dataclass(slots=True)
-class Doubt:
-    """What is held against the listings of one view; ``since`` is when it began, by the caller's clock."""
+class ShrinkGuard:
+    """What is held against the listings of one view; ``shrunk_since`` is when it began, by the caller's clock."""
 
-    since: float | None = None
+    shrunk_since: float | None = None
 
-    def believes(self, before: int, after: int, now: float) -> bool:
+    def accepts(self, before: int, after: int, now: float) -> bool:
         """Tell whether a listing with ``after`` tools may take the place of one with ``before``."""
         shrinks = after == 0 < before or (2 * after < before and before - after >= _MANY)
         if not shrinks:
-            self.since = None
+            self.shrunk_since = None
             return True
-        if self.since is None:
-            self.since = now
-        if now - self.since < CONFIRMED_AFTER:
+        if self.shrunk_since is None:
+            self.shrunk_since = now
+        if now - self.shrunk_since < CONFIRMED_AFTER:
             return False
-        self.since = None
+        self.shrunk_since = None
         return True
 
 
-def check_size(listing: Listing, settings: CatalogSettings) -> None:
+def check_listing_size(listing: Listing, settings: CatalogSettings) -> None:
     """Raises :class:`NoListing` for more methods than are ever offered, before anything is made of them."""
     if len(listing.methods) <= settings.max_tools:
         return
@@ -49,4 +49,4 @@ def check_size(listing: Listing, settings: CatalogSettings) -> None:
     offered = sum(offers(method.name) for method in listing.methods)
     if offered > settings.max_tools:
         what = f"{offered} methods to offer, more than catalog.max_tools ({settings.max_tools})"
-        raise NoListing([Step("the listing", Seen(f"{what}; narrow catalog.include, or raise the bound"))])
+        raise NoListing([Step("the listing", SourceAnswer(f"{what}; narrow catalog.include, or raise the bound"))])

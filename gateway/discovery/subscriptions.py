@@ -20,7 +20,7 @@ _SLICE: Final = 50
 """Streams woken in one turn of the loop."""
 
 
-class Event(Flag):
+class StreamEvent(Flag):
     """What a listener is woken for; several may have come together."""
 
     TICK = auto()
@@ -37,10 +37,10 @@ class Subscription:
         self.view = view
         self.client = client
         self.muted = False
-        self._events = Event(0)
+        self._events = StreamEvent(0)
         self._waiter: asyncio.Future[None] | None = None
 
-    async def next(self) -> Event:
+    async def next_event(self) -> StreamEvent:
         """What has come since the last time, awaited if nothing has."""
         while not self._events:
             self._waiter = asyncio.get_running_loop().create_future()
@@ -48,16 +48,16 @@ class Subscription:
                 await self._waiter
             finally:
                 self._waiter = None
-        events, self._events = self._events, Event(0)
+        events, self._events = self._events, StreamEvent(0)
         return events
 
-    def wake(self, event: Event) -> None:
+    def wake(self, event: StreamEvent) -> None:
         self._events |= event
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
-class Changes:
+class Subscriptions:
     """The listeners at one path. They stay while the service behind is replaced: :meth:`follow` names the discovery of
     the moment."""
 
@@ -66,7 +66,7 @@ class Changes:
         self._interval = 0.0
         self._heartbeat = 0.0
         self._listeners: dict[Subscription, None] = {}
-        self._told_at: dict[View, float] = {}
+        self._notified_at: dict[View, float] = {}
         self._due: dict[View, asyncio.TimerHandle] = {}
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
@@ -80,7 +80,7 @@ class Changes:
         """Tell of this discovery's changes from now on, once per ``interval`` at most; both are in seconds."""
         if self._discovery is not None:
             self._discovery.after_publish = lambda _: None
-        discovery.after_publish = self.tell
+        discovery.after_publish = self.notify
         if self._ticker is not None and heartbeat != self._heartbeat:
             self._ticker.cancel()
             self._ticker = asyncio.get_running_loop().call_later(heartbeat, self._tick)
@@ -89,7 +89,7 @@ class Changes:
     def refresh(self, caller: Caller) -> None:
         """Refresh the view of a caller who listens, in the background, where it is the caller's own and stale."""
         if self._discovery is not None:
-            self._discovery.keep(caller)
+            self._discovery.refresh_if_stale(caller)
 
     @property
     def views(self) -> set[View]:
@@ -106,7 +106,7 @@ class Changes:
                     other.muted = True
         self._listeners[subscription] = None
         if self._closed or epoch != self.epoch:
-            subscription.wake(Event.END)
+            subscription.wake(StreamEvent.END)
         elif self._ticker is None:
             self._ticker = asyncio.get_running_loop().call_later(self._heartbeat, self._tick)
         return subscription
@@ -122,29 +122,29 @@ class Changes:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def tell(self, view: View) -> None:
+    def notify(self, view: View) -> None:
         """The catalog of this view changed."""
         if view in self._due:
             return
         loop = asyncio.get_running_loop()
-        told_at = self._told_at.get(view)
-        due = loop.time() if told_at is None else told_at + self._interval
+        notified_at = self._notified_at.get(view)
+        due = loop.time() if notified_at is None else notified_at + self._interval
         if due <= loop.time():
-            self._tell(view)
+            self._notify_now(view)
         else:
-            self._due[view] = loop.call_at(due, self._tell, view)
+            self._due[view] = loop.call_at(due, self._notify_now, view)
 
-    def end(self, client: str) -> None:
+    def end_client(self, client: str) -> None:
         """End the streams of one client, as far as they are here."""
         for subscription in list(self._listeners):
             if subscription.client == client:
-                subscription.wake(Event.END)
+                subscription.wake(StreamEvent.END)
 
     def end_all(self) -> None:
         """End the streams that are open now, and begin an epoch."""
         self.epoch += 1
         for subscription in list(self._listeners):
-            subscription.wake(Event.END)
+            subscription.wake(StreamEvent.END)
 
     def close(self) -> None:
         """End all streams, those to come as well."""
@@ -154,20 +154,20 @@ class Changes:
                 handle.cancel()
         self.end_all()
 
-    def _tell(self, view: View) -> None:
+    def _notify_now(self, view: View) -> None:
         self._due.pop(view, None)
-        if len(self._told_at) > 10_000:
-            self._told_at.clear()
-        self._told_at[view] = asyncio.get_running_loop().time()
-        self._wake([one for one in self._listeners if one.view == view and not one.muted], Event.CHANGED)
+        if len(self._notified_at) > 10_000:
+            self._notified_at.clear()
+        self._notified_at[view] = asyncio.get_running_loop().time()
+        self._wake([one for one in self._listeners if one.view == view and not one.muted], StreamEvent.CHANGED)
 
     def _tick(self) -> None:
         self._ticker = None
         if self._listeners and not self._closed:
             self._ticker = asyncio.get_running_loop().call_later(self._heartbeat, self._tick)
-            self._wake(list(self._listeners), Event.TICK)
+            self._wake(list(self._listeners), StreamEvent.TICK)
 
-    def _wake(self, subscriptions: Iterable[Subscription], event: Event) -> None:
+    def _wake(self, subscriptions: Iterable[Subscription], event: StreamEvent) -> None:
         remaining = iter(subscriptions)
 
         def wake_some() -> None:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import BackendError, BadBackendAnswer, InvalidParams, MissingCapability
-from gateway.model import Ask, Caller, CallExtras, JsonObject, Tool
-from gateway.signing import SKEW, Keys, Signer
+from gateway.model import Caller, CallExtras, InputRequest, JsonObject, Tool
+from gateway.signing import SKEW, Signer, SigningKeys
 from gateway.store import Store
 from gateway.text import excerpt
 
@@ -37,7 +37,7 @@ _CAPABILITIES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RequestState:
     """What an earlier round left: whether a person agreed, the backend's own state, and an id of its own."""
 
     consent: bool
@@ -45,60 +45,60 @@ class State:
     nonce: str
 
 
-class Rounds:
+class InputRequests:
     """Makes and reads states. ``keys`` are the resource's; ``clock`` is wall-clock seconds, since replicas share
     it."""
 
-    def __init__(self, keys: Keys, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keys: SigningKeys, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._signer = Signer(keys, "requestState", TTL, clock)
         self._store = store
 
-    def read(self, state: str, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> State:
+    def read_state(self, state: str, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> RequestState:
         """Raises :class:`InvalidParams`: not ours, for another call, or too old."""
-        text = self._signer.verify(state, *_owner(caller, tool, arguments))
+        text = self._signer.verify(state, *_state_owner(caller, tool, arguments))
         if text is not None:
             nonce, consent, backend = jsonrpc.decode(text.encode())
-            return State(consent, backend, nonce)
+            return RequestState(consent, backend, nonce)
         raise InvalidParams("requestState is not valid for this call, or too old; call again without it")
 
-    async def consent(
-        self, extras: CallExtras, state: State | None, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
-    ) -> Ask | None:
+    async def request_consent(
+        self, extras: CallExtras, state: RequestState | None, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
+    ) -> InputRequest | None:
         """None once a person agreed, else what to ask. Raises :class:`BackendError` where the person declined,
         :class:`InvalidParams` where the consent was used before."""
         if state is not None and state.consent:
-            await self._use(state)
+            await self._use_state(state)
             return None
         answer = extras.responses.get(CONFIRM) if state is not None else None
         if state is None or not isinstance(answer, Mapping) or "action" not in answer:
-            return Ask({CONFIRM: _question(tool, arguments)}, self._state(caller, tool, arguments))
-        await self._use(state)
+            return InputRequest({CONFIRM: _consent_request(tool, arguments)}, self._sign_state(caller, tool, arguments))
+        await self._use_state(state)
         if answer["action"] != "accept":
             raise BackendError("The person did not agree to this call, so it was not made")
         return None
 
-    def ask(
+    def request_input(
         self, value: JsonObject, extras: CallExtras, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
-    ) -> Ask:
+    ) -> InputRequest:
         """A backend's ``input_required`` result as questions. Raises :class:`BadBackendAnswer`,
         :class:`MissingCapability`."""
         requests, state = value.get("inputRequests", {}), value.get("requestState")
-        good = isinstance(requests, Mapping) and all(_is_request(request) for request in requests.values())
+        good = isinstance(requests, Mapping) and all(_is_input_request(request) for request in requests.values())
         if not good or not (requests or state) or not isinstance(state, str | None):
             raise BadBackendAnswer("The backend asks for input in a way that MCP does not know")
-        require(_needed(requests.values()), extras)
+        require_capabilities(_needed_capabilities(requests.values()), extras)
         if state is None and not tool.confirm:
-            return Ask(requests)
-        ours = self._state(caller, tool, arguments, consent=tool.confirm, backend=state)
-        if len(ours) > MAX_STATE:
+            return InputRequest(requests)
+        signed_state = self._sign_state(caller, tool, arguments, consent=tool.confirm, backend=state)
+        if len(signed_state) > MAX_STATE:
             raise BadBackendAnswer("The backend's requestState is too large")
-        return Ask(requests, ours)
+        return InputRequest(requests, signed_state)
 
-    async def _use(self, state: State) -> None:
+    async def _use_state(self, state: RequestState) -> None:
         if not await self._store.add(f"consent:{state.nonce}", TTL + SKEW):
             raise InvalidParams("requestState was used before; call again without it")
 
-    def _state(
+    def _sign_state(
         self,
         caller: Caller,
         tool: Tool,
@@ -108,10 +108,10 @@ class Rounds:
         backend: str | None = None,
     ) -> str:
         parts = [secrets.token_urlsafe(12), consent, backend]
-        return self._signer.sign(jsonrpc.encode(parts).decode(), *_owner(caller, tool, arguments))
+        return self._signer.sign(jsonrpc.encode(parts).decode(), *_state_owner(caller, tool, arguments))
 
 
-def require(needed: JsonObject, extras: CallExtras) -> None:
+def require_capabilities(needed: JsonObject, extras: CallExtras) -> None:
     """Raises :class:`MissingCapability` with the capabilities that the client did not declare."""
     missing = {name: value for name, value in needed.items() if not _declares(extras.capabilities, name, value)}
     if missing:
@@ -121,7 +121,7 @@ def require(needed: JsonObject, extras: CallExtras) -> None:
         )
 
 
-def _needed(requests: Iterable[Any]) -> JsonObject:
+def _needed_capabilities(requests: Iterable[Any]) -> JsonObject:
     """The capabilities that the questions take, all of them."""
     modes: dict[str, set[str]] = {}
     for request in requests:
@@ -138,7 +138,7 @@ def _declares(capabilities: JsonObject, name: str, needed: Any) -> bool:
     return set(needed or ("form",)) <= set(declared or ("form",))
 
 
-def _is_request(request: Any) -> bool:
+def _is_input_request(request: Any) -> bool:
     """Tell whether clients can read it (schema.ts ``InputRequest``); for one they cannot, they refuse the whole
     answer."""
     if not isinstance(request, Mapping):
@@ -156,13 +156,13 @@ def _is_request(request: Any) -> bool:
     return bool(method == "roots/list")
 
 
-def _question(tool: Tool, arguments: Mapping[str, Any]) -> JsonObject:
+def _consent_request(tool: Tool, arguments: Mapping[str, Any]) -> JsonObject:
     shown = excerpt(jsonrpc.encode(arguments).decode(), _MAX_SHOWN)
     message = f"Run {tool.title or tool.name} with {shown}?\n{tool.description.partition(chr(10))[0]}"
     schema = {"type": "object", "properties": {}}
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 
 
-def _owner(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+def _state_owner(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Whose state it is: this caller's, for this call alone."""
-    return (*caller.identity, tool.digest, jsonrpc.canonical(arguments).decode())
+    return (*caller.identity, tool.digest, jsonrpc.encode_canonical(arguments).decode())

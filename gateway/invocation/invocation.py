@@ -17,7 +17,7 @@ import structlog
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
-from gateway.backend.params import Params, Shapes
+from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.credentials import Credential
 from gateway.discovery.discovery import Discovery
 from gateway.errors import (
@@ -33,9 +33,9 @@ from gateway.errors import (
     Unauthorized,
     UnknownTool,
 )
-from gateway.invocation.input_requests import CONFIRM, Rounds, State, require
-from gateway.model import NOTHING, Caller, CallExtras, Naming, Outcome, Tool
-from gateway.schema.validation import TOO_LARGE, Validators
+from gateway.invocation.input_requests import CONFIRM, InputRequests, RequestState, require_capabilities
+from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
+from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.search.tools import BuiltinTool
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.text import excerpt
@@ -65,17 +65,17 @@ class Call:
     extras: CallExtras | None
     _send: Callable[[Call, bool], Awaitable[Outcome]] = field(repr=False)
 
-    async def execute(self, *, begun: bool = False) -> Outcome:
+    async def execute(self, *, answer_started: bool = False) -> Outcome:
         """Check the arguments, call the backend once, check the result.
 
         Whether the exchange ends with a 401 where the backend refuses the caller's own token is decided here: it does,
-        unless the answer has ``begun``, and the refusal is the outcome's fault. So is every failure of the call itself.
+        unless the answer has started, and the refusal is the outcome's fault. So is every failure of the call itself.
         Raises :class:`~gateway.errors.Unauthorized`; :class:`~gateway.errors.AuthUnavailable` where there is no
         credential to be had; :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round;
         :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
         """
         try:
-            return await self._send(self, begun)
+            return await self._send(self, answer_started)
         except GatewayError:
             raise
         except Exception as error:  # noqa: BLE001, logged here, since a call may outlive whoever would hear of it
@@ -88,32 +88,32 @@ class Invocation:
         discovery: Discovery,
         client: BackendClient,
         credential: Credential,
-        validators: Validators,
-        shapes: Shapes,
-        rounds: Rounds,
+        validators: ValidatorCache,
+        param_structures: ParamStructures,
+        input_requests: InputRequests,
         access: Access,
         builtin: Mapping[str, BuiltinTool],
-        naming: Naming,
+        name_style: NameStyle,
         timeout: float,
     ) -> None:
         self._discovery = discovery
         self._client = client
         self._credential = credential
         self._validators = validators
-        self._shapes = shapes
-        self._rounds = rounds
+        self._param_structures = param_structures
+        self._input_requests = input_requests
         self._access = access
         self._builtin = builtin
-        self.naming = naming
+        self.name_style = name_style
         """Which names of tools a model is shown where the caller chose none."""
         self._timeout = timeout
 
-    async def find(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
+    async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
         listing where there is none at hand. Raises :class:`UnknownTool`,
         :class:`~gateway.errors.CatalogUnavailable`."""
         builtin = self._builtin.get(name)
-        tool = builtin.tool if builtin else await self._discovery.find(caller, name, patience)
+        tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name, patience)
         if tool is None:
             raise UnknownTool(f"Unknown tool: {name[:128]}")
         return tool
@@ -122,65 +122,72 @@ class Invocation:
         """Find a tool in the caller's view and decide whether this call of it may start, before a byte of the answer.
         What a built-in tool names is decided on as if it had been called itself.
 
-        Raises as :meth:`find` does, and as ``arguments`` does where they are made of the tool;
+        Raises as :meth:`find_tool` does, and as ``arguments`` does where they are made of the tool;
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
         call takes; :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs.
         """
-        tool = await self.find(caller, name)
-        builtin = self._builtin[tool.name] if tool.binding.local else None
+        tool = await self.find_tool(caller, name)
+        builtin = self._builtin[tool.name] if tool.binding.is_builtin else None
         if builtin is None or not builtin.calls_named:  # before the arguments, whose faults tell what a tool takes
             self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
-        given = arguments(tool) if callable(arguments) else arguments
+        call_arguments = arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
-            given = {name: value for name, value in given.items() if value is not None}  # null is as left out
+            call_arguments = {
+                name: value for name, value in call_arguments.items() if value is not None
+            }  # null is as left out
         if builtin is not None and builtin.calls_named:
-            named = await self._named(caller, tool, given)
+            named = await self._tool_named_in(caller, tool, call_arguments)
             if named is not None:
-                tool, given = named, given.get("arguments", {})
+                tool, call_arguments = named, call_arguments.get("arguments", {})
             self._access.check_call(caller, tool)
             if named is not None:
                 log.info("tool called through call_tool", tool=tool.name, method=tool.method)
         if extras is not None and (tool.requires or tool.confirm):
-            require({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
-        return Call(caller, tool, given, extras, self._execute)
+            require_capabilities({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
+        return Call(caller, tool, call_arguments, extras, self._execute)
 
-    async def _named(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
+    async def _tool_named_in(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
         """Return the tool that good arguments of a built-in ``tool`` name, if there is one."""
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
-        return await self._discovery.find(caller, arguments["name"]) if validator.is_valid(arguments) else None
+        return await self._discovery.find_tool(caller, arguments["name"]) if validator.is_valid(arguments) else None
 
-    async def _execute(self, call: Call, begun: bool) -> Outcome:
+    async def _execute(self, call: Call, answer_started: bool) -> Outcome:
         tool, extras = call.tool, call.extras
         try:
             self._check_arguments(tool, call.arguments)
-            if tool.binding.local:
+            if tool.binding.is_builtin:
                 return Outcome(tool, await self._builtin[tool.name].handler(call.caller, call.arguments))
-            state = self._state_of(call)
+            state = self._request_state(call)
             if extras is None:
                 _check_surface(tool)
             elif tool.confirm:
-                ask = await self._rounds.consent(extras, state, call.caller, tool, call.arguments)
-                if ask is not None:
-                    return Outcome(tool, ask=ask)
-            value = await self._forward(call, state, begun)
-            if tool.rounds and isinstance(value, dict) and value.get("resultType") == "input_required":
+                input_request = await self._input_requests.request_consent(
+                    extras, state, call.caller, tool, call.arguments
+                )
+                if input_request is not None:
+                    return Outcome(tool, input_request=input_request)
+            value = await self._forward(call, state, answer_started)
+            if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
                 if extras is None:
                     raise InputRequired("This method asks for more input, which takes a client of MCP 2026-07-28")
-                return Outcome(tool, ask=self._rounds.ask(value, extras, call.caller, tool, call.arguments))
+                return Outcome(
+                    tool,
+                    input_request=self._input_requests.request_input(value, extras, call.caller, tool, call.arguments),
+                )
             self._check_result(tool, value)
         except ResultMismatch as fault:
-            await self._discovery.distrust_output(tool)
+            await self._discovery.drop_output_schema(tool)
             return Outcome(tool, fault=fault)
         except ToolFault as fault:
             return Outcome(tool, fault=fault)
         return Outcome(tool, value)
 
-    def _state_of(self, call: Call) -> State | None:
+    def _request_state(self, call: Call) -> RequestState | None:
         """What an earlier round left. Raises :class:`~gateway.errors.InvalidParams`."""
         tool, extras = call.tool, call.extras
-        if extras is None or extras.state is None or not (tool.confirm or tool.rounds):
+        if extras is None or extras.state is None or not (tool.confirm or tool.input_required):
             return None
-        return self._rounds.read(extras.state, call.caller, tool, call.arguments)
+        return self._input_requests.read_state(extras.state, call.caller, tool, call.arguments)
 
     def _check_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
@@ -188,43 +195,43 @@ class Invocation:
             faults = validator.faults(arguments)
             raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
 
-    async def _forward(self, call: Call, state: State | None, begun: bool) -> Any:
+    async def _forward(self, call: Call, state: RequestState | None, answer_started: bool) -> Any:
         tool, extras, binding = call.tool, call.extras, call.tool.binding
         headers = await self._credential.headers(call.caller)
         if extras is not None and extras.trace:
             headers = {**extras.trace, **headers}
-        exchange = self._client.notify if binding.notification else self._client.call
+        exchange = self._client.send_notification if binding.notification else self._client.call_method
         timeout = binding.timeout or self._timeout
         deadline: float | None = None
 
-        async def send(params: Params) -> Any:
-            if tool.rounds and extras is not None and not isinstance(params, list):
-                params = {**(params or {}), **_round_members(tool, extras, state)}
+        async def send(params: ParamsValue) -> Any:
+            if tool.input_required and extras is not None and not isinstance(params, list):
+                params = {**(params or {}), **_input_members(tool, extras, state)}
             nonlocal deadline
             now = time.monotonic()
             # The first try has all of the time, a number that the transport knows from the call before.
-            left = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
+            remaining = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
             deadline = deadline or now + timeout
             return await exchange(
                 binding.method,
                 params,
                 headers=headers,
                 endpoint=binding.endpoint,
-                timeout=left,
+                timeout=remaining,
                 version=binding.version,
             )
 
         try:
-            return await self._shapes.call(binding, call.arguments, send)
+            return await self._param_structures.call_method(binding, call.arguments, send)
         except BackendUnauthorized:
-            raise self._refused(call, begun) from None
+            raise self._unauthorized_error(call, answer_started) from None
 
-    def _refused(self, call: Call, begun: bool) -> GatewayError:
+    def _unauthorized_error(self, call: Call, answer_started: bool) -> GatewayError:
         """What a backend's 401 means: the caller's to mend only where its own token was shown. Nothing is tried again
         with another identity."""
         caller, method = call.caller, call.tool.method
-        self._credential.refused(caller)
-        if not self._credential.callers_own:
+        self._credential.discard_token(caller)
+        if not self._credential.uses_callers_token:
             log.error("the backend does not accept the gateway's credential", method=method)
             return BackendUnavailable("The backend does not accept the gateway's credential")
         if caller.principal is None:  # the challenge says nothing of a bad token then (RFC 6750 §3.1)
@@ -236,15 +243,15 @@ class Invocation:
                 method=method,
                 issuer=caller.principal.issuer,
             )
-        if begun:
+        if answer_started:
             return BackendUnauthorized(message)
-        return Unauthorized(message, error=error, scopes=self._access.baseline)
+        return Unauthorized(message, error=error, scopes=self._access.baseline_scopes)
 
     def _check_result(self, tool: Tool, value: Any) -> None:
-        if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NOTHING:
+        if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NO_RESULT:
             return
         whole = value
-        if tool.blocks:
+        if tool.returns_blocks:
             result = value if isinstance(value, dict) else {}
             if result.get("isError") is True:
                 return
@@ -277,7 +284,7 @@ def _check_surface(tool: Tool) -> None:
         raise CapabilityRequired(f"This tool needs a client of MCP 2026-07-28 that declares the capability {names}")
 
 
-def _round_members(tool: Tool, extras: CallExtras, state: State | None) -> dict[str, Any]:
+def _input_members(tool: Tool, extras: CallExtras, state: RequestState | None) -> dict[str, Any]:
     """What a method that asks back gets besides its own params. The answer to our own question is not its business."""
     members: dict[str, Any] = {"clientCapabilities": extras.capabilities}
     responses = dict(extras.responses)

@@ -13,21 +13,21 @@ from typing import Any, Final
 
 from gateway.listing.dialect import (
     About,
+    ListingSource,
     NoListing,
-    Source,
     Step,
-    Unusable,
-    call,
+    UnusableMethod,
+    call_question,
     first_answer,
-    get,
+    get_question,
     is_heading,
     listing_of,
+    name_parameters,
     object_of,
-    placed,
     text_of,
 )
 from gateway.listing.typewords import schema_of_word
-from gateway.model import Listing, Method, Parameter, Schema, Seen, Structure
+from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
 from gateway.settings import CustomListing, CustomParameter
 from gateway.settings.jsonpath import Path
 
@@ -48,21 +48,21 @@ class Custom:
         probed=False,
     )
 
-    async def fetch(self, source: Source) -> Listing:
+    async def fetch_listing(self, source: ListingSource) -> Listing:
         form = source.custom
         if form.method is None:
-            question = get(source, source.place or source.url)
+            question = get_question(source, source.listing_url or source.url)
         else:
             params = None if form.params is None else form.params.get_secret_value()
-            question = call(source, form.method, params)
+            question = call_question(source, form.method, params)
         document = await first_answer([question], lambda found: isinstance(found, dict | list), "no object and no list")
         try:
             # In a thread: paths are slower than code, and a listing may have thousands of entries.
-            listing = await asyncio.to_thread(parse, document, form)
+            listing = await asyncio.to_thread(parse_listing, document, form)
         except ValueError as error:
-            raise NoListing([Step(question.text, Seen(f"JSON, but {error}"))]) from None
+            raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {error}"))]) from None
         if not listing.methods:
-            raise NoListing([Step(question.text, Seen(f"JSON, but {_nothing(listing, form)}"))])
+            raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {_nothing(listing, form)}"))])
         return listing
 
 
@@ -74,19 +74,19 @@ def _nothing(listing: Listing, form: CustomListing) -> str:
     return f"no name in the {len(listing.quarantined)} entries of {form.methods}: backend.listing.custom.name is {what}"
 
 
-def parse(document: Any, form: CustomListing) -> Listing:
+def parse_listing(document: Any, form: CustomListing) -> Listing:
     """Raises :class:`ValueError` for what is too deep for the paths."""
     root = object_of(document)
 
-    def read(name: str, entry: Any) -> Method:
+    def parse_entry(name: str, entry: Any) -> Method:
         try:
             return _method(name, entry, form, root)
         except ValueError as error:
-            raise Unusable(str(error), "name something less deep under backend.listing.custom") from None
+            raise UnusableMethod(str(error), "name something less deep under backend.listing.custom") from None
 
     entries = form.methods.find(document, MOST_METHODS + 1) if form.methods else []
     named = [(_name(form.name, key, entry), entry) for key, entry in entries[:MOST_METHODS]]
-    listing = listing_of(Custom.name, named, read)
+    listing = listing_of(Custom.name, named, parse_entry)
     names = (name for method in listing.methods for name in (method.name, *(p.name for p in method.parameters or ())))
     listing = replace(listing, by_position=any(map(is_heading, names)))
     if len(entries) > MOST_METHODS:
@@ -118,8 +118,8 @@ def _parameters(form: CustomListing, entry: Any) -> tuple[tuple[Parameter, ...] 
         return None, Structure.UNKNOWN
     found = form.parameters.find(entry, MOST_PARAMETERS + 1)
     if len(found) > MOST_PARAMETERS:
-        raise Unusable(f"more than {MOST_PARAMETERS} parameters", "narrow backend.listing.custom.parameters")
-    return placed((_parameter(form.parameter, key, item) for key, item in found), Structure.UNKNOWN)
+        raise UnusableMethod(f"more than {MOST_PARAMETERS} parameters", "narrow backend.listing.custom.parameters")
+    return name_parameters((_parameter(form.parameter, key, item) for key, item in found), Structure.UNKNOWN)
 
 
 def _parameter(form: CustomParameter, key: str | None, entry: Any) -> Parameter:

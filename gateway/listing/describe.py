@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from gateway.listing.dialect import (
     About,
-    Source,
-    call,
+    ListingSource,
+    call_question,
     entry_of,
     first_answer,
     list_of,
     listing_of,
+    name_parameters,
     object_of,
-    placed,
     text_of,
 )
-from gateway.listing.docstrings import documented
-from gateway.listing.typewords import schema_of_word, told
+from gateway.listing.docstrings import fill_from_docstring
+from gateway.listing.typewords import any_if_null, schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 NOT_SAID: Final = "The service does not say which arguments are required."
@@ -56,9 +56,9 @@ class Describe:
         "description. `params: []` in 1.1 may be a function without annotations: its arguments are left open.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        questions = (call(source, method) for method in ("rpc.describe", "system.describe"))
-        return parse(await first_answer(questions, recognizes, "no service description"))
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        questions = (call_question(source, method) for method in ("rpc.describe", "system.describe"))
+        return parse_listing(await first_answer(questions, recognizes, "no service description"))
 
 
 def recognizes(document: Any) -> bool:
@@ -77,7 +77,7 @@ def recognizes(document: Any) -> bool:
     )
 
 
-def parse(document: dict[str, Any]) -> Listing:
+def parse_listing(document: dict[str, Any]) -> Listing:
     if isinstance(document.get("procs"), list):
         procs = [(object_of(proc).get("name"), proc) for proc in document["procs"]]
         listing = listing_of(Describe.name, procs, _procedure)
@@ -98,9 +98,9 @@ def parse(document: dict[str, Any]) -> Listing:
 
 def _procedure(name: str, proc: dict[str, Any]) -> Method:
     """A procedure of 1.1: parameters are names, or objects with a name and a type."""
-    known, structure = placed(map(_parameter, list_of(proc.get("params"))), Structure.EITHER)
+    known, structure = name_parameters(map(_parameter, list_of(proc.get("params"))), Structure.EITHER)
     result = proc.get("return")
-    method = documented(
+    method = fill_from_docstring(
         Method(
             name,
             Describe.name,
@@ -111,7 +111,7 @@ def _procedure(name: str, proc: dict[str, Any]) -> Method:
             annotations={"idempotentHint": True} if proc.get("idempotent") is True else {},
         )
     )
-    return _remarked(method, NOT_SAID if method.parameters else _UNKNOWN)
+    return _append_remark(method, NOT_SAID if method.parameters else _UNKNOWN)
 
 
 def _method(name: str, entry: Any) -> Method:
@@ -121,8 +121,8 @@ def _method(name: str, entry: Any) -> Method:
     summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
     tags = [object_of(tag).get("name") for tag in list_of(entry.get("tags"))]
     named = [tag for tag in tags if isinstance(tag, str)]
-    parameters, structure = placed(map(_parameter, fields), Structure.EITHER)
-    method = documented(
+    parameters, structure = name_parameters(map(_parameter, fields), Structure.EITHER)
+    method = fill_from_docstring(
         Method(
             name,
             Describe.name,
@@ -135,7 +135,7 @@ def _method(name: str, entry: Any) -> Method:
             deprecated=entry.get("deprecated") is True,
         )
     )
-    return _remarked(method, "" if says_required else NOT_SAID)
+    return _append_remark(method, "" if says_required else NOT_SAID)
 
 
 def _parameter(field: Any) -> Parameter:
@@ -152,12 +152,12 @@ def _result(field: Any) -> Schema | None:
 
 
 def _schema(field: dict[str, Any]) -> Schema:
-    schema = told(schema_of_word(field.get("type")))
+    schema = any_if_null(schema_of_word(field.get("type")))
     properties = object_of(field.get("properties"))
     if schema == {"type": "object"}:
         if not properties:
             return True
-        inner = {name: _described(object_of(item)) for name, item in properties.items()}
+        inner = {name: _schema_with_description(object_of(item)) for name, item in properties.items()}
         needed = [name for name, item in properties.items() if object_of(item).get("required") is True]
         schema = {"type": "object", "properties": inner} | ({"required": needed} if needed else {})
     if not isinstance(schema, dict):
@@ -166,14 +166,14 @@ def _schema(field: dict[str, Any]) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]} if field.get("nullable") is True else schema
 
 
-def _described(field: dict[str, Any]) -> Schema:
+def _schema_with_description(field: dict[str, Any]) -> Schema:
     schema, description = _schema(field), text_of(field.get("description"))
     if not description:
         return schema
     return {**schema, "description": description} if isinstance(schema, dict) else {"description": description}
 
 
-def _remarked(method: Method, remark: str) -> Method:
+def _append_remark(method: Method, remark: str) -> Method:
     # Docstrings come as they are written, indented.
     paragraphs = (cleandoc(paragraph).strip() for paragraph in (method.description, remark))
     return replace(method, description="\n\n".join(filter(None, paragraphs)))

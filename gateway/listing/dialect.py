@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from gateway.model import Listing, Method, Parameter, Quarantined, Schema, Seen, Structure
+from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Schema, SourceAnswer, Structure
 from gateway.settings import CustomListing
 from gateway.text import masked_url
 
@@ -18,27 +18,27 @@ _NO_KEY: Final = re.compile(r"[\s()\[\]{}<>]")
 _MEND: Final = "mend the entry in the backend's listing"
 
 
-class Source(Protocol):
-    """Where a listing comes from. Questions do not raise: what came instead is in :class:`~gateway.model.Seen`.
+class ListingSource(Protocol):
+    """Where a listing comes from. Questions do not raise: what came instead is in :class:`~gateway.model.SourceAnswer`.
 
-    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root; ``place`` is where the operator
-    says the listing is, ``file`` the file it is in, ``custom`` the form it has for ``dialect: custom``.
+    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root; ``listing_url`` is where the
+    operator says the listing is, ``file`` the file it is in, ``custom`` the form it has for ``dialect: custom``.
     ``documents`` are the files of the documents that it leads to, by their addresses.
     """
 
     url: str
     base: str
     origin: str
-    place: str | None
+    listing_url: str | None
     file: str | None
     custom: CustomListing
     documents: Mapping[str, str]
 
-    async def call(self, method: str, params: Any = None) -> Seen: ...
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer: ...
 
-    async def get(self, url: str) -> Seen: ...
+    async def get_document(self, url: str) -> SourceAnswer: ...
 
-    async def read(self, file: str) -> bytes: ...
+    async def read_file(self, file: str) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class Step:
     """One question and what it brought, for the operator to read."""
 
     question: str
-    saw: Seen
+    answer: SourceAnswer
 
     def __str__(self) -> str:
-        return f"{self.question}: {self.saw.summary}"
+        return f"{self.question}: {self.answer.summary}"
 
 
 class NoListing(Exception):
@@ -61,16 +61,16 @@ class NoListing(Exception):
 
     @property
     def denied(self) -> bool:
-        return any(step.saw.denied for step in self.steps)
+        return any(step.answer.denied for step in self.steps)
 
     @property
     def unauthorized(self) -> bool:
         """Tell whether the backend does not know who asked, rather than knowing and refusing."""
-        return any(step.saw.unauthorized for step in self.steps)
+        return any(step.answer.unauthorized for step in self.steps)
 
     @property
     def unreachable(self) -> bool:
-        return any(step.saw.unreachable for step in self.steps)
+        return any(step.answer.unreachable for step in self.steps)
 
 
 Part: TypeAlias = Literal["title", "description", "parameters", "types", "required", "result", "scopes"]
@@ -100,7 +100,7 @@ class Dialect(Protocol):
     name: str
     about: About
 
-    async def fetch(self, source: Source) -> Listing:
+    async def fetch_listing(self, source: ListingSource) -> Listing:
         """Ask for the listing. Raises :class:`NoListing`."""
         ...
 
@@ -110,15 +110,15 @@ class Question:
     """Something to ask a source, and what it is called in a :class:`Step`."""
 
     text: str
-    ask: Callable[[], Awaitable[Seen]]
+    ask: Callable[[], Awaitable[SourceAnswer]]
 
 
-def get(source: Source, url: str) -> Question:
-    return Question(f"GET {masked_url(path_of(url))}", lambda: source.get(url))
+def get_question(source: ListingSource, url: str) -> Question:
+    return Question(f"GET {masked_url(path_of(url))}", lambda: source.get_document(url))
 
 
-def call(source: Source, method: str, params: Any = None) -> Question:
-    return Question(method, lambda: source.call(method, params))
+def call_question(source: ListingSource, method: str, params: Any = None) -> Question:
+    return Question(method, lambda: source.call_method(method, params))
 
 
 async def first_answer(questions: Iterable[Question], recognizes: Callable[[Any], bool], wanted: str) -> Any:
@@ -128,20 +128,20 @@ async def first_answer(questions: Iterable[Question], recognizes: Callable[[Any]
     """
     steps: list[Step] = []
     for question in questions:
-        seen = await question.ask()
-        if seen.found and recognizes(seen.value):
-            return seen.value
-        not_a_listing(steps, question.text, seen, wanted)
-        if seen.unreachable:
+        answer = await question.ask()
+        if answer.has_value and recognizes(answer.value):
+            return answer.value
+        add_step(steps, question.text, answer, wanted)
+        if answer.unreachable:
             break
     raise NoListing(steps)
 
 
-def not_a_listing(steps: list[Step], question: str, seen: Seen, wanted: str) -> None:
+def add_step(steps: list[Step], question: str, answer: SourceAnswer, wanted: str) -> None:
     """Note a question that brought JSON, but not the JSON of this dialect."""
-    if seen.found:
-        seen = Seen(f"JSON, but {wanted}")
-    steps.append(Step(question, seen))
+    if answer.has_value:
+        answer = SourceAnswer(f"JSON, but {wanted}")
+    steps.append(Step(question, answer))
 
 
 def path_of(url: str) -> str:
@@ -169,10 +169,10 @@ def texts_of(value: Any) -> frozenset[str]:
 
 
 def entry_of(value: Any) -> dict[str, Any]:
-    """The entry of a method. Raises :class:`Unusable` for what is no object."""
+    """The entry of a method. Raises :class:`UnusableMethod` for what is no object."""
     if isinstance(value, dict):
         return value
-    raise Unusable("the entry is no object", _MEND)
+    raise UnusableMethod("the entry is no object", _MEND)
 
 
 def is_heading(name: Any) -> bool:
@@ -189,36 +189,37 @@ def schema_of(value: Any) -> Schema:
     return value if isinstance(value, dict | bool) else True
 
 
-def name_fault(name: Any, index: int) -> Quarantined | None:
+def name_fault(name: Any, index: int) -> QuarantinedMethod | None:
     """Why an entry's name cannot be called, or None."""
     if isinstance(name, str) and 0 < len(name) <= MAX_NAME:
         return None
     shown = f"entry {index}" if not isinstance(name, str) or not name else name[:40] + "…"
-    return Quarantined(shown, "the entry has no usable method name", _MEND)
+    return QuarantinedMethod(shown, "the entry has no usable method name", _MEND)
 
 
-def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], read: Callable[[str, Any], Method]) -> Listing:
-    """A listing of (name, entry) pairs; an entry without a usable name, or that ``read`` cannot take, is quarantined.
+def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], parse_entry: Callable[[str, Any], Method]) -> Listing:
+    """A listing of (name, entry) pairs; an entry without a usable name, or that ``parse_entry`` cannot take, is
+    quarantined.
 
-    ``read`` makes a method of a name and its entry, and raises :class:`Unusable`.
+    ``parse_entry`` makes a method of a name and its entry, and raises :class:`UnusableMethod`.
     """
     methods: list[Method] = []
-    quarantined: list[Quarantined] = []
+    quarantined: list[QuarantinedMethod] = []
     for index, (name, entry) in enumerate(entries):
         fault = name_fault(name, index)
         if fault is None:
             try:
-                methods.append(read(name, entry))
-            except Unusable as error:
-                fault = Quarantined(name, error.reason, error.remedy)
+                methods.append(parse_entry(name, entry))
+            except UnusableMethod as error:
+                fault = QuarantinedMethod(name, error.reason, error.remedy)
             except RecursionError:
-                fault = Quarantined(name, "the entry is nested too deeply", _MEND)
+                fault = QuarantinedMethod(name, "the entry is nested too deeply", _MEND)
         if fault is not None:
             quarantined.append(fault)
     return Listing(dialect, tuple(methods), tuple(quarantined))
 
 
-class Unusable(Exception):
+class UnusableMethod(Exception):
     """A method that is listed and cannot be called through a gateway."""
 
     def __init__(self, reason: str, remedy: str) -> None:
@@ -227,7 +228,7 @@ class Unusable(Exception):
         self.remedy = remedy
 
 
-def placed(parameters: Iterable[Parameter], structure: Structure) -> tuple[tuple[Parameter, ...], Structure]:
+def name_parameters(parameters: Iterable[Parameter], structure: Structure) -> tuple[tuple[Parameter, ...], Structure]:
     """Parameters with a name for each, and the structure to pass them in: by position where a name is missing or
     stands twice, since only its place tells such a parameter."""
     named: dict[str, Parameter] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from typing import Final
 
-from gateway.listing.typewords import or_null, schema_of_phrase, told
+from gateway.listing.typewords import any_if_null, or_null, schema_of_phrase
 from gateway.model import Method, Parameter, Schema, Structure
 
 _LONGEST: Final = 32 * 1024
@@ -40,7 +40,7 @@ _PLACEHOLDER: Final = re.compile(r"arg\d++")
 
 
 @dataclass(slots=True)
-class Argument:
+class DocumentedArgument:
     """What a text says of one argument; ``type`` is in its own words."""
 
     type: str = ""
@@ -49,7 +49,7 @@ class Argument:
 
     @property
     def schema(self) -> Schema:
-        return told(schema_of_phrase(self.type))
+        return any_if_null(schema_of_phrase(self.type))
 
 
 @dataclass(slots=True)
@@ -58,33 +58,33 @@ class Docs:
     names all arguments; ``keywords`` are those that it takes by name alone, ``collects`` that it takes any number."""
 
     text: str = ""
-    arguments: dict[str, Argument] = field(default_factory=dict)
+    arguments: dict[str, DocumentedArgument] = field(default_factory=dict)
     result: str = ""
     complete: bool = False
     keywords: bool = False
     collects: bool = False
 
-    def argument(self, name: str) -> Argument:
+    def argument(self, name: str) -> DocumentedArgument:
         if name.startswith("*"):
             self.collects = True
-            return Argument()
-        return self.arguments.setdefault(name.removeprefix("$"), Argument())
+            return DocumentedArgument()
+        return self.arguments.setdefault(name.removeprefix("$"), DocumentedArgument())
 
 
-def documented(method: Method) -> Method:
+def fill_from_docstring(method: Method) -> Method:
     """Return the method with what its description says, where its listing does not."""
-    docs = read(method.description, re.split(r"[./:]", method.name)[-1])
+    docs = parse_docstring(method.description, re.split(r"[./:]", method.name)[-1])
     result = method.result
-    if result is None and (said := told(schema_of_phrase(docs.result))) is not True:
+    if result is None and (said := any_if_null(schema_of_phrase(docs.result))) is not True:
         result = said
-    parameters = _named(method.parameters, docs)
+    parameters = _name_parameters(method.parameters, docs)
     if parameters is not None:
         parameters = tuple(_with(parameter, docs.arguments.get(parameter.name)) for parameter in parameters)
     structure = Structure.BY_NAME if docs.keywords and parameters else method.structure
     return replace(method, description=docs.text, parameters=parameters, result=result, structure=structure)
 
 
-def _named(parameters: tuple[Parameter, ...] | None, docs: Docs) -> tuple[Parameter, ...] | None:
+def _name_parameters(parameters: tuple[Parameter, ...] | None, docs: Docs) -> tuple[Parameter, ...] | None:
     """Return the parameters by the names that the text has, where the listing has none of its own."""
     if docs.collects:
         return parameters
@@ -97,7 +97,7 @@ def _named(parameters: tuple[Parameter, ...] | None, docs: Docs) -> tuple[Parame
     return parameters
 
 
-def _with(parameter: Parameter, said: Argument | None) -> Parameter:
+def _with(parameter: Parameter, said: DocumentedArgument | None) -> Parameter:
     if said is None:
         return parameter
     schema, kind = parameter.schema, said.schema
@@ -114,12 +114,12 @@ def _with(parameter: Parameter, said: Argument | None) -> Parameter:
     )
 
 
-def read(text: str, name: str = "") -> Docs:
+def parse_docstring(text: str, name: str = "") -> Docs:
     """Return what a description says. ``name`` is what the method is called in a first line that is the call."""
     docs = Docs(text)
     if not text or len(text) > _LONGEST:
         return docs
-    lines = _undecorated(cleandoc(text).splitlines())
+    lines = _remove_stars(cleandoc(text).splitlines())
     if name and lines and len(lines[0]) <= _LONGEST_CALL:
         _read_call(lines[0].strip(), name, docs)
     kept = []
@@ -134,7 +134,7 @@ def read(text: str, name: str = "") -> Docs:
     return docs
 
 
-def _undecorated(lines: list[str]) -> list[str]:
+def _remove_stars(lines: list[str]) -> list[str]:
     """Return the lines of a comment in C's form without its stars."""
     if not lines or not lines[0].startswith("/**"):
         return lines
@@ -251,12 +251,12 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
         at = end
 
 
-def _type(argument: Argument, phrase: str) -> None:
+def _type(argument: DocumentedArgument, phrase: str) -> None:
     argument.optional = argument.optional or _OPTIONAL.search(phrase) is not None
     argument.type = argument.type or phrase
 
 
-def _describe(argument: Argument, text: str) -> None:
+def _describe(argument: DocumentedArgument, text: str) -> None:
     start = text.lstrip("([*").casefold()
     argument.optional = argument.optional or start.startswith("optional")
     argument.description = argument.description or text

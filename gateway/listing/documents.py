@@ -14,8 +14,8 @@ from typing import Any, Final
 import yaml
 
 from gateway import jsonrpc
-from gateway.listing.dialect import NoListing, Source, Step
-from gateway.model import Seen
+from gateway.listing.dialect import ListingSource, NoListing, Step
+from gateway.model import SourceAnswer
 
 MEMBER: Final = "x-documents"
 """Where the documents stand in the listing."""
@@ -50,18 +50,18 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-async def read_file(source: Source, file: str) -> Any:
+async def read_file(source: ListingSource, file: str) -> Any:
     """Return what a local file holds. Raises :class:`NoListing`."""
     try:
-        raw = await source.read(file)
+        raw = await source.read_file(file)
         return await asyncio.to_thread(load, raw)  # a saved answer may have megabytes
     except OSError as error:
-        raise NoListing([Step(file, Seen(error.strerror or str(error)))]) from None
+        raise NoListing([Step(file, SourceAnswer(error.strerror or str(error)))]) from None
     except Unreadable as error:
-        raise NoListing([Step(file, Seen(str(error)))]) from None
+        raise NoListing([Step(file, SourceAnswer(str(error)))]) from None
 
 
-async def others_of(source: Source) -> dict[str, Any]:
+async def others_of(source: ListingSource) -> dict[str, Any]:
     """Return the named documents by their addresses. Raises :class:`NoListing`."""
     return {address: await read_file(source, file) for address, file in source.documents.items()}
 

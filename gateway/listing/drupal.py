@@ -13,15 +13,15 @@ from urllib.parse import quote
 
 from gateway.listing.dialect import (
     About,
-    Source,
+    ListingSource,
     first_answer,
-    get,
+    get_question,
     name_fault,
     object_of,
     schema_of,
     text_of,
 )
-from gateway.model import Listing, Method, Parameter, Quarantined, Structure
+from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Structure
 
 PATH: Final = "/jsonrpc/methods"
 _CONCURRENCY: Final = 4
@@ -40,13 +40,13 @@ class Drupal:
         "the site thinks its host is.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        question = get(source, source.place or source.base + PATH)
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        question = get_question(source, source.listing_url or source.base + PATH)
         document = await first_answer([question], recognizes, "without data[] of JsonRpcMethod entries")
-        return parse(await _complete(source, document))
+        return parse_listing(await _complete(source, document))
 
 
-async def _complete(source: Source, document: dict[str, Any]) -> dict[str, Any]:
+async def _complete(source: ListingSource, document: dict[str, Any]) -> dict[str, Any]:
     """The collection with parameters. A release of 1.x leaves them out of every entry of the collection, and has
     them in the entry's own resource; where one entry has them, all do that take any."""
     entries = [object_of(entry) for entry in document["data"]]
@@ -54,16 +54,19 @@ async def _complete(source: Source, document: dict[str, Any]) -> dict[str, Any]:
         return document
     turn = asyncio.Semaphore(_CONCURRENCY)
 
-    async def detailed(entry: dict[str, Any]) -> dict[str, Any]:
+    async def add_details(entry: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(entry.get("id"), str):
             return entry
         async with turn:
             # The address is ours: the links are what the backend thinks its host is.
-            seen = await source.get(f"{source.base}{PATH}/{quote(entry['id'], safe='')}")
-        whole = object_of(seen.value)
+            answer = await source.get_document(f"{source.base}{PATH}/{quote(entry['id'], safe='')}")
+        whole = object_of(answer.value)
         return whole if whole.get("id") == entry["id"] else entry
 
-    return {**document, "data": await asyncio.gather(*map(detailed, entries[:_MOST_DETAILS])) + entries[_MOST_DETAILS:]}
+    return {
+        **document,
+        "data": await asyncio.gather(*map(add_details, entries[:_MOST_DETAILS])) + entries[_MOST_DETAILS:],
+    }
 
 
 def recognizes(document: Any) -> bool:
@@ -79,9 +82,9 @@ def recognizes(document: Any) -> bool:
     )
 
 
-def parse(document: Any) -> Listing:
+def parse_listing(document: Any) -> Listing:
     methods = []
-    quarantined: list[Quarantined] = []
+    quarantined: list[QuarantinedMethod] = []
     for index, entry in enumerate(document["data"]):
         entry = object_of(entry)
         fault = name_fault(entry.get("id"), index)

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from gateway.listing.static import Static
-from gateway.model import Form, Listing, Seen
+from gateway.model import Listing, MessageForm, SourceAnswer
 from gateway.settings import CustomListing
 
 
-async def read_fallback(file: str, form: Form) -> Listing:
+async def read_fallback(file: str, form: MessageForm) -> Listing:
     """Return the listing in a file, as for ``dialect: static``, of methods called in a form of messages.
 
     Raises :class:`~gateway.listing.dialect.NoListing`.
     """
-    listing = await Static().fetch(_File(file))
+    listing = await Static().fetch_listing(_File(file))
     note = f"the backend gave no listing; this is catalog.fallback, {file}"
     return replace(listing, form=form, notes=(*listing.notes, note))
 
@@ -28,16 +28,16 @@ class _File:
 
     def __init__(self, file: str) -> None:
         self.url = self.base = self.origin = ""
-        self.place: str | None = None
+        self.listing_url: str | None = None
         self.file: str | None = file
         self.custom = CustomListing()
         self.documents: Mapping[str, str] = {}
 
-    async def call(self, method: str, params: Any = None) -> Seen:
-        return Seen(f"{method} not asked")
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
+        return SourceAnswer(f"{method} not asked")
 
-    async def get(self, url: str) -> Seen:
-        return Seen(f"{url} not asked")
+    async def get_document(self, url: str) -> SourceAnswer:
+        return SourceAnswer(f"{url} not asked")
 
-    async def read(self, file: str) -> bytes:
+    async def read_file(self, file: str) -> bytes:
         return await asyncio.to_thread(Path(file).read_bytes)

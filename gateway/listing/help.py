@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
 from gateway import jsonrpc
-from gateway.listing.dialect import About, NoListing, Source, Step, call, first_answer, listing_of
+from gateway.listing.dialect import About, ListingSource, NoListing, Step, call_question, first_answer, listing_of
 from gateway.listing.introspection import ask_each
-from gateway.listing.typewords import any_of, schema_of_phrase, told
-from gateway.model import Listing, Method, Parameter, Schema, Seen, Structure
+from gateway.listing.typewords import any_if_null, any_of, schema_of_phrase
+from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
 
 HELP: Final = "help"
 _SECTION: Final = re.compile(r"== [^=]++==")
@@ -46,13 +46,13 @@ class Help:
         "call shows an argument by an example of its value, and that has no page, takes one array, `params`.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        text = await first_answer([call(source, HELP)], recognizes, "no text of commands")
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        text = await first_answer([call_question(source, HELP)], recognizes, "no text of commands")
         names = [name for name, _ in commands(text) if name is not None]
         if _SECTION.match(text) is None:
-            page = await source.call(HELP, names[:1])
-            if not (page.found and _is_page(page.value, names[0])):
-                raise NoListing([Step(HELP, Seen("JSON, but no page for its first command"))])
+            page = await source.call_method(HELP, names[:1])
+            if not (page.has_value and _is_page(page.value, names[0])):
+                raise NoListing([Step(HELP, SourceAnswer("JSON, but no page for its first command"))])
         return parse(text, await ask_each(source, HELP, names))
 
 
@@ -144,7 +144,7 @@ def _parameter(name: str, said: str, text: str) -> Parameter:
 def _schema(kind: str) -> Schema:
     """``json array``, ``numeric or string``, ``array of strings``; an amount is a number or a text of one."""
     words = re.sub(r"\b(?:json|hex|a|an)\s++", "", kind.strip())
-    return told(schema_of_phrase(words))
+    return any_if_null(schema_of_phrase(words))
 
 
 def _json(text: str) -> Any:

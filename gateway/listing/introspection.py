@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from gateway.listing.dialect import About, Source, call, first_answer, name_fault
-from gateway.listing.docstrings import documented
-from gateway.listing.typewords import any_of, schema_of_word, told
-from gateway.model import Listing, Method, Parameter, Quarantined, Schema, Structure
+from gateway.listing.dialect import About, ListingSource, call_question, first_answer, name_fault
+from gateway.listing.docstrings import fill_from_docstring
+from gateway.listing.typewords import any_if_null, any_of, schema_of_word
+from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Schema, Structure
 
 LIST: Final = "system.listMethods"
 SIGNATURE: Final = "system.methodSignature"
@@ -27,7 +27,7 @@ _UNSUPPORTED: Final = "signatures not supported"
 """What Python's servers of XML-RPC and their heirs answer in place of a signature."""
 
 
-class Introspection:
+class SystemIntrospection:
     name = "introspection"
     about = About(
         of="XML-RPC's heritage: aria2, Deluge, Pelix, django-modern-rpc, Tryton",
@@ -40,12 +40,12 @@ class Introspection:
         "[config/examples/aria2.yaml](../config/examples/aria2.yaml) does.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        listed = await first_answer([call(source, LIST)], recognizes, "no list of method names")
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        listed = await first_answer([call_question(source, LIST)], recognizes, "no list of method names")
         names = [name for name in listed if isinstance(name, str)]
         signatures = await ask_each(source, SIGNATURE, names) if SIGNATURE in names else {}
         helps = await ask_each(source, HELP, names) if HELP in names else {}
-        return parse(listed, signatures, helps)
+        return parse_listing(listed, signatures, helps)
 
 
 def is_saved(value: Any) -> bool:
@@ -57,14 +57,14 @@ def recognizes(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(name, str) for name in value)
 
 
-async def ask_each(source: Source, question: str, names: list[str]) -> dict[str, Any]:
+async def ask_each(source: ListingSource, question: str, names: list[str]) -> dict[str, Any]:
     """Return what a question that takes a method's name brought for each."""
     turn = asyncio.Semaphore(_CONCURRENCY)
 
     async def ask(name: str) -> tuple[str, Any]:
         async with turn:
-            seen = await source.call(question, [name])
-            return name, seen.value if seen.found else None
+            answer = await source.call_method(question, [name])
+            return name, answer.value if answer.has_value else None
 
     asked = [name for name in names if not name.startswith("system.")]
     first = dict(await asyncio.gather(*map(ask, asked[:_TRIED])))
@@ -78,9 +78,9 @@ def _says(answer: Any) -> bool:
     return bool(answer) and answer != _UNSUPPORTED
 
 
-def parse(names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any]) -> Listing:
+def parse_listing(names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any]) -> Listing:
     methods = []
-    quarantined: list[Quarantined] = []
+    quarantined: list[QuarantinedMethod] = []
     known: set[str] = set()
     for index, name in enumerate(names):
         fault = name_fault(name, index)
@@ -90,21 +90,21 @@ def parse(names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any
         if name in known:
             continue
         known.add(name)
-        parameters, result = _typed(signatures.get(name))
+        parameters, result = _types_of_signature(signatures.get(name))
         help = helps.get(name)
         method = Method(
             name,
-            Introspection.name,
+            SystemIntrospection.name,
             description=help.strip() if isinstance(help, str) else "",
             parameters=parameters,
             structure=Structure.BY_POSITION,
             result=result,
         )
-        methods.append(documented(method))
-    return Listing(Introspection.name, tuple(methods), tuple(quarantined))
+        methods.append(fill_from_docstring(method))
+    return Listing(SystemIntrospection.name, tuple(methods), tuple(quarantined))
 
 
-def _typed(signature: Any) -> tuple[tuple[Parameter, ...] | None, Schema | None]:
+def _types_of_signature(signature: Any) -> tuple[tuple[Parameter, ...] | None, Schema | None]:
     """Parameters and result of ``[[result, param, …], …]``; services that know none answer text or null."""
     alternatives = [
         alternative
@@ -122,4 +122,4 @@ def _typed(signature: Any) -> tuple[tuple[Parameter, ...] | None, Schema | None]
 
 
 def _union(kinds: list[str]) -> Schema:
-    return any_of(told(schema_of_word(kind)) for kind in kinds)
+    return any_of(any_if_null(schema_of_word(kind)) for kind in kinds)

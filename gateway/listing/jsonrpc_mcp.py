@@ -13,17 +13,17 @@ from urllib.parse import urlencode
 from gateway.listing import drupal
 from gateway.listing.dialect import (
     About,
+    ListingSource,
     NoListing,
-    Source,
     Step,
+    add_step,
     name_fault,
-    not_a_listing,
     object_of,
     path_of,
     text_of,
     texts_of,
 )
-from gateway.model import Listing, Method, Quarantined, Structure
+from gateway.model import Listing, Method, QuarantinedMethod, Structure
 
 PATH: Final = "/mcp/tools/list"
 MAX_PAGES: Final = 200
@@ -41,33 +41,35 @@ class JsonrpcMcp:
         "`readOnlyHint` and its like on both.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        place = source.place or source.base + PATH
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        url = source.listing_url or source.base + PATH
         entries: list[Any] = []
         cursor: str | None = None
         seen_cursors: set[str] = set()
         for _ in range(MAX_PAGES):
-            separator = "&" if "?" in place else "?"
-            seen = await source.get(place if cursor is None else f"{place}{separator}{urlencode({'cursor': cursor})}")
-            if not (seen.found and recognizes(seen.value)):
+            separator = "&" if "?" in url else "?"
+            answer = await source.get_document(
+                url if cursor is None else f"{url}{separator}{urlencode({'cursor': cursor})}"
+            )
+            if not (answer.has_value and recognizes(answer.value)):
                 steps: list[Step] = []
-                not_a_listing(steps, f"GET {path_of(place)}", seen, "without tools[] that have an inputSchema")
+                add_step(steps, f"GET {path_of(url)}", answer, "without tools[] that have an inputSchema")
                 raise NoListing(steps)
-            entries += seen.value["tools"]
-            cursor = seen.value.get("nextCursor")
+            entries += answer.value["tools"]
+            cursor = answer.value.get("nextCursor")
             # An unknown cursor means the first page again there; a repeated one would never end.
             if not isinstance(cursor, str) or cursor in seen_cursors:
                 break
             seen_cursors.add(cursor)
-        return await self._with_details(source, parse(entries))
+        return await self._with_details(source, parse_listing(entries))
 
-    async def _with_details(self, source: Source, listing: Listing) -> Listing:
-        seen = await source.get(source.base + drupal.PATH)
-        if not (seen.found and drupal.recognizes(seen.value)):
+    async def _with_details(self, source: ListingSource, listing: Listing) -> Listing:
+        answer = await source.get_document(source.base + drupal.PATH)
+        if not (answer.has_value and drupal.recognizes(answer.value)):
             return listing
-        known = {method.name: method for method in drupal.parse(seen.value).methods}
+        known = {method.name: method for method in drupal.parse_listing(answer.value).methods}
         methods = tuple(
-            _detailed(method, known[method.name]) if method.name in known else method for method in listing.methods
+            _merge_details(method, known[method.name]) if method.name in known else method for method in listing.methods
         )
         return replace(listing, methods=methods)
 
@@ -82,9 +84,9 @@ def recognizes(document: Any) -> bool:
     return any(isinstance(tool, dict) and "name" in tool and "inputSchema" in tool for tool in tools)
 
 
-def parse(entries: list[Any]) -> Listing:
+def parse_listing(entries: list[Any]) -> Listing:
     methods = []
-    quarantined: list[Quarantined] = []
+    quarantined: list[QuarantinedMethod] = []
     for index, entry in enumerate(entries):
         entry = object_of(entry)
         fault = name_fault(entry.get("name"), index)
@@ -111,7 +113,7 @@ def _method(entry: dict[str, Any]) -> Method:
     )
 
 
-def _detailed(method: Method, other: Method) -> Method:
+def _merge_details(method: Method, other: Method) -> Method:
     """Fill what this listing left open: a description, the schema of a parameter whose factory has one."""
     whole = object_of(method.input_schema)
     properties = object_of(whole.get("properties"))

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from gateway.listing.dialect import (
     About,
-    Source,
-    call,
+    ListingSource,
+    call_question,
     entry_of,
     first_answer,
-    get,
+    get_question,
     list_of,
     listing_of,
+    name_parameters,
     object_of,
-    placed,
     text_of,
     texts_of,
 )
@@ -44,14 +44,14 @@ class Kodi:
         "`RemoveData` is `destructiveHint`.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        questions = [get(source, source.place or source.url), call(source, INTROSPECT)]
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        questions = [get_question(source, source.listing_url or source.url), call_question(source, INTROSPECT)]
         document = await first_answer(questions, recognizes, "no methods{} beside types{}")
         if not any("permission" in object_of(method) for method in document["methods"].values()):
-            seen = await source.call(INTROSPECT, {"getdescriptions": True, "getmetadata": True})
-            if seen.found and recognizes(seen.value):
-                document = seen.value
-        return parse(document)
+            answer = await source.call_method(INTROSPECT, {"getdescriptions": True, "getmetadata": True})
+            if answer.has_value and recognizes(answer.value):
+                document = answer.value
+        return parse_listing(document)
 
 
 def recognizes(document: Any) -> bool:
@@ -62,12 +62,12 @@ def recognizes(document: Any) -> bool:
     )
 
 
-def parse(document: dict[str, Any]) -> Listing:
+def parse_listing(document: dict[str, Any]) -> Listing:
     root = {"$schema": DRAFT, **document}
 
-    def read(name: str, entry: Any) -> Method:
+    def parse_entry(name: str, entry: Any) -> Method:
         entry = entry_of(entry)
-        parameters, structure = placed(map(_parameter, list_of(entry.get("params"))), Structure.EITHER)
+        parameters, structure = name_parameters(map(_parameter, list_of(entry.get("params"))), Structure.EITHER)
         return Method(
             name,
             Kodi.name,
@@ -80,7 +80,7 @@ def parse(document: dict[str, Any]) -> Listing:
             deprecated=entry.get("deprecated") is True,
         )
 
-    listing = listing_of(Kodi.name, document["methods"].items(), read)
+    listing = listing_of(Kodi.name, document["methods"].items(), parse_entry)
     service = ServiceInfo(text_of(document.get("description")), text_of(document.get("version")))
     return replace(listing, service=service)
 

@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from gateway.listing.dialect import (
     About,
-    Source,
-    call,
+    ListingSource,
+    call_question,
     entry_of,
     first_answer,
     listing_of,
+    name_parameters,
     object_of,
-    placed,
     text_of,
 )
-from gateway.listing.docstrings import documented
+from gateway.listing.docstrings import fill_from_docstring
 from gateway.model import Listing, Method, Parameter, Structure
 
 DESCRIBE: Final = "core.describe"
@@ -38,8 +38,8 @@ class Mopidy:
         lost="`varargs` and `kwargs`. Types are those of the description's fields; there are no others.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        return parse(await first_answer([call(source, DESCRIBE)], recognizes, "no map of methods"))
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        return parse_listing(await first_answer([call_question(source, DESCRIBE)], recognizes, "no map of methods"))
 
 
 def recognizes(document: Any) -> bool:
@@ -50,7 +50,7 @@ def recognizes(document: Any) -> bool:
     )
 
 
-def parse(document: dict[str, Any]) -> Listing:
+def parse_listing(document: dict[str, Any]) -> Listing:
     return listing_of(Mopidy.name, document.items(), _method)
 
 
@@ -58,10 +58,12 @@ def _method(name: str, entry: Any) -> Method:
     entry = entry_of(entry)
     method = Method(name, Mopidy.name, description=text_of(entry.get("description")).strip())
     if not isinstance(entry.get("params"), list):
-        return documented(method)
+        return fill_from_docstring(method)
     declared = [object_of(item) for item in entry["params"]]
-    parameters, structure = placed((_parameter(item) for item in declared if not _collects(item)), Structure.EITHER)
-    return documented(replace(method, parameters=parameters, structure=structure))
+    parameters, structure = name_parameters(
+        (_parameter(item) for item in declared if not _collects(item)), Structure.EITHER
+    )
+    return fill_from_docstring(replace(method, parameters=parameters, structure=structure))
 
 
 def _collects(item: dict[str, Any]) -> bool:

@@ -17,10 +17,10 @@ from gateway import jsonrpc
 from gateway.json_pointer import resolve
 from gateway.listing.dialect import (
     About,
-    Source,
-    call,
+    ListingSource,
+    call_question,
     first_answer,
-    get,
+    get_question,
     is_heading,
     list_of,
     name_fault,
@@ -30,7 +30,7 @@ from gateway.listing.dialect import (
     texts_of,
 )
 from gateway.listing.documents import joined, others_of
-from gateway.model import Listing, Method, Parameter, Quarantined, ServiceInfo, Structure
+from gateway.model import Listing, Method, Parameter, QuarantinedMethod, ServiceInfo, Structure
 from gateway.text import excerpt
 
 FILE: Final = "openrpc.json"
@@ -55,17 +55,20 @@ class OpenRpc:
         "one, which is its endpoint with fastapi-jsonrpc.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        questions = [call(source, "rpc.discover"), *(get(source, place) for place in _places(source))]
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        questions = [
+            call_question(source, "rpc.discover"),
+            *(get_question(source, url) for url in _document_urls(source)),
+        ]
         document = await first_answer(questions, recognizes, "no OpenRPC document")
         others = await others_of(source)
         # Documents have up to megabytes; a thread gives way to the loop every 5 ms.
-        return await asyncio.to_thread(lambda: parse(joined(document, others)))
+        return await asyncio.to_thread(lambda: parse_listing(joined(document, others)))
 
 
-def _places(source: Source) -> tuple[str, ...]:
-    if source.place:
-        return (source.place,)
+def _document_urls(source: ListingSource) -> tuple[str, ...]:
+    if source.listing_url:
+        return (source.listing_url,)
     candidates = (
         f"{source.url.rstrip('/')}/{FILE}",
         f"{source.base}/{FILE}",
@@ -84,15 +87,15 @@ def recognizes(document: Any) -> bool:
     )
 
 
-def parse(document: dict[str, Any]) -> Listing:
+def parse_listing(document: dict[str, Any]) -> Listing:
     info = object_of(document.get("info"))
     # The version that made "result" optional, and its absence a notification.
     notifies = _version(document["openrpc"]) >= (1, 3)
     methods: list[Method] = []
-    quarantined: list[Quarantined] = []
+    quarantined: list[QuarantinedMethod] = []
     headings = False
     for index, entry in enumerate(document["methods"]):
-        entry = _resolved(entry, document)
+        entry = _resolve_references(entry, document)
         names = [entry.get("name", "-"), *(item.get("name") for item in _descriptors(entry, document))]
         headings = headings or any(map(is_heading, names))
         fault = name_fault(entry.get("name"), index)
@@ -118,8 +121,10 @@ def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> 
     summary = text_of(entry.get("summary"))
     descriptors = _descriptors(entry, document)
     structure = _structure(entry.get("paramStructure"), descriptors)
-    result = _resolved(entry["result"], document) if "result" in entry else None
-    tags = [_resolved(tag, document).get("name") for tag in list_of(entry.get("tags")) if isinstance(tag, dict)]
+    result = _resolve_references(entry["result"], document) if "result" in entry else None
+    tags = [
+        _resolve_references(tag, document).get("name") for tag in list_of(entry.get("tags")) if isinstance(tag, dict)
+    ]
     return Method(
         entry["name"],
         OpenRpc.name,
@@ -144,10 +149,13 @@ def _paragraphs(entry: dict[str, Any], document: dict[str, Any]) -> Iterator[str
         yield summary
     if description:
         yield description
-    errors = [_error(_resolved(error, document)) for error in list_of(entry.get("errors"))[:_MOST_ERRORS]]
+    errors = [_error(_resolve_references(error, document)) for error in list_of(entry.get("errors"))[:_MOST_ERRORS]]
     if any(errors):
         yield "\n".join(["Errors:", *filter(None, errors)])
-    examples = [_example(_resolved(one, document), document) for one in list_of(entry.get("examples"))[:_MOST_EXAMPLES]]
+    examples = [
+        _example(_resolve_references(one, document), document)
+        for one in list_of(entry.get("examples"))[:_MOST_EXAMPLES]
+    ]
     if any(examples):
         yield "\n".join(["Examples:", *filter(None, examples)])
 
@@ -162,14 +170,14 @@ def _error(error: dict[str, Any]) -> str:
 
 def _example(example: dict[str, Any], document: dict[str, Any]) -> str:
     """An example pairing as ``arguments → result``; "" for one that has no params, or a name that is no text."""
-    given = [_resolved(item, document) for item in list_of(example.get("params"))]
+    given = [_resolve_references(item, document) for item in list_of(example.get("params"))]
     texts = all(isinstance(item.get("name", ""), str) for item in given)
     if not isinstance(example.get("params"), list) or not texts or not all("value" in item for item in given):
         return ""
     arguments = {text_of(item.get("name")): item["value"] for item in given}
     # A heading is published under another name; its place tells as much.
     shown: Any = [item["value"] for item in given] if any(map(is_heading, arguments)) else arguments
-    result = _resolved(example.get("result"), document)
+    result = _resolve_references(example.get("result"), document)
     try:
         sides = [excerpt(jsonrpc.encode(shown).decode(), _LONGEST_LINE)]
         sides += [excerpt(jsonrpc.encode(result["value"]).decode(), _LONGEST_RESULT)] if "value" in result else []
@@ -179,7 +187,7 @@ def _example(example: dict[str, Any], document: dict[str, Any]) -> str:
 
 
 def _descriptors(entry: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [_resolved(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict)]
+    return [_resolve_references(item, document) for item in list_of(entry.get("params")) if isinstance(item, dict)]
 
 
 def _parameters(descriptors: list[dict[str, Any]], structure: Structure) -> tuple[Parameter, ...]:
@@ -197,7 +205,7 @@ def _parameters(descriptors: list[dict[str, Any]], structure: Structure) -> tupl
     return tuple(parameters.values())
 
 
-def _resolved(item: Any, document: dict[str, Any]) -> dict[str, Any]:
+def _resolve_references(item: Any, document: dict[str, Any]) -> dict[str, Any]:
     """An object of the document, through at most a few references within the document."""
     for _ in range(4):
         if not isinstance(item, dict) or not isinstance(item.get("$ref"), str):

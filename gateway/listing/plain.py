@@ -15,17 +15,17 @@ from typing import Any, Final
 
 from gateway.listing.dialect import (
     About,
-    Source,
-    call,
+    ListingSource,
+    call_question,
     first_answer,
-    get,
+    get_question,
     list_of,
     listing_of,
+    name_parameters,
     object_of,
-    placed,
     text_of,
 )
-from gateway.listing.docstrings import documented
+from gateway.listing.docstrings import fill_from_docstring
 from gateway.listing.drupal import PATH
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
@@ -56,9 +56,12 @@ class Plain:
         "told are left open.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        questions = [get(source, source.place or source.base + PATH), *(call(source, name) for name in LISTS)]
-        return parse(await first_answer(questions, recognizes, "no list of names"))
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        questions = [
+            get_question(source, source.listing_url or source.base + PATH),
+            *(call_question(source, name) for name in LISTS),
+        ]
+        return parse_listing(await first_answer(questions, recognizes, "no list of names"))
 
 
 def recognizes(document: Any) -> bool:
@@ -75,7 +78,7 @@ def all_named(document: Any) -> bool:
     )
 
 
-def parse(document: Any) -> Listing:
+def parse_listing(document: Any) -> Listing:
     return listing_of(Plain.name, _entries(document), _method)
 
 
@@ -107,8 +110,8 @@ def _method(name: str, entry: dict[str, Any]) -> Method:
     declared = next((entry[key] for key in _PARAMETERS if key in entry), None)
     result = schema_of_word(next((entry[key] for key in _RESULTS if key in entry), None))
     whole = declared if isinstance(declared, dict) and isinstance(declared.get("properties"), dict) else None
-    parameters, structure = placed([] if whole else _parameters(declared), Structure.BY_NAME)
-    return documented(
+    parameters, structure = name_parameters([] if whole else _parameters(declared), Structure.BY_NAME)
+    return fill_from_docstring(
         Method(
             name,
             Plain.name,

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 from gateway.backend.redaction import REDACTED
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.backend.transport import Transport
-from gateway.listing.dialect import NoListing, Source
-from gateway.listing.probe import DIALECTS, PATIENCE, probe
-from gateway.model import Caller, Form, Listing, Method, Quarantined
+from gateway.listing.dialect import ListingSource, NoListing
+from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
+from gateway.model import Caller, Listing, MessageForm, Method, QuarantinedMethod
 from gateway.settings import Backend
 from gateway.text import secrets_in
 
@@ -19,12 +19,12 @@ MAX_LISTING: Final = 16 * 1024**2
 """Bytes that a listing may have, or more where any answer of the backend may."""
 
 
-class Credential(Protocol):
+class ListingCredential(Protocol):
     """What a listing is asked with."""
 
     async def headers(self, caller: Caller) -> Mapping[str, str]: ...
 
-    def refused(self, caller: Caller) -> None: ...
+    def discard_token(self, caller: Caller) -> None: ...
 
 
 class ListingReader:
@@ -36,7 +36,7 @@ class ListingReader:
         self,
         transport: Transport,
         settings: Backend,
-        credential: Credential,
+        credential: ListingCredential,
         progress: Callable[[str], None] = lambda _: None,
         secrets: Sequence[str] = (),
         dialect: str = "auto",
@@ -50,20 +50,20 @@ class ListingReader:
         self.dialect: str = dialect if configured == "auto" else configured
         self._form = form_of(settings)
 
-    async def fetch(self, caller: Caller) -> Listing:
+    async def fetch_listing(self, caller: Caller) -> Listing:
         """Raises :class:`NoListing`, and what the credential raises."""
         try:
-            return _without_unusable(await self._read(caller))
+            return _without_unusable(await self._read_listing(caller))
         except NoListing as error:
             if error.unauthorized:
-                self._credential.refused(caller)
+                self._credential.discard_token(caller)
             raise
 
-    async def _read(self, caller: Caller) -> Listing:
+    async def _read_listing(self, caller: Caller) -> Listing:
         if self.dialect == "auto":
             return await self._probe(caller)
         try:
-            return await self._asked(DIALECTS[self.dialect].fetch, await self._source(caller, None))
+            return await self._fetch_with_form(DIALECTS[self.dialect].fetch_listing, await self._source(caller, None))
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
             if configured or error.unreachable or error.denied:
@@ -72,11 +72,13 @@ class ListingReader:
 
     async def _probe(self, caller: Caller) -> Listing:
         source = await self._source(caller, PATIENCE)
-        listing = await self._asked(lambda source: probe(source, self._progress), source)
+        listing = await self._fetch_with_form(lambda source: probe_dialects(source, self._progress), source)
         self.dialect = listing.dialect
         return listing
 
-    async def _asked(self, ask: Callable[[Source], Awaitable[Listing]], source: BackendSource) -> Listing:
+    async def _fetch_with_form(
+        self, ask: Callable[[ListingSource], Awaitable[Listing]], source: BackendSource
+    ) -> Listing:
         try:
             listing = await ask(source)
         except NoListing:
@@ -89,7 +91,7 @@ class ListingReader:
     async def _source(self, caller: Caller, patience: float | None) -> BackendSource:
         listing = self._settings.listing
         # A shared listing has one language; whoever asks first must not choose it for everybody.
-        language = listing.language if caller.view.shared else caller.language or listing.language
+        language = listing.language if caller.view.is_shared else caller.language or listing.language
         headers = dict(await self._credential.headers(caller))
         if language:
             headers["Accept-Language"] = language
@@ -97,7 +99,7 @@ class ListingReader:
             self._transport,
             self._settings.url,
             headers,
-            place=listing.url,
+            listing_url=listing.url,
             file=listing.file,
             custom=listing.custom,
             documents=listing.documents,
@@ -110,14 +112,14 @@ class ListingReader:
         )
 
 
-def form_of(settings: Backend) -> Form:
+def form_of(settings: Backend) -> MessageForm:
     """Return the form of messages that the operator wants, or the one to begin with."""
     if settings.version == "1.0":
         return ONE
     return ALWAYS if settings.params.always else PLAIN
 
 
-def _others(settings: Backend) -> tuple[Form, ...]:
+def _others(settings: Backend) -> tuple[MessageForm, ...]:
     """Return the forms that may be tried in place of the first."""
     others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,), "1.0": ()}[settings.version]
     return tuple(form for form in others if form != form_of(settings))
@@ -125,14 +127,14 @@ def _others(settings: Backend) -> tuple[Form, ...]:
 
 def _without_unusable(listing: Listing) -> Listing:
     """A method that is called by what quoted a credential cannot be called by what is left of it."""
-    usable = tuple(method for method in listing.methods if REDACTED not in _called_by(method))
+    usable = tuple(method for method in listing.methods if REDACTED not in _call_target(method))
     if len(usable) == len(listing.methods):
         return listing
     reason, remedy = "its name quotes a credential", "give it another name in the backend's listing"
-    unusable = (method.name for method in listing.methods if REDACTED in _called_by(method))
-    quarantined = (Quarantined(name, reason, remedy) for name in unusable)
+    unusable = (method.name for method in listing.methods if REDACTED in _call_target(method))
+    quarantined = (QuarantinedMethod(name, reason, remedy) for name in unusable)
     return replace(listing, methods=usable, quarantined=(*listing.quarantined, *quarantined))
 
 
-def _called_by(method: Method) -> str:
-    return f"{method.sent_as or method.name} {method.endpoint or ''}"
+def _call_target(method: Method) -> str:
+    return f"{method.wire_name or method.name} {method.endpoint or ''}"

@@ -14,16 +14,16 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from gateway.listing.dialect import (
     About,
-    Source,
-    Unusable,
+    ListingSource,
+    UnusableMethod,
     entry_of,
     first_answer,
-    get,
+    get_question,
     list_of,
     listing_of,
+    name_parameters,
     object_of,
     path_of,
-    placed,
     text_of,
 )
 from gateway.listing.typewords import any_of, schema_of_word
@@ -48,9 +48,12 @@ class Smd:
         "`additionalParameters`. PHP's `array` may be a list or a map, and is both.",
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        place = source.place or source.url
-        return parse(await first_answer([get(source, place)], recognizes, "no service mapping description"), place)
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        document_url = source.listing_url or source.url
+        return parse_listing(
+            await first_answer([get_question(source, document_url)], recognizes, "no service mapping description"),
+            document_url,
+        )
 
 
 def recognizes(document: Any) -> bool:
@@ -59,13 +62,13 @@ def recognizes(document: Any) -> bool:
     return isinstance(document.get("SMDVersion"), str) or isinstance(document.get("envelope"), str)
 
 
-def parse(document: dict[str, Any], place: str = "") -> Listing:
-    """``place`` is where the document was, for the targets of services that are relative to it."""
+def parse_listing(document: dict[str, Any], document_url: str = "") -> Listing:
+    """``document_url`` is where the document was, for the targets of services that are relative to it."""
 
-    def read(name: str, service: Any) -> Method:
-        return _method(name, entry_of(service), document, place)
+    def parse_entry(name: str, service: Any) -> Method:
+        return _method(name, entry_of(service), document, document_url)
 
-    listing = listing_of(Smd.name, _services(document), read)
+    listing = listing_of(Smd.name, _services(document), parse_entry)
     return replace(listing, service=ServiceInfo(description=text_of(document.get("description"))))
 
 
@@ -77,15 +80,15 @@ def _services(document: dict[str, Any]) -> list[tuple[Any, Any]]:
     return [(object_of(service).get("name"), service) for service in list_of(services)]
 
 
-def _method(name: str, service: dict[str, Any], document: dict[str, Any], place: str) -> Method:
+def _method(name: str, service: dict[str, Any], document: dict[str, Any], document_url: str) -> Method:
     envelope = service.get("envelope") or document.get("envelope") or document.get("serviceType") or "JSON-RPC"
     transport = service.get("transport") or document.get("transport") or "POST"
     if not text_of(envelope).upper().startswith("JSON-RPC"):
-        raise Unusable("the service is called otherwise than by JSON-RPC", _LEAVE_OUT)
+        raise UnusableMethod("the service is called otherwise than by JSON-RPC", _LEAVE_OUT)
     if text_of(transport).upper() not in ("POST", "RAW_POST"):
-        raise Unusable("the service is called otherwise than by POST", _LEAVE_OUT)
+        raise UnusableMethod("the service is called otherwise than by POST", _LEAVE_OUT)
     declared = [*list_of(service.get("parameters")), *list_of(document.get("parameters"))]
-    parameters, structure = placed(map(_parameter, declared), Structure.EITHER)
+    parameters, structure = name_parameters(map(_parameter, declared), Structure.EITHER)
     result = _schema(object_of(service.get("returns")), service.get("returns"))
     return Method(
         name,
@@ -95,7 +98,7 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], place:
         structure=structure,
         result=None if result is True else result,
         root=document,
-        endpoint=_endpoint(service.get("target"), document.get("target"), place),
+        endpoint=_endpoint(service.get("target"), document.get("target"), document_url),
     )
 
 
@@ -132,22 +135,22 @@ def _word(word: str) -> Schema:
     return {"type": ["array", "object"]} if word.casefold() == "array" else schema_of_word(word)
 
 
-def _endpoint(target: Any, whole: Any, place: str) -> str | None:
+def _endpoint(target: Any, whole: Any, document_url: str) -> str | None:
     """Where the service is called, if not at the usual endpoint; ``whole`` is the target of the whole, which may have
-    another idea of the backend's host than we do. Raises :class:`Unusable` for a service on another host."""
-    if not isinstance(target, str) or not place:
+    another idea of the backend's host than we do. Raises :class:`UnusableMethod` for a service on another host."""
+    if not isinstance(target, str) or not document_url:
         return None
-    here, usual, there = (_joined(place, address) for address in ("", text_of(whole), target))
+    here, usual, there = (_resolve_url(document_url, address) for address in ("", text_of(whole), target))
     if there is None or here is None or _host(there) not in (_host(here), _host(usual or here)):
-        raise Unusable("the service's target is on another host, where nothing is sent", _LEAVE_OUT)
+        raise UnusableMethod("the service's target is on another host, where nothing is sent", _LEAVE_OUT)
     known = (here.path, usual.path if usual else here.path)
     path = path_of(there.geturl())
     return path if there.path not in known and _PATH.fullmatch(path) else None
 
 
-def _joined(place: str, address: str) -> SplitResult | None:
+def _resolve_url(document_url: str, address: str) -> SplitResult | None:
     try:
-        return urlsplit(urljoin(place, address))
+        return urlsplit(urljoin(document_url, address))
     except ValueError:
         return None
 

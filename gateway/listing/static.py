@@ -24,9 +24,9 @@ import jsonschema
 import referencing
 
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
-from gateway.listing.dialect import About, NoListing, Source, Step
+from gateway.listing.dialect import About, ListingSource, NoListing, Step
 from gateway.listing.documents import joined, others_of, read_file
-from gateway.model import Listing, Method, Parameter, Seen, ServiceInfo, Structure
+from gateway.model import Listing, Method, Parameter, ServiceInfo, SourceAnswer, Structure
 
 _FAULTS_SHOWN: Final = 10
 _ENVELOPE: Final = {"jsonrpc", "id", "result", "error"}
@@ -80,16 +80,16 @@ _validator = jsonschema.Draft202012Validator(FILE_SCHEMA, registry=referencing.R
 
 
 _SAVED: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Listing]], ...]] = (
-    (openrpc.recognizes, openrpc.parse),
-    (jsonrpc_mcp.recognizes, lambda document: jsonrpc_mcp.parse(document["tools"])),
-    (drupal.recognizes, drupal.parse),
-    (smd.recognizes, smd.parse),
-    (kodi.recognizes, kodi.parse),
-    (describe.recognizes, describe.parse),
-    (truenas.recognizes, truenas.parse),
-    (mopidy.recognizes, mopidy.parse),
-    (introspection.is_saved, lambda names: introspection.parse(names, {}, {})),
-    (plain.all_named, plain.parse),
+    (openrpc.recognizes, openrpc.parse_listing),
+    (jsonrpc_mcp.recognizes, lambda document: jsonrpc_mcp.parse_listing(document["tools"])),
+    (drupal.recognizes, drupal.parse_listing),
+    (smd.recognizes, smd.parse_listing),
+    (kodi.recognizes, kodi.parse_listing),
+    (describe.recognizes, describe.parse_listing),
+    (truenas.recognizes, truenas.parse_listing),
+    (mopidy.recognizes, mopidy.parse_listing),
+    (introspection.is_saved, lambda names: introspection.parse_listing(names, {}, {})),
+    (plain.all_named, plain.parse_listing),
 )
 
 
@@ -105,18 +105,18 @@ class Static:
         probed=False,
     )
 
-    async def fetch(self, source: Source) -> Listing:
+    async def fetch_listing(self, source: ListingSource) -> Listing:
         file = source.file or ""
         document, others = await read_file(source, file), await others_of(source)
         try:
-            return await asyncio.to_thread(parse, document, file, others)
+            return await asyncio.to_thread(parse_listing, document, file, others)
         except ValueError as error:
-            raise NoListing([Step(file, Seen(str(error)))]) from None
+            raise NoListing([Step(file, SourceAnswer(str(error)))]) from None
         except RecursionError:
-            raise NoListing([Step(file, Seen("nested too deeply"))]) from None
+            raise NoListing([Step(file, SourceAnswer("nested too deeply"))]) from None
 
 
-def parse(document: Any, file: str, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
+def parse_listing(document: Any, file: str, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
     """Raises :class:`ValueError` with every fault of the file, by path."""
     if isinstance(document, dict) and "result" in document and document.keys() <= _ENVELOPE:
         document = document["result"]

@@ -12,15 +12,15 @@ from typing import Any, Final
 from gateway.json_schema import with_schemas
 from gateway.listing.dialect import (
     About,
-    Source,
-    Unusable,
-    call,
+    ListingSource,
+    UnusableMethod,
+    call_question,
     entry_of,
     first_answer,
     list_of,
     listing_of,
+    name_parameters,
     object_of,
-    placed,
     schema_of,
     text_of,
     texts_of,
@@ -46,10 +46,12 @@ class TrueNas:
         probed=False,
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        document = await first_answer([call(source, GET_METHODS)], recognizes, "no map of methods with accepts[]")
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        document = await first_answer(
+            [call_question(source, GET_METHODS)], recognizes, "no map of methods with accepts[]"
+        )
         # In a thread: TrueNAS itself has 900 methods in megabytes.
-        return await asyncio.to_thread(parse, document)
+        return await asyncio.to_thread(parse_listing, document)
 
 
 def recognizes(document: Any) -> bool:
@@ -57,7 +59,7 @@ def recognizes(document: Any) -> bool:
     return any(isinstance(entry.get("accepts"), list) and "returns" in entry for entry in entries)
 
 
-def parse(document: dict[str, Any]) -> Listing:
+def parse_listing(document: dict[str, Any]) -> Listing:
     return listing_of(TrueNas.name, document.items(), _method)
 
 
@@ -65,13 +67,13 @@ def _method(name: str, entry: Any) -> Method:
     entry = entry_of(entry)
     for mark in ("downloadable", "uploadable"):
         if entry.get(mark) is True:
-            raise Unusable(f"the method is {mark}: it takes or gives a file beside its JSON", _ELSEWHERE)
+            raise UnusableMethod(f"the method is {mark}: it takes or gives a file beside its JSON", _ELSEWHERE)
     if entry.get("require_websocket") is True:
-        raise Unusable("the method is for WebSockets alone", _ELSEWHERE)
+        raise UnusableMethod("the method is for WebSockets alone", _ELSEWHERE)
     said = [text_of(entry.get("description")).strip(), _JOB if entry.get("job") is True else ""]
     returns = list_of(entry.get("returns"))
-    result = schema_of(_unmarked(returns[0])) if len(returns) == 1 and entry.get("job") is not True else True
-    parameters, structure = placed(map(_parameter, list_of(entry.get("accepts"))), Structure.BY_POSITION)
+    result = schema_of(_remove_marks(returns[0])) if len(returns) == 1 and entry.get("job") is not True else True
+    parameters, structure = name_parameters(map(_parameter, list_of(entry.get("accepts"))), Structure.BY_POSITION)
     return Method(
         name,
         TrueNas.name,
@@ -85,17 +87,17 @@ def _method(name: str, entry: Any) -> Method:
 
 def _parameter(item: Any) -> Parameter:
     marks = object_of(item)
-    schema: Schema = schema_of(_unmarked(item))
+    schema: Schema = schema_of(_remove_marks(item))
     description = text_of(object_of(schema).get("description"))
     return Parameter(text_of(marks.get("_name_")), schema, marks.get("_required_") is True, description)
 
 
-def _unmarked(schema: Any) -> Any:
+def _remove_marks(schema: Any) -> Any:
     """Without the marks, at every level where a keyword can stand; a property may be called as it likes."""
     if not isinstance(schema, dict):
         return schema
     return {
-        keyword: with_schemas(keyword, content, _unmarked)
+        keyword: with_schemas(keyword, content, _remove_marks)
         for keyword, content in schema.items()
         if keyword not in _MARKS
     }

@@ -68,7 +68,7 @@ def schema_of_phrase(phrase: str) -> Schema:
     if not phrase or len(phrase) > _LONGEST:
         return True
     if phrase.startswith("{") and phrase.endswith("}"):
-        return _enumerated(phrase[1:-1])
+        return _enum_schema(phrase[1:-1])
     alternatives = _parts(phrase, _OR)
     if len(alternatives) > 1:
         return any_of(map(schema_of_phrase, alternatives))
@@ -110,7 +110,7 @@ def _singular(word: str) -> str:
     return word if known else word.removesuffix("s")
 
 
-def _enumerated(inner: str) -> Schema:
+def _enum_schema(inner: str) -> Schema:
     """``'a', 'b'`` within braces; else a map, however its members are told."""
     parts = [part.strip() for part in inner.split(",")]
     if all(_LITERAL.fullmatch(part) for part in parts):
@@ -148,6 +148,6 @@ def _alternatives(schema: Schema) -> list[Schema]:
     return schema["anyOf"] if isinstance(schema, Mapping) and schema.keys() == {"anyOf"} else [schema]
 
 
-def told(schema: Schema) -> Schema:
+def any_if_null(schema: Schema) -> Schema:
     """What is left of a schema where ``null`` stands for a type that nobody declared."""
     return True if schema == NULL else schema

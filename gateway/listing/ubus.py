@@ -1,8 +1,8 @@
 """OpenWrt's ubus behind uhttpd: objects, their methods, and the types of their arguments by name.
 
-Listing needs no session. A method is called by its own name at ``{endpoint}/call/{object}``, with
-``Authorization: Bearer <session>`` (uhttpd from 2020 on); the result is then the data alone. The older ``call``, with
-session, object and method as its first params, would have one method for all tools.
+Listing needs no session. A method is called by its own name at ``{endpoint}/call/{object}``, with ``Authorization:
+Bearer <session>`` (uhttpd from 2020 on); the result is then the data alone. The older ``call_question``, with session,
+object and method as its first params, would have one method for all tools.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 
 from gateway.listing.dialect import (
     About,
-    Source,
-    Unusable,
-    call,
+    ListingSource,
+    UnusableMethod,
+    call_question,
     entry_of,
     first_answer,
-    get,
+    get_question,
     listing_of,
+    name_parameters,
     object_of,
-    placed,
 )
 from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
@@ -45,10 +45,10 @@ class Ubus:
         probed=False,
     )
 
-    async def fetch(self, source: Source) -> Listing:
-        place = source.place or f"{source.url.rstrip('/')}/list"
-        questions = (get(source, place), call(source, "list", ["*"]))
-        return parse(await first_answer(questions, recognizes, "no map of objects and methods"), source.url)
+    async def fetch_listing(self, source: ListingSource) -> Listing:
+        place = source.listing_url or f"{source.url.rstrip('/')}/list"
+        questions = (get_question(source, place), call_question(source, "list", ["*"]))
+        return parse_listing(await first_answer(questions, recognizes, "no map of objects and methods"), source.url)
 
 
 def recognizes(document: Any) -> bool:
@@ -61,26 +61,26 @@ def _has_types(types: Any) -> bool:
     return isinstance(types, dict) and all(isinstance(word, str) and word in _TYPES for word in types.values())
 
 
-def parse(document: dict[str, Any], url: str) -> Listing:
+def parse_listing(document: dict[str, Any], url: str) -> Listing:
     """``url`` is the endpoint; calls go below its path."""
     path = urlsplit(url).path.rstrip("/")
 
-    def read(name: str, entry: tuple[str, str, Any]) -> Method:
+    def parse_entry(name: str, entry: tuple[str, str, Any]) -> Method:
         thing, method, types = entry
         if not _OBJECT.fullmatch(thing):
-            raise Unusable("the object's name cannot stand in a URL", "leave it out with catalog.exclude")
+            raise UnusableMethod("the object's name cannot stand in a URL", "leave it out with catalog.exclude")
         declared = (Parameter(name, _schema(word)) for name, word in entry_of(types).items() if name != _SESSION)
-        parameters, structure = placed(declared, Structure.BY_NAME)
+        parameters, structure = name_parameters(declared, Structure.BY_NAME)
         return Method(
             name,
             Ubus.name,
             parameters=parameters,
             structure=structure,
             endpoint=f"{path}/call/{thing}",
-            sent_as=method,
+            wire_name=method,
         )
 
-    return listing_of(Ubus.name, _methods(document), read)
+    return listing_of(Ubus.name, _methods(document), parse_entry)
 
 
 def _methods(document: dict[str, Any]) -> Iterator[tuple[str, tuple[str, str, Any]]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import BadBackendAnswer
-from gateway.model import NOTHING, Outcome, Tool
+from gateway.model import NO_RESULT, Outcome, Tool
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
 _MAX_BLOCKS: Final = 1000
@@ -33,9 +33,9 @@ def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
     :data:`~gateway.jsonrpc.Raw`."""
     if outcome.fault is not None:
         return _text_result(outcome.fault.message, failed=True)
-    if outcome.value is NOTHING:
+    if outcome.value is NO_RESULT:
         return _text_result(_NOTHING_TEXT)
-    if not outcome.tool.blocks:
+    if not outcome.tool.returns_blocks:
         return _value_result(outcome.tool, outcome.value, shape)
     try:
         return _block_result(outcome.tool, outcome.value, shape)
@@ -50,12 +50,12 @@ def _text_result(text: str, *, failed: bool = False) -> dict[str, Any]:
 def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
     if isinstance(value, str):
         result = _text_result(value)
-        return result if tool.output_schema is None else result | _structured(tool, value, value, shape)
+        return result if tool.output_schema is None else result | _structured_content(tool, value, value, shape)
     raw = jsonrpc.encode(value)  # once, for the text and for structuredContent
-    return _text_result(raw.decode()) | _structured(tool, value, jsonrpc.Raw(raw), shape)
+    return _text_result(raw.decode()) | _structured_content(tool, value, jsonrpc.Raw(raw), shape)
 
 
-def _structured(tool: Tool, value: Any, shown: Any, shape: ResultShape) -> dict[str, Any]:
+def _structured_content(tool: Tool, value: Any, shown: Any, shape: ResultShape) -> dict[str, Any]:
     """Return the member ``structuredContent`` where the revision can carry it; ``shown`` is the value, or its JSON.
 
     Where the revision wants an object, another value is wrapped as ``{"result": …}`` if the tool has an output schema,
@@ -81,7 +81,7 @@ def _block_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
     if "structuredContent" not in given:
         return result
     structured = given["structuredContent"]
-    return result | _structured(tool, structured, structured, shape)
+    return result | _structured_content(tool, structured, structured, shape)
 
 
 def _block(block: Any, position: int, shape: ResultShape) -> Mapping[str, Any]:
@@ -173,7 +173,7 @@ def is_object_schema(schema: object) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
-def wrapped_schema(schema: dict[str, object]) -> dict[str, object]:
+def wrap_schema(schema: dict[str, object]) -> dict[str, object]:
     """An output schema for ``{"result": value}``; its definitions move to the new root, where references look."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
     whole: dict[str, object] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}

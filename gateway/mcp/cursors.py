@@ -13,7 +13,7 @@ from typing import Final
 from gateway.errors import InvalidCursor
 from gateway.limits import Budget
 from gateway.model import Caller
-from gateway.signing import Keys, Signer
+from gateway.signing import Signer, SigningKeys
 
 TTL: Final = 600.0
 """Seconds for which a cursor is good."""
@@ -23,7 +23,7 @@ class Cursors:
     """``keys`` are the resource's, ``budget`` what following spends; ``clock`` is wall-clock seconds, since
     replicas share it."""
 
-    def __init__(self, keys: Keys, budget: Budget, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keys: SigningKeys, budget: Budget, clock: Callable[[], float] = time.time) -> None:
         self._signer = Signer(keys, "cursor", TTL, clock)
         self._budget = budget
 

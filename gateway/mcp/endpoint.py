@@ -9,57 +9,62 @@ from gateway.errors import GatewayError
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Id
 from gateway.mcp import legacy, modern
-from gateway.mcp.messages import Inbound, Reply, StreamReply
+from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import Operations
 from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.uses import Uses
+from gateway.uses import UseCounter
 
 
 class Endpoint:
     """``running`` is the mount's, which closes it: calls may go on when another endpoint has taken this one's place."""
 
     def __init__(
-        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls, uses: Uses
+        self,
+        operations: Operations,
+        invocation: Invocation,
+        sessions: Sessions,
+        running: RunningCalls,
+        uses: UseCounter,
     ) -> None:
         self.modern = modern.Modern(operations, invocation)
         self.legacy = legacy.Legacy(operations, invocation, sessions, running, uses)
 
-    async def answer(self, inbound: Inbound) -> Reply | StreamReply:
+    async def answer_post(self, mcp_request: McpRequest) -> McpReply | McpStreamReply:
         """The reply to one POST; never raises for what a client sent."""
         try:
-            value = jsonrpc.decode_strictly(inbound.body)
-            if isinstance(value, list) and self.legacy.serves(inbound):
-                return await self.legacy.answer_batch(inbound, value, self._one)
+            value = jsonrpc.decode_strictly(mcp_request.body)
+            if isinstance(value, list) and self.legacy.serves_version(mcp_request):
+                return await self.legacy.answer_batch(mcp_request, value, self._answer_one)
         except GatewayError as error:
             return _reply(error.status, jsonrpc.error_bytes(None, error), error)
-        return await self._one(inbound, value)
+        return await self._answer_one(mcp_request, value)
 
-    async def listen(self, inbound: Inbound) -> StreamReply:
+    async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
         """The stream that a GET opens. Raises :class:`GatewayError`."""
-        return await self.legacy.listen(inbound)
+        return await self.legacy.open_stream(mcp_request)
 
-    async def end(self, inbound: Inbound) -> Reply:
+    async def end_session(self, mcp_request: McpRequest) -> McpReply:
         """What a DELETE comes to. Raises :class:`GatewayError`."""
-        return await self.legacy.end(inbound)
+        return await self.legacy.end_session(mcp_request)
 
-    async def _one(self, inbound: Inbound, value: Any) -> Reply | StreamReply:
+    async def _answer_one(self, mcp_request: McpRequest, value: Any) -> McpReply | McpStreamReply:
         try:
-            message = jsonrpc.message_of(value)
+            message = jsonrpc.parse_message(value)
         except BadMessage as error:
             return _reply(error.status, jsonrpc.error_bytes(error.id, error), error)
         era: modern.Modern | legacy.Legacy = self.modern
-        if not self.modern.claims(message, inbound.headers, legacy.VERSIONS):
+        if not self.modern.claims_message(message, mcp_request.headers, legacy.VERSIONS):
             era = self.legacy
         id: Id | None = getattr(message, "id", None)
         method: str = getattr(message, "method", "")
         try:
-            return await era.answer(inbound, message)
+            return await era.answer_message(mcp_request, message)
         except Exception as error:  # noqa: BLE001, the client gets an answer whatever it is
             failure = to_gateway_error(error, method=method)
-            return _reply(*era.refusal(failure, id), failure, method)
+            return _reply(*era.error_reply(failure, id), failure, method)
 
 
-def _reply(status: int, body: bytes, error: GatewayError, method: str = "") -> Reply:
-    return Reply(status, body, method=method, error=error)
+def _reply(status: int, body: bytes, error: GatewayError, method: str = "") -> McpReply:
+    return McpReply(status, body, method=method, error=error)

@@ -48,7 +48,7 @@ def envelope_version(meta: Any) -> str:
     return version
 
 
-def agree(headers: Headers, name: str, body: str, *, encoded: bool = False) -> None:
+def check_header(headers: Headers, name: str, body: str, *, encoded: bool = False) -> None:
     """Compare a header with the body, which alone decides. Raises :class:`HeaderMismatch`."""
     value = headers.get(name)
     if value == body and not encoded:
@@ -58,12 +58,12 @@ def agree(headers: Headers, name: str, body: str, *, encoded: bool = False) -> N
     if not _VISIBLE.fullmatch(value):
         raise HeaderMismatch(f"{name} has characters that no header may have")
     if encoded:
-        value = decoded(name, value)
+        value = decode_header(name, value)
     if value != body:
         raise HeaderMismatch(f"{name} does not agree with the body")
 
 
-def decoded(name: str, value: str) -> str:
+def decode_header(name: str, value: str) -> str:
     """A header value out of its ``=?base64?…?=`` form, if it has it. Raises :class:`HeaderMismatch`."""
     match = _BASE64.fullmatch(value)
     if match is None:
@@ -77,11 +77,11 @@ def decoded(name: str, value: str) -> str:
     raise HeaderMismatch(f"{name} is not valid base64 of UTF-8")
 
 
-def check_parameters(headers: Headers, tool: Tool, arguments: Mapping[str, Any]) -> None:
+def check_header_parameters(headers: Headers, tool: Tool, arguments: Mapping[str, Any]) -> None:
     """Compare what a tool's schema mirrors into headers with the arguments. Raises :class:`HeaderMismatch`."""
     for parameter in tool.headers:
         given = headers.getall(parameter.header, [])
-        value = _at(arguments, parameter.path)
+        value = _value_at(arguments, parameter.path)
         if isinstance(value, dict | list):
             value = None  # no header can say that; the schema refuses it in words that help
         if len(given) > 1:
@@ -94,11 +94,11 @@ def check_parameters(headers: Headers, tool: Tool, arguments: Mapping[str, Any])
             raise HeaderMismatch(f"{parameter.header} is missing")
         if not _VISIBLE.fullmatch(given[0]):
             raise HeaderMismatch(f"{parameter.header} has characters that no header may have")
-        if not _matches(parameter, decoded(parameter.header, given[0]), value):
+        if not _matches(parameter, decode_header(parameter.header, given[0]), value):
             raise HeaderMismatch(f"{parameter.header} does not agree with the arguments")
 
 
-def _at(arguments: Any, path: tuple[str, ...]) -> Any:
+def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, dict) else None
     return arguments
@@ -114,7 +114,7 @@ def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:
     return bool(text == value)
 
 
-def extras_of(params: Mapping[str, Any]) -> CallExtras:
+def parse_extras(params: Mapping[str, Any]) -> CallExtras:
     """What came along with a tools/call. Raises :class:`InvalidParams`."""
     responses = params.get("inputResponses", {})
     if not isinstance(responses, dict) or not all(isinstance(response, dict) for response in responses.values()):

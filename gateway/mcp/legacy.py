@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.batch import Room, answers_to
-from gateway.discovery.subscriptions import Changes, Event
+from gateway.batch import BatchBudget, answers_to
+from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.errors import (
     GatewayError,
     InvalidRequest,
@@ -27,16 +27,16 @@ from gateway.errors import (
 )
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
-from gateway.limits import Streams
+from gateway.limits import StreamLimit
 from gateway.mcp import progress, server_info
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_result
-from gateway.mcp.messages import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, Inbound, Reply, StreamReply
-from gateway.mcp.operations import Operations, asked_call
+from gateway.mcp.messages import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, McpReply, McpRequest, McpStreamReply
+from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller
-from gateway.uses import Uses
+from gateway.uses import UseCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ _CHANGED: Final = jsonrpc.request_bytes(None, "notifications/tools/list_changed"
 
 
 @dataclass(frozen=True, slots=True)
-class _Context:
+class _RequestContext:
     """A request of this era: who, in which session if any (its id), at which revision."""
 
-    inbound: Inbound
+    mcp_request: McpRequest
     session: str | None
     revision: LegacyRevision
 
@@ -95,99 +95,111 @@ class Legacy:
     """``running`` is the mount's: it outlives this object. Calls that outlive their exchanges count in ``uses``."""
 
     def __init__(
-        self, operations: Operations, invocation: Invocation, sessions: Sessions, running: RunningCalls, uses: Uses
+        self,
+        operations: Operations,
+        invocation: Invocation,
+        sessions: Sessions,
+        running: RunningCalls,
+        uses: UseCounter,
     ) -> None:
         self._operations = operations
         self._invocation = invocation
         self._sessions = sessions
         self._running = running
         self._uses = uses
-        self._handlers: dict[str, Callable[[_Context, Request, dict[str, Any]], Awaitable[Reply | StreamReply]]] = {
+        self._handlers: dict[
+            str, Callable[[_RequestContext, Request, dict[str, Any]], Awaitable[McpReply | McpStreamReply]]
+        ] = {
             "initialize": self._initialize,
             "ping": self._ping,
             "tools/list": self._list,
             "tools/call": self._call,
         }
 
-    def serves(self, inbound: Inbound) -> bool:
+    def serves_version(self, mcp_request: McpRequest) -> bool:
         """Tell whether the version header, if any, is of this era."""
-        return inbound.headers.get(PROTOCOL_VERSION) in (None, *VERSIONS)
+        return mcp_request.headers.get(PROTOCOL_VERSION) in (None, *VERSIONS)
 
-    async def answer(self, inbound: Inbound, message: Message) -> Reply | StreamReply:
-        """Raises :class:`GatewayError`; :meth:`refusal` makes the reply of it."""
+    async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
+        """Raises :class:`GatewayError`; :meth:`error_reply` makes the reply of it."""
         starts = isinstance(message, Request) and message.method == "initialize"
-        context = await self._context(inbound) if not starts else _Context(inbound, None, REVISIONS[ASSUMED])
+        context = (
+            await self._context(mcp_request) if not starts else _RequestContext(mcp_request, None, REVISIONS[ASSUMED])
+        )
         if not isinstance(message, Request):
             if isinstance(message, Notification):
-                self._notified(context, message)
-            return Reply(202, method=getattr(message, "method", "response"))
+                self._handle_notification(context, message)
+            return McpReply(202, method=getattr(message, "method", "response"))
         handler = self._handlers.get(message.method)
         if handler is None:
             raise MethodNotFound(f"Method not found: {message.method[:128]}")
         return await handler(context, message, message.params if isinstance(message.params, dict) else {})
 
     async def answer_batch(
-        self, inbound: Inbound, items: list[Any], one: Callable[[Inbound, Any], Awaitable[Reply | StreamReply]]
-    ) -> Reply:
+        self,
+        mcp_request: McpRequest,
+        items: list[Any],
+        one: Callable[[McpRequest, Any], Awaitable[McpReply | McpStreamReply]],
+    ) -> McpReply:
         """Answer each item on its own, through ``one``, in order. Raises :class:`BadMessage`."""
-        if not (await self._context(inbound)).revision.batches:
+        if not (await self._context(mcp_request)).revision.batches:
             raise BadMessage("Invalid request: batches exist at 2025-03-26 alone")
         if any(isinstance(item, dict) and item.get("method") == "initialize" for item in items):
             raise BadMessage("Invalid request: initialize must not be in a batch")
 
-        async def answer_to(item: Any, room: Room) -> bytes | None:
-            reply = await one(replace(inbound, alone=False), item)
-            if isinstance(reply, StreamReply) or not reply.body:
+        async def answer_to(item: Any, room: BatchBudget) -> bytes | None:
+            reply = await one(replace(mcp_request, is_single=False), item)
+            if isinstance(reply, McpStreamReply) or not reply.body:
                 return None
-            return reply.body if reply.error is not None else room.fit(item["id"], reply.body)
+            return reply.body if reply.error is not None else room.fit_response(item["id"], reply.body)
 
         answers = await answers_to(items, answer_to, self._operations.max_response)
-        return Reply(202, method="batch") if answers is None else Reply(200, answers, method="batch")
+        return McpReply(202, method="batch") if answers is None else McpReply(200, answers, method="batch")
 
-    async def listen(self, inbound: Inbound) -> StreamReply:
+    async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
         """``GET``: the stream of what the server has to say. Raises :class:`GatewayError`."""
-        self._check_version(inbound)
+        self._check_version(mcp_request)
         # Clients of HTTP+SSE (2024-11-05, basic/transports) name neither, and would wait on the stream for an event
         # that never comes; a 405 ends their attempt at once.
-        if PROTOCOL_VERSION not in inbound.headers and SESSION not in inbound.headers:
+        if PROTOCOL_VERSION not in mcp_request.headers and SESSION not in mcp_request.headers:
             raise MethodNotAllowed(_NO_SSE, allow=_LEGACY_METHODS)
-        if LAST_EVENT in inbound.headers:
+        if LAST_EVENT in mcp_request.headers:
             raise MethodNotAllowed(_NO_RESUMING, allow=_LEGACY_METHODS)
-        if not inbound.takes_stream:
+        if not mcp_request.accepts_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
-        context = await self._context(inbound)
-        operations, caller = self._operations, inbound.caller
+        context = await self._context(mcp_request)
+        operations, caller = self._operations, mcp_request.caller
         operations.check_stream(caller)
-        events = _notices(operations.changes, operations.epoch, operations.streams, caller, context.session)
-        return StreamReply(events, method="GET", notices=True)
+        events = _notices(operations.subscriptions, operations.epoch, operations.streams, caller, context.session)
+        return McpStreamReply(events, method="GET", notices=True)
 
-    async def end(self, inbound: Inbound) -> Reply:
+    async def end_session(self, mcp_request: McpRequest) -> McpReply:
         """``DELETE``: the end of a session. Raises :class:`GatewayError`."""
-        self._check_version(inbound)
-        id = inbound.headers.get(SESSION)
+        self._check_version(mcp_request)
+        id = mcp_request.headers.get(SESSION)
         if id is None:
             raise InvalidRequest(f"{SESSION} must name the session to end")
-        await self._sessions.close(id, inbound.caller)
-        self._operations.changes.end(id)
-        return Reply(204, method="DELETE")
+        await self._sessions.end_session(id, mcp_request.caller)
+        self._operations.subscriptions.end_client(id)
+        return McpReply(204, method="DELETE")
 
-    def refusal(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
+    def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
         """HTTP status and body of an error."""
         refuses = error.refuses or isinstance(error, ParseError | InvalidRequest)
         return error.status if refuses else 200, jsonrpc.error_bytes(id, error)
 
-    def _check_version(self, inbound: Inbound) -> None:
-        if not self.serves(inbound):
+    def _check_version(self, mcp_request: McpRequest) -> None:
+        if not self.serves_version(mcp_request):
             raise MethodNotAllowed("This revision has POST alone", allow="POST")
 
-    async def _context(self, inbound: Inbound) -> _Context:
+    async def _context(self, mcp_request: McpRequest) -> _RequestContext:
         """Raises :class:`~gateway.errors.SessionNotFound`."""
-        id = inbound.headers.get(SESSION)
-        session = None if id is None else await self._sessions.read(id, inbound.caller)
-        named = inbound.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
-        return _Context(inbound, id, REVISIONS[named])
+        id = mcp_request.headers.get(SESSION)
+        session = None if id is None else await self._sessions.read_session(id, mcp_request.caller)
+        named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
+        return _RequestContext(mcp_request, id, REVISIONS[named])
 
-    def _notified(self, context: _Context, message: Notification) -> None:
+    def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
         """``notifications/cancelled`` stops the call it names, if it is of the same session and runs here."""
         if message.method != "notifications/cancelled" or context.session is None:
             return
@@ -195,72 +207,78 @@ class Legacy:
         if type(id) is str or type(id) is int:  # true is no id, although it equals 1
             self._running.cancel(context.session, id)
 
-    async def _initialize(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
-        asked = params.get("protocolVersion")
-        version = asked if isinstance(asked, str) and asked in REVISIONS else LATEST
-        info = self._operations.server_info(context.inbound.caller)
+    async def _initialize(self, context: _RequestContext, request: Request, params: dict[str, Any]) -> McpReply:
+        requested = params.get("protocolVersion")
+        version = requested if isinstance(requested, str) and requested in REVISIONS else LATEST
+        info = self._operations.server_info(context.mcp_request.caller)
         capabilities = {"tools": {"listChanged": True}}
         server = info.implementation(REVISIONS[version].introduces)
         result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": server}
         if info.instructions:
             result["instructions"] = info.instructions
-        headers = {SESSION: self._sessions.open(version, context.inbound.caller)}
-        return Reply(200, jsonrpc.response_bytes(request.id, result), headers, request.method)
+        headers = {SESSION: self._sessions.open_session(version, context.mcp_request.caller)}
+        return McpReply(200, jsonrpc.response_bytes(request.id, result), headers, request.method)
 
-    async def _ping(self, _: _Context, request: Request, __: dict[str, Any]) -> Reply:
-        return Reply(200, jsonrpc.response_bytes(request.id, {}), method=request.method)
+    async def _ping(self, _: _RequestContext, request: Request, __: dict[str, Any]) -> McpReply:
+        return McpReply(200, jsonrpc.response_bytes(request.id, {}), method=request.method)
 
-    async def _list(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply:
-        caller = context.inbound.caller
-        projector = context.revision.projector.named(caller.naming or self._invocation.naming)
+    async def _list(self, context: _RequestContext, request: Request, params: dict[str, Any]) -> McpReply:
+        caller = context.mcp_request.caller
+        projector = context.revision.projector.with_name_style(caller.name_style or self._invocation.name_style)
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
         result: dict[str, Any] = {"tools": page.tools}
         if page.cursor is not None:
             result["nextCursor"] = page.cursor
-        return Reply(200, jsonrpc.response_bytes(request.id, result), method=request.method)
+        return McpReply(200, jsonrpc.response_bytes(request.id, result), method=request.method)
 
-    async def _call(self, context: _Context, request: Request, params: dict[str, Any]) -> Reply | StreamReply:
-        name, arguments, token = asked_call(params)
+    async def _call(
+        self, context: _RequestContext, request: Request, params: dict[str, Any]
+    ) -> McpReply | McpStreamReply:
+        name, arguments, token = parse_call_params(params)
         session, revision = context.session, context.revision
         with self._running.preparing(session, request.id) as cancelled:  # a first listing may take its time
-            call = await self._invocation.prepare(context.inbound.caller, name, arguments)
+            call = await self._invocation.prepare(context.mcp_request.caller, name, arguments)
         if cancelled.is_set():
-            return Reply(202, method=request.method, tool=call.tool.name)
-        if token is not None and context.inbound.takes_stream:
+            return McpReply(202, method=request.method, tool=call.tool.name)
+        if token is not None and context.mcp_request.accepts_stream:
 
             def start() -> asyncio.Task[dict[str, Any]]:
-                return self._running.start(self._result(call, revision.shape, begun=True), session, request.id)
+                return self._running.start(self._result(call, revision.shape, answer_started=True), session, request.id)
 
-            naming = call.caller.naming or self._invocation.naming
-            shown = call.tool.named(naming) if revision.explains_progress else ""
+            name_style = call.caller.name_style or self._invocation.name_style
+            shown = call.tool.name_for(name_style) if revision.explains_progress else ""
             beat = self._operations.heartbeat
-            events = progress.with_progress(request, token, start, beat, cancels=False, tool=shown)
-            return StreamReply(events, method=request.method, tool=call.tool.name)
+            events = progress.stream_progress(request, token, start, beat, cancels=False, tool=shown)
+            return McpStreamReply(events, method=request.method, tool=call.tool.name)
         work = self._running.start(self._result(call, revision.shape), session, request.id)
         try:
             body = jsonrpc.response_bytes(request.id, await asyncio.shield(work))
         except asyncio.CancelledError:
             if not work.cancelled():
                 raise  # the client hung up, and the call goes on
-            return Reply(202, method=request.method, tool=call.tool.name)
-        return Reply(200, body, method=request.method, tool=call.tool.name)
+            return McpReply(202, method=request.method, tool=call.tool.name)
+        return McpReply(200, body, method=request.method, tool=call.tool.name)
 
-    async def _result(self, call: Call, shape: ResultShape, *, begun: bool = False) -> dict[str, Any]:
+    async def _result(self, call: Call, shape: ResultShape, *, answer_started: bool = False) -> dict[str, Any]:
         with self._uses:
-            return call_result(await call.execute(begun=begun), shape)
+            return call_result(await call.execute(answer_started=answer_started), shape)
 
 
-async def _notices(changes: Changes, epoch: int, streams: Streams, caller: Caller, session: str | None) -> Events:
+async def _notices(
+    subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, session: str | None
+) -> Events:
     """Yield changes as they come; of one session's streams the newest has them, since each is told once.
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.
     """
-    with streams.held(caller):
-        subscription = changes.subscribe(caller.view, session, epoch)
+    with streams.hold_stream(caller):
+        subscription = subscriptions.subscribe(caller.view, session, epoch)
         try:
             yield None
-            while not Event.END & (event := await subscription.next()) and caller.token_still_valid(time.time()):
-                changes.refresh(caller)
-                yield _CHANGED if Event.CHANGED in event else None
+            while not StreamEvent.END & (event := await subscription.next_event()) and caller.token_still_valid(
+                time.time()
+            ):
+                subscriptions.refresh(caller)
+                yield _CHANGED if StreamEvent.CHANGED in event else None
         finally:
-            changes.unsubscribe(subscription)
+            subscriptions.unsubscribe(subscription)

@@ -31,22 +31,22 @@ class Headers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Inbound:
+class McpRequest:
     """One request to the MCP endpoint."""
 
     headers: Headers
     body: bytes
     caller: Caller
-    alone: bool = True
+    is_single: bool = True
     """False for a part of a batch, whose answer is a part of one JSON body."""
 
     @property
-    def takes_stream(self) -> bool:
-        return self.alone and any(EVENT_STREAM in accept for accept in self.headers.getall("Accept", []))
+    def accepts_stream(self) -> bool:
+        return self.is_single and any(EVENT_STREAM in accept for accept in self.headers.getall("Accept", []))
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class McpReply:
     """The answer: JSON, or nothing where ``body`` is empty. ``method`` and ``tool`` are for the log; an ``error`` may
     ask for headers of its own (Retry-After, WWW-Authenticate)."""
 
@@ -59,7 +59,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamReply:
+class McpStreamReply:
     """The answer as server-sent events. Whoever gets it iterates ``events``, or closes it. ``notices`` says that they
     come as long as the client listens, not until a call is over."""
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
-from gateway.discovery.subscriptions import Changes, Event
+from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.errors import (
     GatewayError,
     HeaderMismatch,
@@ -35,23 +35,23 @@ from gateway.errors import (
 )
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
-from gateway.limits import Streams
+from gateway.limits import StreamLimit
 from gateway.mcp import progress
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_result
 from gateway.mcp.envelope import (
     META_SERVER,
     META_SUBSCRIPTION,
     META_VERSION,
-    agree,
-    check_parameters,
+    check_header,
+    check_header_parameters,
     envelope_version,
-    extras_of,
+    parse_extras,
 )
-from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Events, Headers, Inbound, Reply, StreamReply
-from gateway.mcp.operations import Operations, asked_call
+from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
+from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.server_info import TITLED, WHOLE, ServerInfo
-from gateway.model import Ask, Caller, Catalog, JsonObject, Naming, Tool
+from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,12 @@ PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVIS
 PROJECTOR: Final = PROJECTORS[0]
 """How the newest revision shows tools."""
 _PROJECTORS: Final = {
-    (revision.version, naming): revision.projector.named(naming) for revision in REVISIONS.values() for naming in Naming
+    (revision.version, naming): revision.projector.with_name_style(naming)
+    for revision in REVISIONS.values()
+    for naming in NameStyle
 }
 
-_Handler: TypeAlias = Callable[[Inbound, ModernRevision, Request, JsonObject], Awaitable[Reply | StreamReply]]
+_Handler: TypeAlias = Callable[[McpRequest, ModernRevision, Request, JsonObject], Awaitable[McpReply | McpStreamReply]]
 
 
 class Modern:
@@ -99,7 +101,7 @@ class Modern:
             "subscriptions/listen": self._listen,
         }
 
-    def claims(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
+    def claims_message(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
         """Tell whether a message is of this era: by the body, whatever its method; else by a header that is no legacy
         version."""
         params = getattr(message, "params", None)
@@ -107,102 +109,108 @@ class Modern:
             return True
         return PROTOCOL_VERSION in headers and headers.get(PROTOCOL_VERSION) not in legacy
 
-    async def answer(self, inbound: Inbound, message: Message) -> Reply | StreamReply:
-        """Raises :class:`GatewayError`; :meth:`refusal` makes the reply of it."""
+    async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
+        """Raises :class:`GatewayError`; :meth:`error_reply` makes the reply of it."""
         if isinstance(message, Notification):
-            version = inbound.headers.get(PROTOCOL_VERSION)
+            version = mcp_request.headers.get(PROTOCOL_VERSION)
             if version is not None:
                 _revision(version)
-            return Reply(202, method=message.method)
+            return McpReply(202, method=message.method)
         if not isinstance(message, Request):
             raise BadMessage("Invalid request: responses are not accepted, the gateway asks nothing")
-        handler, revision, params = self._open(inbound.headers, message)
-        return await handler(inbound, revision, message, params)
+        handler, revision, params = self._check_request(mcp_request.headers, message)
+        return await handler(mcp_request, revision, message, params)
 
-    def refusal(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
+    def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
         """HTTP status and body of an error."""
         status = error.status
         if isinstance(error, InvalidParams | InternalError):
             status = 200
         return status, jsonrpc.error_bytes(id, error)
 
-    def _open(self, headers: Headers, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
+    def _check_request(self, headers: Headers, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
         """Return what answers a request, the revision that it names, and its params. Raises as the ladder says."""
         params = request.params if isinstance(request.params, dict) else {}
         for name in (PROTOCOL_VERSION, METHOD, NAME):
             if len(headers.getall(name, [])) > 1:
                 raise HeaderMismatch(f"{name} is there twice")
         version = envelope_version(params.get("_meta"))
-        agree(headers, PROTOCOL_VERSION, version)
-        agree(headers, METHOD, request.method)
+        check_header(headers, PROTOCOL_VERSION, version)
+        check_header(headers, METHOD, request.method)
         if request.method == "tools/call" and isinstance(params.get("name"), str):
-            agree(headers, NAME, params["name"], encoded=True)
+            check_header(headers, NAME, params["name"], encoded=True)
         revision = _revision(version)
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(f"Method not found: {request.method[:128]}")
         return handler, revision, params
 
-    async def _discover(self, inbound: Inbound, revision: ModernRevision, request: Request, _: JsonObject) -> Reply:
+    async def _discover(
+        self, mcp_request: McpRequest, revision: ModernRevision, request: Request, _: JsonObject
+    ) -> McpReply:
         # Nothing here waits for the backend: clients take any error for a server of an older era.
-        info = self._operations.server_info(inbound.caller)
+        info = self._operations.server_info(mcp_request.caller)
         capabilities = {"tools": {"listChanged": True}}
         result: dict[str, Any] = {"supportedVersions": VERSIONS, "capabilities": capabilities}
         if info.instructions:
             result["instructions"] = info.instructions
-        result |= _cacheable(revision.discover_ttl, shared=inbound.caller.view.shared)
+        result |= _cacheable(revision.discover_ttl, shared=mcp_request.caller.view.is_shared)
         return _reply(request, _result_of("complete", result, _meta(info, revision.introduces)))
 
-    async def _list(self, inbound: Inbound, revision: ModernRevision, request: Request, params: JsonObject) -> Reply:
-        projector = _PROJECTORS[revision.version, inbound.caller.naming or self._invocation.naming]
-        page = await self._operations.list_tools(inbound.caller, params.get("cursor"), projector)
+    async def _list(
+        self, mcp_request: McpRequest, revision: ModernRevision, request: Request, params: JsonObject
+    ) -> McpReply:
+        projector = _PROJECTORS[revision.version, mcp_request.caller.name_style or self._invocation.name_style]
+        page = await self._operations.list_tools(mcp_request.caller, params.get("cursor"), projector)
         result: dict[str, Any] = {"tools": page.tools}
         if page.cursor is not None:
             result["nextCursor"] = page.cursor
-        result |= _cacheable(page.ttl_ms, shared=page.shared)
-        return _reply(request, _result_of("complete", result, self._identity(inbound.caller, revision)))
+        result |= _cacheable(page.ttl_ms, shared=page.is_shared)
+        return _reply(request, _result_of("complete", result, self._identity(mcp_request.caller, revision)))
 
     async def _call(
-        self, inbound: Inbound, revision: ModernRevision, request: Request, params: JsonObject
-    ) -> Reply | StreamReply:
-        name, arguments, token = asked_call(params)
+        self, mcp_request: McpRequest, revision: ModernRevision, request: Request, params: JsonObject
+    ) -> McpReply | McpStreamReply:
+        name, arguments, token = parse_call_params(params)
 
-        def agreed(named: Tool) -> dict[str, Any]:
+        def check_arguments(named: Tool) -> dict[str, Any]:
             if named.headers:
-                check_parameters(inbound.headers, named, arguments)
+                check_header_parameters(mcp_request.headers, named, arguments)
             return arguments
 
-        call = await self._invocation.prepare(inbound.caller, name, agreed, extras_of(params))
-        if token is None or not inbound.takes_stream:
+        call = await self._invocation.prepare(mcp_request.caller, name, check_arguments, parse_extras(params))
+        if token is None or not mcp_request.accepts_stream:
             return _reply(request, await self._result(call, revision), call.tool.name)
 
         def start() -> asyncio.Task[dict[str, Any]]:
-            return asyncio.create_task(self._result(call, revision, begun=True))
+            return asyncio.create_task(self._result(call, revision, answer_started=True))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
-        shown = call.tool.named(call.caller.naming or self._invocation.naming)
-        events = progress.with_progress(request, token, start, self._operations.heartbeat, cancels=True, tool=shown)
-        return StreamReply(events, method=request.method, tool=call.tool.name)
+        shown = call.tool.name_for(call.caller.name_style or self._invocation.name_style)
+        events = progress.stream_progress(request, token, start, self._operations.heartbeat, cancels=True, tool=shown)
+        return McpStreamReply(events, method=request.method, tool=call.tool.name)
 
-    async def _result(self, call: Call, revision: ModernRevision, *, begun: bool = False) -> dict[str, Any]:
-        outcome = await call.execute(begun=begun)
+    async def _result(self, call: Call, revision: ModernRevision, *, answer_started: bool = False) -> dict[str, Any]:
+        outcome = await call.execute(answer_started=answer_started)
         meta = self._identity(call.caller, revision)
-        if outcome.ask is None:
+        if outcome.input_request is None:
             return _result_of("complete", call_result(outcome, revision.shape), meta)
-        return _result_of("input_required", _questions(outcome.ask), meta)
+        return _result_of("input_required", _questions(outcome.input_request), meta)
 
-    async def _listen(self, inbound: Inbound, _: ModernRevision, request: Request, params: JsonObject) -> StreamReply:
-        if not inbound.takes_stream:
+    async def _listen(
+        self, mcp_request: McpRequest, _: ModernRevision, request: Request, params: JsonObject
+    ) -> McpStreamReply:
+        if not mcp_request.accepts_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
             raise InvalidParams('"notifications" must say which ones are wanted')
-        operations, caller = self._operations, inbound.caller
+        operations, caller = self._operations, mcp_request.caller
         operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
-        changes, epoch = operations.changes, operations.epoch
-        events = _notices(changes, epoch, operations.streams, caller, request.id, tools=tools)
-        return StreamReply(events, method=request.method, notices=True)
+        subscriptions, epoch = operations.subscriptions, operations.epoch
+        events = _notices(subscriptions, epoch, operations.streams, caller, request.id, tools=tools)
+        return McpStreamReply(events, method=request.method, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
         """Return the ``_meta`` of every result but that of ``server/discover``, which alone introduces the server to
@@ -214,28 +222,32 @@ class Modern:
         return self._latest[1][revision.version]
 
 
-async def _notices(changes: Changes, epoch: int, streams: Streams, caller: Caller, id: Id, *, tools: bool) -> Events:
+async def _notices(
+    subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, id: Id, *, tools: bool
+) -> Events:
     """Yield the acknowledgement, changes as they come, and the result when the gateway ends the stream.
 
     A stream stays open for hours, and a service that a reload has swapped must not live on in it.
     """
     meta = {META_SUBSCRIPTION: id}
     honoured = {"toolsListChanged": True} if tools else {}
-    with streams.held(caller):
-        subscription = changes.subscribe(caller.view, epoch=epoch)
+    with streams.hold_stream(caller):
+        subscription = subscriptions.subscribe(caller.view, epoch=epoch)
         try:
             acknowledged = {"_meta": meta, "notifications": honoured}
             yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)
             changed = jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta})
-            while not Event.END & (event := await subscription.next()) and caller.token_still_valid(time.time()):
-                changes.refresh(caller)
-                if Event.CHANGED in event and tools:
+            while not StreamEvent.END & (event := await subscription.next_event()) and caller.token_still_valid(
+                time.time()
+            ):
+                subscriptions.refresh(caller)
+                if StreamEvent.CHANGED in event and tools:
                     yield changed
-                elif Event.TICK in event:
+                elif StreamEvent.TICK in event:
                     yield None
             yield jsonrpc.response_bytes(id, _result_of("complete", {}, meta))
         finally:
-            changes.unsubscribe(subscription)
+            subscriptions.unsubscribe(subscription)
 
 
 def _revision(version: str) -> ModernRevision:
@@ -256,7 +268,7 @@ def _cacheable(ttl: int, *, shared: bool) -> dict[str, Any]:
     return {"ttlMs": ttl, "cacheScope": "public" if shared else "private"}
 
 
-def _questions(ask: Ask) -> JsonObject:
+def _questions(ask: InputRequest) -> JsonObject:
     members = {"inputRequests": ask.requests or None, "requestState": ask.state}
     return {name: value for name, value in members.items() if value is not None}
 
@@ -266,5 +278,5 @@ def _result_of(type: str, members: JsonObject, meta: Raw | JsonObject) -> dict[s
     return {"resultType": type, **members, "_meta": meta}
 
 
-def _reply(request: Request, result: JsonObject, tool: str = "") -> Reply:
-    return Reply(200, jsonrpc.response_bytes(request.id, result), method=request.method, tool=tool)
+def _reply(request: Request, result: JsonObject, tool: str = "") -> McpReply:
+    return McpReply(200, jsonrpc.response_bytes(request.id, result), method=request.method, tool=tool)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.auth.access import Access
-from gateway.catalog.pages import Pages, Projector
+from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.subscriptions import Changes
+from gateway.discovery.subscriptions import Subscriptions
 from gateway.errors import InvalidParams
 from gateway.jsonrpc import Raw
-from gateway.limits import Budget, Streams
+from gateway.limits import Budget, StreamLimit
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
 from gateway.model import Caller
-from gateway.search.tools import DOORS
+from gateway.search.tools import SEARCH_CATALOG
 from gateway.settings import CatalogSettings
 
 
@@ -27,27 +27,27 @@ class ToolPage:
     tools: Raw
     cursor: str | None
     ttl_ms: int
-    shared: bool
+    is_shared: bool
 
 
 class Operations:
     def __init__(
         self,
         discovery: Discovery,
-        pages: Pages,
+        pages: PageCache,
         budget: Budget,
         cursors: Cursors,
         settings: CatalogSettings,
         introduction: Introduction,
-        changes: Changes,
-        streams: Streams,
+        subscriptions: Subscriptions,
+        streams: StreamLimit,
         heartbeat: float,
         access: Access,
         max_response: int,
     ) -> None:
-        self.changes = changes
-        self.epoch = changes.epoch
-        """That of ``changes`` for whoever is let in by this service; set where the service is put in place."""
+        self.subscriptions = subscriptions
+        self.epoch = subscriptions.epoch
+        """That of ``subscriptions`` for whoever is let in by this service; set where the service is put in place."""
         self.streams = streams
         self.heartbeat = heartbeat
         self.max_response = max_response
@@ -62,7 +62,7 @@ class Operations:
     def server_info(self, caller: Caller) -> ServerInfo:
         """How the gateway introduces itself."""
         catalog = self.discovery.current(caller.view)  # nobody waits for a listing
-        return self._introduction.of(UNKNOWN if catalog is None else catalog.service)
+        return self._introduction.server_info(UNKNOWN if catalog is None else catalog.service)
 
     async def admit_discovery(self, caller: Caller) -> None:
         """Check that the caller may learn what tools there are, and count one. Raises
@@ -90,14 +90,14 @@ class Operations:
         else:
             self._access.check_list(caller)
             after = await self._cursors.follow(cursor, caller)
-        catalog = self._access.visible(caller, await self.discovery.catalog(caller, patience))
+        catalog = self._access.visible_catalog(caller, await self.discovery.catalog(caller, patience))
         if self._settings.search:
-            catalog = DOORS
-        page = self._pages.page(catalog, projector, after, size or self._settings.page_size)
+            catalog = SEARCH_CATALOG
+        page = self._pages.get_page(catalog, projector, after, size or self._settings.page_size)
         return ToolPage(
             page.tools,
             None if page.last is None else self._cursors.issue(page.last, caller),
-            int(self.discovery.remaining(caller.view) * 1000),
+            int(self.discovery.seconds_fresh(caller.view) * 1000),
             not self._access.enabled,
         )
 
@@ -108,7 +108,7 @@ class Operations:
         self.streams.check(caller)
 
 
-def asked_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:
+def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:
     """The name, the arguments and the progressToken, if it is a good one, in the params of ``tools/call``.
 
     Raises :class:`InvalidParams`.

@@ -16,7 +16,7 @@ from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.units import format_duration
 
 
-async def with_progress(
+async def stream_progress(
     request: Request,
     token: str | int,
     start: Callable[[], asyncio.Task[dict[str, Any]]],
@@ -35,7 +35,7 @@ async def with_progress(
     work = start()
     try:
         while True:
-            yield _progress(token, beat, _waiting(tool, beat * heartbeat) if tool else None)
+            yield _progress(token, beat, _wait_message(tool, beat * heartbeat) if tool else None)
             beat += 1
             done, _ = await asyncio.wait({work}, timeout=heartbeat)
             if done:
@@ -57,7 +57,7 @@ def _response_to(request: Request, work: asyncio.Task[dict[str, Any]]) -> bytes:
     return jsonrpc.error_bytes(request.id, to_gateway_error(error, method=request.method))
 
 
-def _waiting(tool: str, seconds: float) -> str:
+def _wait_message(tool: str, seconds: float) -> str:
     return f"Waiting for {tool}" + (f", {format_duration(round(seconds, 3))} so far" if seconds else "")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gateway.mcp.content import is_object_schema, wrapped_schema
-from gateway.model import Naming, Tool
+from gateway.mcp.content import is_object_schema, wrap_schema
+from gateway.model import NameStyle, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +22,27 @@ class ToolProjector:
     titles: bool = True
     outputs: bool = True
     objects_only: bool = False
-    naming: Naming = Naming.LLM
+    name_style: NameStyle = NameStyle.LLM
     key: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Made once, since each answer looks for its page by it.
         members = f"{self.annotations:d}{self.titles:d}{self.outputs:d}{self.objects_only:d}"
-        object.__setattr__(self, "key", f"mcp {self.naming} {members}")
+        object.__setattr__(self, "key", f"mcp {self.name_style} {members}")
 
-    def named(self, naming: Naming) -> ToolProjector:
+    def with_name_style(self, name_style: NameStyle) -> ToolProjector:
         """The same with these names."""
-        return self if naming is self.naming else replace(self, naming=naming)
+        return self if name_style is self.name_style else replace(self, name_style=name_style)
 
     def project(self, tool: Tool) -> dict[str, Any]:
-        shown: dict[str, Any] = {"name": tool.named(self.naming)}
+        shown: dict[str, Any] = {"name": tool.name_for(self.name_style)}
         if self.titles and tool.title:
             shown["title"] = tool.title
         shown["description"] = tool.description
         shown["inputSchema"] = tool.input_schema
         if self.outputs and isinstance(tool.output_schema, Mapping):
             wrap = self.objects_only and not is_object_schema(tool.output_schema)
-            shown["outputSchema"] = wrapped_schema(dict(tool.output_schema)) if wrap else tool.output_schema
+            shown["outputSchema"] = wrap_schema(dict(tool.output_schema)) if wrap else tool.output_schema
         if self.annotations and tool.annotations:
             shown["annotations"] = tool.annotations
         if self.titles and tool.meta:

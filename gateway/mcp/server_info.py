@@ -42,7 +42,7 @@ class Introduction:
         self._name = name
         self._version = version
 
-    def of(self, service: ServiceInfo) -> ServerInfo:
+    def server_info(self, service: ServiceInfo) -> ServerInfo:
         """The introduction of a gateway before this service."""
         own = self._configured
         members = {

@@ -15,7 +15,7 @@ from typing import Final
 
 from gateway.errors import SessionNotFound
 from gateway.model import Caller
-from gateway.signing import SKEW, Keys, Signer
+from gateway.signing import SKEW, Signer, SigningKeys
 from gateway.store import Store
 
 TTL: Final = 24 * 3600.0
@@ -33,24 +33,24 @@ class Session:
 class Sessions:
     """``keys`` are the resource's; ``clock`` is wall-clock seconds, since replicas share it."""
 
-    def __init__(self, keys: Keys, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keys: SigningKeys, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._signer = Signer(keys, "session", TTL, clock)
         self._store = store
 
-    def open(self, revision: str, caller: Caller) -> str:
+    def open_session(self, revision: str, caller: Caller) -> str:
         """The id of a new session."""
         return self._signer.sign(f"{revision}\n{secrets.token_urlsafe(12)}", *caller.identity)
 
-    async def read(self, id: str, caller: Caller) -> Session:
+    async def read_session(self, id: str, caller: Caller) -> Session:
         """Raises :class:`SessionNotFound`: forged, expired, ended, or another caller's."""
         text = self._signer.verify(id, *caller.identity)
         if text is not None and not await self._store.has(_tombstone(id)):
             return Session(id, text.partition("\n")[0])
         raise SessionNotFound("Session not found: it ended or was never opened here; initialize again")
 
-    async def close(self, id: str, caller: Caller) -> None:
+    async def end_session(self, id: str, caller: Caller) -> None:
         """End a session. Raises :class:`SessionNotFound`."""
-        await self.read(id, caller)
+        await self.read_session(id, caller)
         await self._store.add(_tombstone(id), TTL + SKEW)
 
 

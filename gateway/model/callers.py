@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from gateway.model.tools import Naming
+from gateway.model.tools import NameStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class View:
     scopes: frozenset[str] = frozenset()
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         return not self.subject
 
 
@@ -70,15 +70,15 @@ class Principal:
 class Caller:
     """Who asks: the address that limits count by, the languages the caller prefers, and who it is.
 
-    ``principal`` is None for a caller without a token; ``view`` is whose catalog the caller sees; ``naming`` is which
-    names of tools it wants to be shown, None where it does not say.
+    ``principal`` is None for a caller without a token; ``view`` is whose catalog the caller sees; ``name_style`` is
+    which names of tools it wants to be shown, None where it does not say.
     """
 
     address: str = ""
     language: str | None = None
     view: View = SHARED
     principal: Principal | None = None
-    naming: Naming | None = None
+    name_style: NameStyle | None = None
 
     @property
     def identity(self) -> tuple[str, str]:

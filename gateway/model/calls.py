@@ -11,14 +11,14 @@ from gateway.model.listed import JsonObject
 from gateway.model.tools import Tool
 
 
-class Nothing:
+class NoResult:
     """The value of a call that has no result, by declaration."""
 
     def __repr__(self) -> str:
         return "NOTHING"
 
 
-NOTHING: Final = Nothing()
+NO_RESULT: Final = NoResult()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class CallExtras:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class InputRequest:
     """Questions to the client before a call can go on: ``inputRequests``, and the state to bring back."""
 
     requests: JsonObject
@@ -46,9 +46,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call came to: a value (JSON, or :data:`NOTHING`), a fault, or questions to the client."""
+    """What a call came to: a value (JSON, or :data:`NO_RESULT`), a fault, or questions to the client."""
 
     tool: Tool
     value: Any = None
     fault: ToolFault | None = None
-    ask: Ask | None = None
+    input_request: InputRequest | None = None

@@ -30,7 +30,7 @@ class Version(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MessageForm:
     """The form of messages that a backend understands: which JSON-RPC, and whether ``params`` have to be there always.
     JSON-RPC 1.0 has them always, as a list."""
 
@@ -56,7 +56,7 @@ class Method:
     whole arguments object as one schema gives it as ``input_schema``; ``parameters`` is then unused. It is False where
     the entry lacks the schema that its dialect demands: only the operator can then say what the arguments are.
     ``root`` is the document that ``$ref``\\ s of the schemas point into. ``endpoint`` is a path on the backend's own
-    origin where this method is served, if not at the usual one, and ``sent_as`` what it is called there, if not by
+    origin where this method is served, if not at the usual one, and ``wire_name`` what it is called there, if not by
     ``name``. ``meta`` is published in ``_meta``.
     """
 
@@ -71,7 +71,7 @@ class Method:
     notification: bool = False
     root: JsonObject = field(default_factory=dict, repr=False)
     endpoint: str | None = None
-    sent_as: str = ""
+    wire_name: str = ""
     scopes: frozenset[str] = frozenset()
     annotations: JsonObject = field(default_factory=dict)
     meta: JsonObject = field(default_factory=dict)
@@ -79,32 +79,32 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SourceAnswer:
     """What a backend answered to one question about its listing.
 
-    ``found`` says that ``value`` holds JSON (a result, or a document). Otherwise ``summary`` says what came instead,
-    ``denied`` that credentials are missing (``unauthorized``: what was shown does not count), ``unreachable`` that
-    asking on is of no use.
+    ``has_value`` says that ``value`` holds JSON (a result, or a document). Otherwise ``summary`` says what came
+    instead, ``denied`` that credentials are missing (``unauthorized``: what was shown does not count), ``unreachable``
+    that asking on is of no use.
     """
 
     summary: str
     value: Any = None
-    found: bool = False
+    has_value: bool = False
     denied: bool = False
     unauthorized: bool = False
     unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
-    """A method that is left out: why, and what would free it. Never fatal to the others. ``held`` is one that nothing
-    is wrong with, but that differs from its pin."""
+class QuarantinedMethod:
+    """A method that is left out: why, and what would free it. Never fatal to the others. ``held_by_pin`` is one that
+    nothing is wrong with, but that differs from its pin."""
 
     name: str
     reason: str
     remedy: str
     pointer: str = ""
-    held: bool = False
+    held_by_pin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,10 @@ class Listing:
 
     dialect: str
     methods: tuple[Method, ...]
-    quarantined: tuple[Quarantined, ...] = ()
+    quarantined: tuple[QuarantinedMethod, ...] = ()
     service: ServiceInfo = field(default_factory=ServiceInfo)
     notes: tuple[str, ...] = ()
-    form: Form = Form()
+    form: MessageForm = MessageForm()
     by_position: bool = False
     digest: str = ""
     size: int = 0

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
-from gateway.model.listed import JsonObject, Quarantined, Schema, ServiceInfo, Structure, Version
+from gateway.model.listed import JsonObject, QuarantinedMethod, Schema, ServiceInfo, Structure, Version
 
 
-class Naming(StrEnum):
+class NameStyle(StrEnum):
     """Which of a tool's two names is shown: MCP's, or one that LLM APIs take (:mod:`gateway.catalog.names`).
 
     REST, the endpoints of tools and ``/jsonrpc`` show MCP's; what models read (``/mcp``, tool search) and the command
@@ -28,51 +28,53 @@ class Naming(StrEnum):
 class Binding:
     """How arguments become a backend call.
 
-    ``order`` names the parameters by position; ``spread`` is the one argument that holds all positional params of
-    a method whose parameters are unknown. ``defaults`` fill gaps between positions, ``sent`` are those that are sent
-    wherever a caller gives nothing. ``declares_parameters`` is whether ``params`` is sent at all when there are no
-    arguments. The operator's: ``fills`` stand in for arguments that a caller leaves out, ``fixed`` are hidden from
-    callers and sent with every call.
+    ``order`` names the parameters by position; ``spread_argument`` is the one argument that holds all positional params
+    of a method whose parameters are unknown. ``gap_values`` fill gaps between positions, ``sent`` are those that are
+    sent wherever a caller gives nothing. ``declares_parameters`` is whether ``params`` is sent at all when there are no
+    arguments. The operator's: ``default_arguments`` stand in for arguments that a caller leaves out,
+    ``fixed_arguments`` are hidden from callers and sent with every call.
 
-    All of these use the method's own names; ``renamed`` has them for arguments that are published under others.
-    ``certain`` is False where nobody says that the method takes this ``structure``. ``repeatable`` is the operator's
-    word that a second call does no harm. ``local`` is a tool of the gateway's own, for which no backend is called.
-    ``version`` is that of JSON-RPC to call it by.
+    All of these use the method's own names; ``own_names`` has them for arguments that are published under others.
+    ``structure_is_known`` is False where nobody says that the method takes this ``structure``. ``repeatable`` is the
+    operator's word that a second call does no harm. ``is_builtin`` is a tool of the gateway's own, for which no backend
+    is called. ``version`` is that of JSON-RPC to call it by.
     """
 
     method: str
     structure: Structure
     order: tuple[str, ...] = ()
-    spread: str | None = None
-    defaults: JsonObject = field(default_factory=dict)
+    spread_argument: str | None = None
+    gap_values: JsonObject = field(default_factory=dict)
     sent: JsonObject = field(default_factory=dict)
     declares_parameters: bool = True
     notification: bool = False
     endpoint: str | None = None
     timeout: float | None = None
-    fills: JsonObject = field(default_factory=dict)
-    fixed: JsonObject = field(default_factory=dict, repr=False)
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    certain: bool = True
+    default_arguments: JsonObject = field(default_factory=dict)
+    fixed_arguments: JsonObject = field(default_factory=dict, repr=False)
+    own_names: Mapping[str, str] = field(default_factory=dict)
+    structure_is_known: bool = True
     repeatable: bool = False
-    local: bool = False
+    is_builtin: bool = False
     version: Version = Version.TWO
 
     @property
-    def open(self) -> tuple[str, ...]:
+    def published_order(self) -> tuple[str, ...]:
         """The parameters that a caller may give, by position and as they are published."""
-        return tuple(self.published(dict.fromkeys(name for name in self.order if name not in self.fixed)))
+        return tuple(
+            self.publish_params(dict.fromkeys(name for name in self.order if name not in self.fixed_arguments))
+        )
 
-    def published(self, params: JsonObject) -> dict[str, Any]:
+    def publish_params(self, params: JsonObject) -> dict[str, Any]:
         """Params by the method's own names, as arguments; published names stay."""
-        shown = {own: name for name, own in self.renamed.items()}
+        shown = {own: name for name, own in self.own_names.items()}
         return {shown.get(name, name): value for name, value in params.items()}
 
-    def complete(self, arguments: JsonObject) -> JsonObject:
+    def complete_arguments(self, arguments: JsonObject) -> JsonObject:
         """A caller's arguments by the method's own names, with the operator's; what is hidden is not the caller's to
         choose."""
-        own = {self.renamed.get(name, name): value for name, value in arguments.items()}
-        return {**self.fills, **own, **self.fixed}
+        own = {self.own_names.get(name, name): value for name, value in arguments.items()}
+        return {**self.default_arguments, **own, **self.fixed_arguments}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +104,10 @@ class Tool:
     ``closed`` tools take no arguments beyond those that ``input_schema`` names, although it does not say so: some LLM
     APIs refuse a schema with ``additionalProperties``.
 
-    ``name`` is MCP's; a tool that is shown to models under another one has it in ``names``.
-    ``requires`` are client capabilities without which the tool cannot be called. ``blocks`` says that its results are
-    MCP content already, ``rounds`` that it may ask the client for more input, ``confirm`` that a person has to agree
-    to each call.
+    ``name`` is MCP's; a tool that is shown to models under another one has it in ``names``. ``requires`` are client
+    capabilities without which the tool cannot be called. ``returns_blocks`` says that its results are MCP content
+    already, ``input_required`` that it may ask the client for more input, ``confirm`` that a person has to agree to
+    each call.
     """
 
     name: str
@@ -123,21 +125,21 @@ class Tool:
     auth_level: str = ""
     headers: tuple[HeaderParameter, ...] = ()
     requires: JsonObject = field(default_factory=dict)
-    blocks: bool = False
-    rounds: bool = False
+    returns_blocks: bool = False
+    input_required: bool = False
     confirm: bool = False
     closed: bool = False
-    names: Mapping[Naming, str] = field(default_factory=dict)
+    names: Mapping[NameStyle, str] = field(default_factory=dict)
 
-    def named(self, naming: Naming) -> str:
+    def name_for(self, name_style: NameStyle) -> str:
         """The name to show."""
-        return self.names.get(naming, self.name)
+        return self.names.get(name_style, self.name)
 
     @cached_property
     def digest(self) -> str:
         """Return a text that two tools share only if all their fields are equal. Raises :class:`ValueError` where JSON
         cannot say a field."""
-        return hashlib.sha256(jsonrpc.canonical(_members(self))).hexdigest()
+        return hashlib.sha256(jsonrpc.encode_canonical(_members(self))).hexdigest()
 
     @cached_property
     def checked_schema(self) -> JsonObject:
@@ -181,14 +183,14 @@ def all_annotations(published: JsonObject, meta: JsonObject) -> dict[str, Any]:
 class Catalog:
     """The tools at a moment, sorted by name.
 
-    ``created`` is wall-clock seconds. ``hidden`` are the methods that the operator does not offer. ``service`` is what
-    the listing says of the service itself, fit to show.
+    ``created_at`` is wall-clock seconds. ``hidden`` are the methods that the operator does not offer. ``service`` is
+    what the listing says of the service itself, fit to show.
     """
 
     tools: tuple[Tool, ...]
     dialect: str
-    created: float
-    quarantined: tuple[Quarantined, ...] = ()
+    created_at: float
+    quarantined: tuple[QuarantinedMethod, ...] = ()
     notes: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     service: ServiceInfo = field(default_factory=ServiceInfo)

@@ -15,11 +15,11 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gateway import jsonrpc
-from gateway.json_pointer import escape
+from gateway.json_pointer import escape_pointer
 from gateway.json_schema import DEFINITIONS, LISTS, MAPS, ONE
 from gateway.model import Schema
-from gateway.schema.drafts import upgraded
-from gateway.schema.references import References, Scope
+from gateway.schema.drafts import upgrade_keywords
+from gateway.schema.references import ReferenceResolver, SchemaScope
 from gateway.text import excerpt
 
 MAX_BYTES: Final = 64 * 1024
@@ -40,7 +40,7 @@ _ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _PREFIX: Final = "#/$defs/"
 
 
-class Unsound(Exception):
+class UnsoundSchema(Exception):
     """A schema that cannot be published; ``pointer`` is the place within it, ``argument`` the one it is of."""
 
     def __init__(self, reason: str, pointer: str = "", argument: str | None = None) -> None:
@@ -54,27 +54,27 @@ class Bundler:
     """Collects the schemas of one method into one document. ``root`` is the listing that they may refer to."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
-        self._references = References(root)
+        self._references = ReferenceResolver(root)
         self._names: dict[tuple[int, bool], str] = {}
-        self._added: list[Schema] = []
-        self._pending: list[tuple[str, Schema, Scope, bool]] = []
+        self._kept_alive: list[Schema] = []
+        self._pending: list[tuple[str, Schema, SchemaScope, bool]] = []
         self._repeated: Counter[str] = Counter()
-        self._left = MAX_SUBSCHEMAS
+        self._remaining = MAX_SUBSCHEMAS
         self.definitions: dict[str, Any] = {}
 
-    def add(self, schema: Schema, pointer: str = "") -> dict[str, Any]:
-        """The schema as part of the document. Raises :class:`Unsound`."""
+    def add_schema(self, schema: Schema, pointer: str = "") -> dict[str, Any]:
+        """The schema as part of the document. Raises :class:`UnsoundSchema`."""
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
-        self._added.append(schema)  # kept, so that nothing else gets its id
-        converted = self._convert(schema, Scope.of(schema if isinstance(schema, Mapping) else {}), pointer, 1)
+        self._kept_alive.append(schema)  # kept, so that nothing else gets its id
+        converted = self._convert(schema, SchemaScope.of(schema if isinstance(schema, Mapping) else {}), pointer, 1)
         while self._pending:
             name, target, scope, opened = self._pending.pop()
             # A definition is a root of its own: a long chain of them is not deep nesting.
-            self.definitions[name] = self._convert(target, scope, f"/$defs/{escape(name)}", 1, opened)
-        return converted if isinstance(converted, dict) else self.add(converted)
+            self.definitions[name] = self._convert(target, scope, f"/$defs/{escape_pointer(name)}", 1, opened)
+        return converted if isinstance(converted, dict) else self.add_schema(converted)
 
-    def inlined(self, converted: dict[str, Any]) -> dict[str, Any]:
+    def inline_root(self, converted: dict[str, Any]) -> dict[str, Any]:
         """What the root of the document refers to, where it does nothing but refer to one definition with a type.
 
         MCP up to 2025-11-25 looks for ``type: object`` at the root, and clients look there for ``properties``.
@@ -89,43 +89,45 @@ class Bundler:
         return definition
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The document around ``schema``, its root. Raises :class:`Unsound` beyond the bounds."""
+        """The document around ``schema``, its root. Raises :class:`UnsoundSchema` beyond the bounds."""
         if self.definitions:
             schema = {**schema, "$defs": self.definitions}
         size = _size(schema)
         if size == math.inf:
-            raise Unsound("the schema cannot be written as JSON", _largest_part(schema))
+            raise UnsoundSchema("the schema cannot be written as JSON", _largest_part(schema))
         if size > MAX_BYTES:
-            raise Unsound(
+            raise UnsoundSchema(
                 f"the schema has {size // 1024} KiB, more than {MAX_BYTES // 1024} KiB", _largest_part(schema)
             )
         return schema
 
-    def _convert(self, value: Any, scope: Scope, pointer: str, depth: int, opened: bool = False) -> Any:
+    def _convert(self, value: Any, scope: SchemaScope, pointer: str, depth: int, opened: bool = False) -> Any:
         """A subschema; ``opened``: as one that others extend, so that it cannot be closed to their properties."""
-        self._left -= 1
-        if self._left < 0:
-            raise Unsound(f"the schema has more than {MAX_SUBSCHEMAS} subschemas", pointer)
+        self._remaining -= 1
+        if self._remaining < 0:
+            raise UnsoundSchema(f"the schema has more than {MAX_SUBSCHEMAS} subschemas", pointer)
         if depth > MAX_DEPTH:
-            raise Unsound(f"the schema is nested deeper than {MAX_DEPTH} levels", pointer)
+            raise UnsoundSchema(f"the schema is nested deeper than {MAX_DEPTH} levels", pointer)
         if isinstance(value, bool):
             return value
         if not isinstance(value, Mapping):
             if value in ([], None):
                 return {}
-            raise Unsound("a subschema is neither an object nor a boolean", pointer)
+            raise UnsoundSchema("a subschema is neither an object nor a boolean", pointer)
         scope = scope.within(value)
-        keywords = upgraded(value, scope.draft)
+        keywords = upgrade_keywords(value, scope.draft)
         extended = _bases(keywords, scope)
         bases = [self._convert(base, scope, f"{pointer}/extends", depth + 1, opened=True) for base in extended]
         converted: dict[str, Any] = {}
         for keyword, content in keywords.items():
             if keyword in _WALKED:
-                place = f"{pointer}/{escape(keyword if keyword in value else _WRITTEN_AS.get(keyword, keyword))}"
+                inner_pointer = (
+                    f"{pointer}/{escape_pointer(keyword if keyword in value else _WRITTEN_AS.get(keyword, keyword))}"
+                )
                 if keyword in _REFERENCES:
-                    converted[keyword] = self._reference(keyword, content, scope, place, opened)
+                    converted[keyword] = self._reference(keyword, content, scope, inner_pointer, opened)
                 else:
-                    converted[keyword] = self._walk(keyword, content, scope, place, depth)
+                    converted[keyword] = self._walk(keyword, content, scope, inner_pointer, depth)
             elif keyword not in DEFINITIONS and not (keyword in _IDENTIFIERS and isinstance(content, str)):
                 # What is referred to is copied, and identifiers would move the base of references.
                 converted[keyword] = content
@@ -135,33 +137,33 @@ class Bundler:
             _open(converted)
         return _with_one_reference(converted)
 
-    def _walk(self, keyword: str, content: Any, scope: Scope, pointer: str, depth: int) -> Any:
+    def _walk(self, keyword: str, content: Any, scope: SchemaScope, pointer: str, depth: int) -> Any:
         if keyword in _MAPS:
             if not isinstance(content, Mapping):
                 if content == []:
                     return {}
-                raise Unsound(f"{keyword} is not an object", pointer)
+                raise UnsoundSchema(f"{keyword} is not an object", pointer)
             return {  # a file in YAML may have names that are numbers
-                str(name): _as_object(self._convert(child, scope, f"{pointer}/{escape(str(name))}", depth + 1))
+                str(name): _as_object(self._convert(child, scope, f"{pointer}/{escape_pointer(str(name))}", depth + 1))
                 for name, child in content.items()
             }
         if keyword in ONE:
             return self._convert(content, scope, pointer, depth + 1)
         if not isinstance(content, list):
-            raise Unsound(f"{keyword} is not a list", pointer)
+            raise UnsoundSchema(f"{keyword} is not a list", pointer)
         if keyword == "enum":
             if len(content) > MAX_ENUM:
-                raise Unsound(f"enum has {len(content)} values, more than {MAX_ENUM}", pointer)
+                raise UnsoundSchema(f"enum has {len(content)} values, more than {MAX_ENUM}", pointer)
             return content
         return [self._convert(child, scope, f"{pointer}/{index}", depth + 1) for index, child in enumerate(content)]
 
-    def _reference(self, keyword: str, reference: Any, scope: Scope, pointer: str, opened: bool) -> str:
+    def _reference(self, keyword: str, reference: Any, scope: SchemaScope, pointer: str, opened: bool) -> str:
         if not isinstance(reference, str):
-            raise Unsound(f"{keyword} is not a string", pointer)
+            raise UnsoundSchema(f"{keyword} is not a string", pointer)
         dynamic = keyword != "$ref" or pointer.endswith("/$recursiveRef")
-        if dynamic and self._references.rivals(scope) > 1:
-            raise Unsound(f"what {keyword} leads to depends on the way there, which is not supported", pointer)
-        found = self._references.find(reference, scope)
+        if dynamic and self._references.dynamic_targets(scope) > 1:
+            raise UnsoundSchema(f"what {keyword} leads to depends on the way there, which is not supported", pointer)
+        found = self._references.find_target(reference, scope)
         if found is None:
             inner = reference.startswith("#")
             where = (
@@ -169,7 +171,7 @@ class Bundler:
                 if inner
                 else "leads out of the listing, and nothing is fetched (backend.listing.documents)"
             )
-            raise Unsound(f"{keyword} {excerpt(reference, 100)} {where}", pointer)
+            raise UnsoundSchema(f"{keyword} {excerpt(reference, 100)} {where}", pointer)
         target, home = found
         key = (id(target), opened)
         name = self._names.get(key)
@@ -177,7 +179,7 @@ class Bundler:
             name = self._names[key] = self._free_name(reference)
             self.definitions[name] = {}  # taken, so that a schema may refer to itself
             self._pending.append((name, target, home, opened))
-        return _PREFIX + escape(name)
+        return _PREFIX + escape_pointer(name)
 
     def _free_name(self, reference: str) -> str:
         # Without dots, which some LLM APIs refuse in these names as in those of tools.
@@ -189,30 +191,30 @@ class Bundler:
         return name
 
 
-def bundle(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
-    """One schema as a document of its own. Raises :class:`Unsound`."""
+def bundle_schema(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
+    """One schema as a document of its own. Raises :class:`UnsoundSchema`."""
     bundler = Bundler(root)
-    converted = bundler.add(schema)
+    converted = bundler.add_schema(schema)
     bundler.finish(converted)
-    return bundler.finish(bundler.inlined(converted))
+    return bundler.finish(bundler.inline_root(converted))
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of a whole arguments object: its root an object, its references its own. Raises :class:`Unsound`.
+    """A schema of a whole arguments object: its root an object, its references its own. Raises :class:`UnsoundSchema`.
 
     One of 2020-12 that needs no mending stays word for word, anchors included.
     """
     bundler = Bundler(schema)
-    mended = bundler.inlined(bundler.add(schema))
+    mended = bundler.inline_root(bundler.add_schema(schema))
     kind = mended.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise Unsound("the arguments are not an object", "/type")
+        raise UnsoundSchema("the arguments are not an object", "/type")
     dialect = {"$schema": DIALECT} if schema.get("$schema") == DIALECT else {}
     whole = bundler.finish({**dialect, "type": "object", **mended} | {"type": "object"})
     return Bundler(schema).finish(dict(schema)) if _is_less_anchors(whole, schema) else whole
 
 
-def _bases(keywords: dict[str, Any], scope: Scope) -> list[Any]:
+def _bases(keywords: dict[str, Any], scope: SchemaScope) -> list[Any]:
     return keywords.pop("extends", []) if scope.draft in (None, 3) else []
 
 
@@ -235,7 +237,7 @@ def _with_one_reference(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _size(schema: Any) -> float:
     try:
-        return len(jsonrpc.canonical(schema))
+        return len(jsonrpc.encode_canonical(schema))
     except ValueError:
         return math.inf
 
@@ -245,7 +247,7 @@ def _largest_part(schema: Mapping[str, Any]) -> str:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return ""
-    return f"/properties/{escape(max(properties, key=lambda name: _size(properties[name])))}"
+    return f"/properties/{escape_pointer(max(properties, key=lambda name: _size(properties[name])))}"
 
 
 def _is_less_anchors(whole: Any, came: Any) -> bool:

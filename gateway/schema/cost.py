@@ -25,17 +25,17 @@ from typing import Any, Final
 from gateway.json_pointer import resolve
 from gateway.json_schema import OF_ITEMS, OF_MEMBERS, in_place
 from gateway.jsonrpc import MAX_DEPTH
-from gateway.schema.numbers import literals
+from gateway.schema.numbers import weigh_literals
 
 MAX_APPLICATORS: Final = 2000
 MAX_CHAIN: Final = 200
 """Longest chain of references and combinations that leads from one subschema to another for the same value."""
-MAX_ASKED_AGAIN: Final = 10
+MAX_REEVALUATIONS: Final = 10
 """Most levels of a value on which it is asked again what has been evaluated."""
 
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
-_ASKED_AGAIN: Final = 3
+_REEVALUATION_FACTOR: Final = 3
 _NAMES_PER_SCHEMA: Final = 3
 """How many names, or plain values of an enum, are compared in the time of one subschema."""
 _CHOICES: Final = frozenset(("anyOf", "oneOf", "not", "if", "contains", "dependentSchemas"))
@@ -47,11 +47,11 @@ class TooCostly(Exception):
 
 @dataclass(slots=True)
 class _Node:
-    """One subschema with what applies to the same value, summed up: ``children`` counts, for each child of the
-    value, how often each subschema applies to it; ``asks``, how often it is asked again what has been evaluated."""
+    """One subschema with what applies to the same value, summed up: ``children`` counts, for each child of the value,
+    how often each subschema applies to it; ``reevaluations``, how often it is asked again what has been evaluated."""
 
     breadth: int = 1
-    asks: int = 0
+    reevaluations: int = 0
     children: dict[tuple[str, str], Counter[int]] = field(default_factory=dict)
 
 
@@ -69,7 +69,7 @@ class Cost:
     unique: bool = False
 
 
-def measured(schema: Mapping[str, Any]) -> Cost:
+def measure_cost(schema: Mapping[str, Any]) -> Cost:
     """What checking against a schema costs. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
 
     ``schema`` is self-contained: its references are JSON pointers into itself.
@@ -78,10 +78,10 @@ def measured(schema: Mapping[str, Any]) -> Cost:
     measure.node(schema)
     widest = max(node.breadth for node in measure.nodes.values())
     if widest > MAX_APPLICATORS:
-        raise TooCostly(f"its combined alternatives come to {_rounded(widest)}, more than {MAX_APPLICATORS}")
-    if measure.asked_again(id(schema)) > MAX_ASKED_AGAIN:
-        raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_ASKED_AGAIN} levels")
-    breadth = max(widest, measure.grown(id(schema)))
+        raise TooCostly(f"its combined alternatives come to {_format_count(widest)}, more than {MAX_APPLICATORS}")
+    if measure.most_reevaluations(id(schema)) > MAX_REEVALUATIONS:
+        raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_REEVALUATIONS} levels")
+    breadth = max(widest, measure.growth(id(schema)))
     return Cost(breadth, measure.chooses, measure.numbers, measure.weight, measure.unique)
 
 
@@ -114,34 +114,34 @@ class _Measure:
         if len(self._open) >= MAX_CHAIN:
             raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
         self._open.add(key)
-        node = _Node(1 + _composites(schema.get("enum")) + _looked_for(schema) // _NAMES_PER_SCHEMA)
-        numbers, weight = literals(schema)
+        node = _Node(1 + _composites(schema.get("enum")) + _lookups(schema) // _NAMES_PER_SCHEMA)
+        numbers, weight = weigh_literals(schema)
         self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
         self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
         self.unique = self.unique or schema.get("uniqueItems") is True
-        again = _ASKED_AGAIN ** sum(keyword in schema for keyword in _UNEVALUATED)
-        for place, child in _descents(schema):
+        again = _REEVALUATION_FACTOR ** sum(keyword in schema for keyword in _UNEVALUATED)
+        for child_key, child in _descents(schema):
             if isinstance(child, Mapping):
                 self._schemas[id(child)] = child
-                node.children.setdefault(place, Counter())[id(child)] += 1
+                node.children.setdefault(child_key, Counter())[id(child)] += 1
         referred = resolve(self.root, schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
         for child in (*in_place(schema), referred):
             if not isinstance(child, Mapping):
                 continue
             inner = self._in_place(child)
             node.breadth += inner.breadth * again
-            node.asks = max(node.asks, inner.asks + (again > 1))
-            for place, counter in inner.children.items():
-                mine = node.children.setdefault(place, Counter())
+            node.reevaluations = max(node.reevaluations, inner.reevaluations + (again > 1))
+            for child_key, counter in inner.children.items():
+                mine = node.children.setdefault(child_key, Counter())
                 for target, times in counter.items():
                     mine[target] += times
         self._open.discard(key)
         self.nodes[key] = node
         return node
 
-    def asked_again(self, start: int) -> int:
+    def most_reevaluations(self, start: int) -> int:
         """The most nodes on one way into the value that ask again; a way that leads back ends there."""
-        if not any(node.asks for node in self.nodes.values()):
+        if not any(node.reevaluations for node in self.nodes.values()):
             return 0
         levels: dict[int, int] = {}
         entered: set[int] = set()
@@ -150,14 +150,16 @@ class _Measure:
             key, left = pending.pop()
             targets = {target for counter in self.nodes[key].children.values() for target in counter}
             if left:
-                levels[key] = self.nodes[key].asks + max((levels.get(target, 0) for target in targets), default=0)
+                levels[key] = self.nodes[key].reevaluations + max(
+                    (levels.get(target, 0) for target in targets), default=0
+                )
             elif key not in entered:
                 entered.add(key)
                 pending.append((key, True))
                 pending += [(target, False) for target in targets - entered]
         return levels[start]
 
-    def grown(self, start: int) -> int:
+    def growth(self, start: int) -> int:
         """The most subschemas that apply to one value on the worst path into it, as deep as a request can nest."""
         groups = {key: _groups(node) for key, node in self.nodes.items() if node.children}
         if all(sum(group.values()) <= 1 for of_node in groups.values() for group in of_node):
@@ -190,7 +192,7 @@ def _composites(enum: Any) -> int:
     return count
 
 
-def _looked_for(schema: Mapping[str, Any]) -> int:
+def _lookups(schema: Mapping[str, Any]) -> int:
     """How many names and plain values are compared one by one."""
     enum, dependent = schema.get("enum"), schema.get("dependentRequired")
     count = 0
@@ -237,5 +239,5 @@ def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]
             yield ("item", _ANY), schema[keyword]
 
 
-def _rounded(number: int) -> str:
+def _format_count(number: int) -> str:
     return str(number) if number < 10**9 else f"about 10^{len(str(number)) - 1}"

@@ -1,9 +1,9 @@
 """Keywords of older drafts, and slips of those who write listings, said in JSON Schema 2020-12.
 
-:func:`upgraded` rewrites one schema object and leaves its subschemas as they came; :mod:`gateway.schema.bundling`
-walks. Only what has one meaning is rewritten. A schema without ``$schema``, or with one that is unknown, may use the
-keywords of any draft: what changed its meaning between drafts is told by its form. The rules, by the drafts' own notes
-(https://json-schema.org/specification#migrating-from-older-drafts):
+:func:`upgrade_keywords` rewrites one schema object and leaves its subschemas as they came;
+:mod:`gateway.schema.bundling` walks. Only what has one meaning is rewritten. A schema without ``$schema``, or with one
+that is unknown, may use the keywords of any draft: what changed its meaning between drafts is told by its form. The
+rules, by the drafts' own notes (https://json-schema.org/specification#migrating-from-older-drafts):
 
 * draft 3: ``required: true`` in a property, ``extends``, ``disallow``, ``divisibleBy``, schemas in ``type``, ``any``;
 * draft 4: ``exclusiveMinimum: true``; up to draft 7: what stands beside ``$ref`` is ignored, ``dependencies``;
@@ -45,7 +45,7 @@ def draft_of(schema: Mapping[str, Any], inherited: int | None = None) -> int | N
     return int(match[1] or match[2]) if match else None
 
 
-def upgraded(schema: Mapping[str, Any], draft: int | None) -> Keywords:
+def upgrade_keywords(schema: Mapping[str, Any], draft: int | None) -> Keywords:
     """One schema object in the words of 2020-12, but for ``extends``, which becomes a list of schemas.
 
     Subschemas, identifiers and definitions are as they came.
@@ -91,11 +91,11 @@ def _recursive_ref(keywords: Keywords, draft: int | None) -> None:
 
 
 def _type(keywords: Keywords, draft: int | None) -> None:
-    kind = _listed(keywords["type"])
+    kind = _as_list(keywords["type"])
     if isinstance(kind, str) and kind in TYPES:
         return
     del keywords["type"]
-    kinds = [_spelled(item) for item in kind] if isinstance(kind, list) else [_spelled(kind)]
+    kinds = [_normal_type_name(item) for item in kind] if isinstance(kind, list) else [_normal_type_name(kind)]
     if "any" in kinds or kinds == []:
         return  # says nothing about the value
     if all(isinstance(item, str) for item in kinds):
@@ -106,7 +106,7 @@ def _type(keywords: Keywords, draft: int | None) -> None:
         keywords["type"] = kinds if isinstance(kind, list) else kinds[0]
 
 
-def _spelled(kind: Any) -> Any:
+def _normal_type_name(kind: Any) -> Any:
     """A type's name as JSON Schema has it, where it is certain which one is meant."""
     if not isinstance(kind, str) or kind in TYPES:
         return kind
@@ -167,7 +167,7 @@ def _properties(keywords: Keywords, draft: int | None) -> None:
         return
     wanted = [name for name, child in properties.items() if says_required(child)]
     if wanted:
-        required = _listed(keywords.get("required"))
+        required = _as_list(keywords.get("required"))
         keywords["required"] = [*(required if isinstance(required, list) else []), *wanted]
 
 
@@ -177,7 +177,7 @@ def says_required(schema: Any) -> bool:
 
 
 def _required(keywords: Keywords, draft: int | None) -> None:
-    required = _listed(keywords["required"])
+    required = _as_list(keywords["required"])
     if isinstance(required, bool):
         del keywords["required"]  # the parent has taken it
     elif isinstance(required, list) and all(isinstance(name, str) for name in required):
@@ -222,7 +222,7 @@ def _additional_items(keywords: Keywords, draft: int | None) -> None:
 
 def _list_of(keyword: str) -> Callable[[Keywords, int | None], None]:
     def rule(keywords: Keywords, draft: int | None) -> None:
-        content = keywords[keyword] = _listed(keywords[keyword])
+        content = keywords[keyword] = _as_list(keywords[keyword])
         if content == []:
             del keywords[keyword]
 
@@ -230,10 +230,10 @@ def _list_of(keyword: str) -> Callable[[Keywords, int | None], None]:
 
 
 def _enum(keywords: Keywords, draft: int | None) -> None:
-    keywords["enum"] = _listed(keywords["enum"])
+    keywords["enum"] = _as_list(keywords["enum"])
 
 
-def _listed(content: Any) -> Any:
+def _as_list(content: Any) -> Any:
     """PHP writes a list with gaps as a map from numbers."""
     if isinstance(content, Mapping) and content and all(str(key).isdecimal() for key in content):
         return list(content.values())

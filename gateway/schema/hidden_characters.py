@@ -13,74 +13,74 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.json_schema import with_schemas
-from gateway.schema.patterns import relaxed
-from gateway.schema.texts import shown_value
-from gateway.text import hides
+from gateway.schema.patterns import relax_schema
+from gateway.schema.texts import clean_value_texts
+from gateway.text import has_hidden_characters
 
 # An escape other than of a quote, a newline or a tab, or what is beyond ASCII: how hidden characters are written.
 _SUSPECT: Final = re.compile(rb"\\[^\"nt]|[^\x20-\x7e]")
 _CLEANED: Final = ("default", "format")
 
 
-def visible(schema: dict[str, Any], *, results: bool = False) -> dict[str, Any]:
+def remove_hidden_characters(schema: dict[str, Any], *, results: bool = False) -> dict[str, Any]:
     """The schema as it can be published; itself where nothing in it hides.
 
     Of ``results``, clients check more than models read: what is left out of their schema only ever makes it accept
     more.
     """
-    if _SUSPECT.search(jsonrpc.encode(schema)) is None or not _hides(schema):
+    if _SUSPECT.search(jsonrpc.encode(schema)) is None or not _has_hidden_characters(schema):
         return schema
 
     def is_left_out(keyword: str, content: Any) -> bool:
         if keyword == "enum":
-            return not content or (results and _hides(content))
-        return keyword == "const" and _hides(content)
+            return not content or (results and _has_hidden_characters(content))
+        return keyword == "const" and _has_hidden_characters(content)
 
-    shown: dict[str, Any] = relaxed(_with_visible_values(schema, results), hides, is_left_out)
-    return dict(_named_visibly(shown, results))
+    shown: dict[str, Any] = relax_schema(_remove_hidden_values(schema, results), has_hidden_characters, is_left_out)
+    return dict(_remove_hidden_names(shown, results))
 
 
-def _hides(value: Any) -> bool:
+def _has_hidden_characters(value: Any) -> bool:
     """Tell whether any text or name within a value has hidden characters."""
     if isinstance(value, str):
-        return hides(value)
+        return has_hidden_characters(value)
     if isinstance(value, Mapping):
-        return any(map(_hides, value)) or any(map(_hides, value.values()))
-    return isinstance(value, list) and any(map(_hides, value))
+        return any(map(_has_hidden_characters, value)) or any(map(_has_hidden_characters, value.values()))
+    return isinstance(value, list) and any(map(_has_hidden_characters, value))
 
 
-def _with_visible_values(value: Any, results: bool) -> Any:
+def _remove_hidden_values(value: Any, results: bool) -> Any:
     if not isinstance(value, Mapping):
         return value
     changed: dict[str, Any] = {}
     for keyword, content in value.items():
-        if keyword in _CLEANED and _hides(content):
-            changed[keyword] = shown_value(content)
+        if keyword in _CLEANED and _has_hidden_characters(content):
+            changed[keyword] = clean_value_texts(content)
         elif keyword == "enum" and isinstance(content, list) and not results:
-            changed[keyword] = [item for item in content if not _hides(item)]
+            changed[keyword] = [item for item in content if not _has_hidden_characters(item)]
         else:
-            changed[keyword] = with_schemas(keyword, content, lambda child: _with_visible_values(child, results))
+            changed[keyword] = with_schemas(keyword, content, lambda child: _remove_hidden_values(child, results))
     return changed
 
 
-def _named_visibly(value: Any, results: bool) -> Any:
+def _remove_hidden_names(value: Any, results: bool) -> Any:
     """Without names that hide something, wherever a schema has names, and without what is left of hiding texts: those
     of keywords that nobody knows."""
     if isinstance(value, list):
-        return [_named_visibly(item, results) for item in value if not _is_hiding_text(item)]
+        return [_remove_hidden_names(item, results) for item in value if not _is_hiding_text(item)]
     if not isinstance(value, Mapping):
         return value
     changed = {
-        name: _named_visibly(child, results)
+        name: _remove_hidden_names(child, results)
         for name, child in value.items()
-        if not hides(name) and not _is_hiding_text(child)
+        if not has_hidden_characters(name) and not _is_hiding_text(child)
     }
     properties = value.get("properties")
-    if results and isinstance(properties, Mapping) and any(map(hides, properties)):
+    if results and isinstance(properties, Mapping) and any(map(has_hidden_characters, properties)):
         changed.pop("additionalProperties", None)
         changed.pop("unevaluatedProperties", None)
     return changed
 
 
 def _is_hiding_text(value: Any) -> bool:
-    return isinstance(value, str) and hides(value)
+    return isinstance(value, str) and has_hidden_characters(value)

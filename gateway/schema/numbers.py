@@ -28,7 +28,7 @@ def weight_of(number: float) -> int:
     return 0 if -WORD <= number < WORD else 15 + (int(number).bit_length() // 100) ** 2
 
 
-def literals(schema: Mapping[str, Any]) -> tuple[int, int]:
+def weigh_literals(schema: Mapping[str, Any]) -> tuple[int, int]:
     """How many numbers one schema object has values compared with, and how much they weigh together."""
     count = weight = 0
     for keyword, times in _TIMES.items():
@@ -39,7 +39,7 @@ def literals(schema: Mapping[str, Any]) -> tuple[int, int]:
     return count, weight
 
 
-def compares(keyword: str, content: Any) -> bool:
+def compares_numbers(keyword: str, content: Any) -> bool:
     """Tell whether a keyword has numbers compared."""
     if keyword == "uniqueItems":
         return content is True

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gateway.json_schema import LITERAL, MAPS
-from gateway.schema.numbers import compares
+from gateway.schema.numbers import compares_numbers
 
 MAX_WEIGHT: Final = 256 * 1024
 """Bytes that all compiled expressions of one schema may come to; about 80 of them are a state."""
@@ -53,13 +53,13 @@ def patterns_of(schema: Any, within_map: bool = False) -> Iterator[str]:
                 yield from patterns_of(child, within_map=key in MAPS)
 
 
-def admitted(schema: Mapping[str, Any], weigh: Callable[[str], int | None]) -> tuple[frozenset[str], int]:
+def admit_patterns(schema: Mapping[str, Any], weigh: Callable[[str], int | None]) -> tuple[frozenset[str], int]:
     """The expressions that our validator holds, and their weight together.
 
     ``weigh`` gives an expression's class of compiled size, None where the engine refuses it. A refusal is charged like
     the largest class: most of its cost is spent before it is clear.
     """
-    held: set[str] = set()
+    admitted_patterns: set[str] = set()
     weight = spent = 0
     for pattern in dict.fromkeys(patterns_of(schema)):
         if is_beyond_linear(pattern) or spent >= MAX_WEIGHT:
@@ -67,32 +67,32 @@ def admitted(schema: Mapping[str, Any], weigh: Callable[[str], int | None]) -> t
         size = weigh(pattern)
         spent += max(SIZES[-1] if size is None else size, _READING * len(pattern))
         if size is not None and spent <= MAX_WEIGHT:
-            held.add(pattern)
+            admitted_patterns.add(pattern)
             weight += size
-    return frozenset(held), weight
+    return frozenset(admitted_patterns), weight
 
 
-def without(schema: Mapping[str, Any], refused: Callable[[str], bool]) -> dict[str, Any]:
+def remove_patterns(schema: Mapping[str, Any], refused: Callable[[str], bool]) -> dict[str, Any]:
     """A schema that holds no refused expression and accepts at least what ``schema`` accepts."""
     if not any(map(refused, patterns_of(schema))):
         return dict(schema)
-    return relaxed(schema, refused, lambda _, __: False)
+    return relax_schema(schema, refused, lambda _, __: False)
 
 
-def without_all(schema: Mapping[str, Any]) -> dict[str, Any]:
+def remove_patterns_and_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The same without any expression, and without any number to compare with."""
-    return relaxed(schema, lambda _: True, compares)
+    return relax_schema(schema, lambda _: True, compares_numbers)
 
 
-def relaxed(
+def relax_schema(
     schema: Mapping[str, Any], refused: Callable[[str], bool], dropped: Callable[[str, Any], bool]
 ) -> dict[str, Any]:
     """A schema without refused expressions and dropped keywords, which accepts at least what ``schema`` accepts."""
-    kept = _Relaxed(refused, dropped).schema(schema)[0]
+    kept = _Relaxer(refused, dropped).schema(schema)[0]
     return kept if isinstance(kept, dict) else {}
 
 
-class _Relaxed:
+class _Relaxer:
     """``schema`` returns a subschema with whether it still says exactly the same."""
 
     def __init__(self, refused: Callable[[str], bool], dropped: Callable[[str, Any], bool]) -> None:

@@ -25,7 +25,7 @@ _A_SCHEMA: Final = {"type": ["object", "boolean"], "description": "A JSON Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SchemaScope:
     """Where a subschema stands: the schema as it came, the resource in it that ``#`` means, its base URI, its draft."""
 
     document: Mapping[str, Any]
@@ -34,12 +34,12 @@ class Scope:
     base: str = ""
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], draft: int | None = None) -> Scope:
+    def of(cls, document: Mapping[str, Any], draft: int | None = None) -> SchemaScope:
         draft = draft_of(document, draft)
         identifier = _identifier(document, draft) or ""
         return cls(document, document, draft, "" if identifier.startswith("#") else identifier)
 
-    def within(self, schema: Mapping[str, Any]) -> Scope:
+    def within(self, schema: Mapping[str, Any]) -> SchemaScope:
         """The scope of what is in ``schema``, which is a place in this one."""
         if schema is self.resource or schema.keys().isdisjoint(("$schema", "$id", "id")):
             return self
@@ -47,16 +47,16 @@ class Scope:
         identifier = _identifier(schema, draft)
         if identifier is None or identifier.startswith("#"):
             return replace(self, draft=draft)
-        return Scope(self.document, schema, draft, _joined(self.base, identifier))
+        return SchemaScope(self.document, schema, draft, _resolve_uri(self.base, identifier))
 
     @property
-    def identified(self) -> bool:
+    def has_identifier(self) -> bool:
         """Tell whether the resource has a name of its own, so that pointers do not mean the listing around it first."""
         return bool(self.base)
 
 
 @dataclass
-class _Index:
+class _NameIndex:
     """What a resource declares, by name."""
 
     anchors: dict[str, _Schema] = field(default_factory=dict)
@@ -64,25 +64,27 @@ class _Index:
     dynamic: int = 0
 
 
-class References:
+class ReferenceResolver:
     """Finds the targets of references. ``listing`` is the document around the schemas."""
 
     def __init__(self, listing: Mapping[str, Any]) -> None:
         self._listing = listing
         self._members: dict[str, _Schema] | None = None
-        self._indexes: dict[int, tuple[Mapping[str, Any], _Index]] = {}
+        self._indexes: dict[int, tuple[Mapping[str, Any], _NameIndex]] = {}
 
-    def find(self, reference: str, scope: Scope) -> tuple[_Schema, Scope] | None:
+    def find_target(self, reference: str, scope: SchemaScope) -> tuple[_Schema, SchemaScope] | None:
         """The target with its scope; None for what is not in the listing."""
         name, mark, fragment = reference.partition("#")
         if not name:
             return self._in_place(fragment, scope) if mark else None
         identifiers = self._index(scope.document).identifiers
-        joined = _joined(scope.base, name)
+        joined = _resolve_uri(scope.base, name)
         resource = identifiers.get(name, identifiers.get(joined))
         if resource is not None:
-            return self._in_place(fragment, Scope(scope.document, resource, draft_of(resource, scope.draft), joined))
-        outside = Scope.of(scope.document, scope.draft)
+            return self._in_place(
+                fragment, SchemaScope(scope.document, resource, draft_of(resource, scope.draft), joined)
+            )
+        outside = SchemaScope.of(scope.document, scope.draft)
         if name in (self._listing.get("$id"), self._listing.get("id")):
             return self._in_place(fragment, outside) if fragment else None
         member = self._types().get(unquote(name))
@@ -91,14 +93,14 @@ class References:
             return target, outside
         return (_A_SCHEMA, outside) if name.startswith(_META_SCHEMAS) else None
 
-    def rivals(self, scope: Scope) -> int:
+    def dynamic_targets(self, scope: SchemaScope) -> int:
         """How many places a dynamic reference could lead to, depending on the way to it."""
         return self._index(scope.document).dynamic
 
-    def _in_place(self, fragment: str, scope: Scope) -> tuple[_Schema, Scope] | None:
+    def _in_place(self, fragment: str, scope: SchemaScope) -> tuple[_Schema, SchemaScope] | None:
         if not fragment:
             return scope.resource, scope
-        homes = (scope.resource, self._listing) if scope.identified else (self._listing, scope.resource)
+        homes = (scope.resource, self._listing) if scope.has_identifier else (self._listing, scope.resource)
         for home in homes:
             target = resolve(home, f"#{fragment}")
             if isinstance(target, Mapping | bool):
@@ -126,10 +128,10 @@ class References:
                             self._members.setdefault(identifier, member)
         return self._members
 
-    def _index(self, resource: Mapping[str, Any]) -> _Index:
+    def _index(self, resource: Mapping[str, Any]) -> _NameIndex:
         known = self._indexes.get(id(resource))
         if known is None:
-            index = _Index()
+            index = _NameIndex()
             for schema, base in _subschemas(resource):
                 _enter(index, schema, base)
             # The resource is kept, so that nothing else gets its id.
@@ -137,7 +139,7 @@ class References:
         return known[1]
 
 
-def _enter(index: _Index, schema: Mapping[str, Any], base: str) -> None:
+def _enter(index: _NameIndex, schema: Mapping[str, Any], base: str) -> None:
     for keyword in ("$anchor", "$dynamicAnchor"):
         if isinstance(schema.get(keyword), str):
             index.anchors.setdefault(schema[keyword], schema)
@@ -160,7 +162,7 @@ def _subschemas(resource: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any]
         if isinstance(value, Mapping):
             identifier = _identifier(value, None)
             if identifier is not None and not identifier.startswith("#"):
-                base = _joined(base, identifier)
+                base = _resolve_uri(base, identifier)
             yield value, base
             for keyword, child in value.items():
                 if keyword in MAPS and isinstance(child, Mapping):
@@ -179,7 +181,7 @@ def _identifier(schema: Mapping[str, Any], draft: int | None) -> str | None:
     return (identifier.removesuffix("#") or None) if isinstance(identifier, str) else None
 
 
-def _joined(base: str, reference: str) -> str:
+def _resolve_uri(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError:

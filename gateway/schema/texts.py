@@ -22,43 +22,46 @@ _WEBSITE: Final = re.compile(r"(?i:https?)://[A-Za-z0-9\[][A-Za-z0-9._~:/?#\[\]!
 _LIMITS: Final = {"title": MAX_TITLE, "description": MAX_DESCRIPTION, "$comment": MAX_DESCRIPTION}
 
 
-def title(text: str) -> str:
-    return trimmed(text, MAX_TITLE)
+def clean_title(text: str) -> str:
+    return trim_excerpt(text, MAX_TITLE)
 
 
-def trimmed(text: str, limit: int) -> str:
+def trim_excerpt(text: str, limit: int) -> str:
     """An excerpt of a text without the white space around it."""
     return excerpt(text.strip(), limit).strip()
 
 
-def service(info: ServiceInfo) -> ServiceInfo:
+def clean_service_info(info: ServiceInfo) -> ServiceInfo:
     """What a listing says of its service, fit to show. A website that is no http or https URL is left out: clients make
     a link of it."""
     return ServiceInfo(
-        title(info.title),
-        trimmed(info.version, _MAX_VERSION),
-        trimmed(info.description, MAX_DESCRIPTION),
+        clean_title(info.title),
+        trim_excerpt(info.version, _MAX_VERSION),
+        trim_excerpt(info.description, MAX_DESCRIPTION),
         info.website if _WEBSITE.fullmatch(info.website) else "",
     )
 
 
-def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def clean_schema_texts(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with its texts fit to show. Keywords and their order stay."""
-    return {keyword: _shown(keyword, value) for keyword, value in schema.items()}
+    return {keyword: _clean_keyword(keyword, value) for keyword, value in schema.items()}
 
 
-def shown_value(value: Any) -> Any:
+def clean_value_texts(value: Any) -> Any:
     """Free-form data for ``_meta`` with its texts fit to show, names of members included."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
-        return [shown_value(item) for item in value]
+        return [clean_value_texts(item) for item in value]
     if isinstance(value, Mapping):
-        return {printable(name) if isinstance(name, str) else name: shown_value(child) for name, child in value.items()}
+        return {
+            printable(name) if isinstance(name, str) else name: clean_value_texts(child)
+            for name, child in value.items()
+        }
     return value
 
 
-def _shown(keyword: str, value: Any) -> Any:
+def _clean_keyword(keyword: str, value: Any) -> Any:
     if isinstance(value, str):
         if keyword in LITERAL or (value.isascii() and value.isprintable() and len(value) <= MAX_TITLE):
             return value
@@ -67,8 +70,11 @@ def _shown(keyword: str, value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         if keyword in MAPS:
-            return {name: shown_schema(child) if isinstance(child, Mapping) else child for name, child in value.items()}
-        return shown_schema(value)
+            return {
+                name: clean_schema_texts(child) if isinstance(child, Mapping) else child
+                for name, child in value.items()
+            }
+        return clean_schema_texts(value)
     if isinstance(value, list):
-        return [_shown("", item) for item in value]
+        return [_clean_keyword("", item) for item in value]
     return value

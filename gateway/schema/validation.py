@@ -20,10 +20,10 @@ from cachetools import LRUCache
 
 from gateway import jsonrpc
 from gateway.json_pointer import pointer_of
-from gateway.schema.bundling import DIALECT, Unsound
-from gateway.schema.cost import Cost, TooCostly, measured
+from gateway.schema.bundling import DIALECT, UnsoundSchema
+from gateway.schema.cost import Cost, TooCostly, measure_cost
 from gateway.schema.numbers import WORD, weight_of
-from gateway.schema.patterns import SIZES, admitted, without, without_all
+from gateway.schema.patterns import SIZES, admit_patterns, remove_patterns, remove_patterns_and_numbers
 from gateway.text import excerpt
 
 MAX_FAULTS: Final = 20
@@ -100,7 +100,7 @@ class Validator:
         if size.characters * self._weight <= MAX_STEPS and compared <= MAX_WORK:
             return self._engine
         if self._relaxed is None:
-            self._relaxed = _engine(without_all(self._schema))
+            self._relaxed = _engine(remove_patterns_and_numbers(self._schema))
         return self._relaxed
 
 
@@ -160,7 +160,7 @@ def _branches(branches: list[list[Any]], within: int) -> Iterator[str]:
         yield f"alternative {number}: {', '.join(faults) or 'it fits'}"
 
 
-class Validators:
+class ValidatorCache:
     """Compiles schemas, each once: equal schemas share one validator."""
 
     def __init__(self, most: int = 10_000) -> None:
@@ -169,8 +169,8 @@ class Validators:
         self._sizes: LRUCache[str, int | None] = LRUCache(most)
 
     def compile(self, schema: Mapping[str, Any]) -> Validator:
-        """Raises :class:`Unsound` for what is no schema, or one whose check could be made to take long."""
-        key = jsonrpc.canonical(schema)
+        """Raises :class:`UnsoundSchema` for what is no schema, or one whose check could be made to take long."""
+        key = jsonrpc.encode_canonical(schema)
         known = self._compiled.get(key)
         if known is None:
             known = self._compiled[key] = self._compile(schema, b'"pattern' in key)
@@ -185,15 +185,19 @@ class Validators:
 
     def _compile(self, schema: Mapping[str, Any], has_patterns: bool) -> Validator:
         try:
-            cost = measured(schema)
+            cost = measure_cost(schema)
         except TooCostly as error:
-            raise Unsound(str(error), _costly_part(schema)) from None
-        held, weight = admitted(schema, self._weigh) if has_patterns else (frozenset(), 0)
+            raise UnsoundSchema(str(error), _costly_part(schema)) from None
+        admitted_patterns, weight = admit_patterns(schema, self._weigh) if has_patterns else (frozenset(), 0)
         try:
-            engine = _engine(without(schema, lambda pattern: pattern not in held) if has_patterns else schema)
+            engine = _engine(
+                remove_patterns(schema, lambda pattern: pattern not in admitted_patterns) if has_patterns else schema
+            )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reason = excerpt(getattr(error, "message", str(error)), _FAULT_BYTES)
-            raise Unsound(f"not a JSON Schema: {reason}", pointer_of(getattr(error, "instance_path", ()))) from None
+            raise UnsoundSchema(
+                f"not a JSON Schema: {reason}", pointer_of(getattr(error, "instance_path", ()))
+            ) from None
         return Validator(engine, cost, schema, weight)
 
     def _weigh(self, pattern: str) -> int | None:
@@ -208,7 +212,7 @@ def _costly_part(schema: Mapping[str, Any]) -> str:
     properties = schema.get("properties")
     for name, child in properties.items() if isinstance(properties, Mapping) else ():
         try:
-            measured({**schema, "properties": {name: child}})
+            measure_cost({**schema, "properties": {name: child}})
         except TooCostly:
             return pointer_of(("properties", name))
     return ""

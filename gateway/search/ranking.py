@@ -56,7 +56,7 @@ _FILLERS: Final = frozenset(
 """Words of a question that say nothing about what is looked for."""
 
 
-def weighed(tool: Tool) -> Words:
+def word_weights(tool: Tool) -> Words:
     """How much each word says about a tool."""
     words: defaultdict[str, float] = defaultdict(float)
     fields = ((tool.name, _NAME), (tool.title, _TITLE), (tool.description, _DESCRIPTION))
@@ -74,18 +74,18 @@ class Match:
     score: float
 
 
-class Index:
-    """The words of a catalog's tools. Made by :meth:`of`."""
+class ToolIndex:
+    """The words of a catalog's tools. Made by :meth:`build`."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = tools
-        self._found: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        self._postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         self._lengths: list[float] = []
         self._average = 1.0
         self._vocabulary: list[str] = []
 
     @classmethod
-    async def of(cls, tools: Iterable[tuple[Tool, Words]]) -> Index:
+    async def build(cls, tools: Iterable[tuple[Tool, Words]]) -> ToolIndex:
         """Takes turns of the loop."""
         index = cls(collected := [])
         turn = time.monotonic()
@@ -93,29 +93,29 @@ class Index:
             collected.append(tool)
             index._lengths.append(sum(words.values()))
             for word, weight in words.items():
-                index._found[word].append((number, weight))
+                index._postings[word].append((number, weight))
             if time.monotonic() - turn > _SLICE:
                 await asyncio.sleep(0)
                 turn = time.monotonic()
-        index._vocabulary = sorted(index._found)
+        index._vocabulary = sorted(index._postings)
         index._average = sum(index._lengths) / len(index._lengths) if index._lengths else 1.0
         return index
 
-    def matches(self, query: str) -> list[Match]:
+    def rank(self, query: str) -> list[Match]:
         """All tools that have to do with the query, the best first; of equal ones, in the order of the catalog."""
         scores: defaultdict[int, float] = defaultdict(float)
-        asked = list(dict.fromkeys(words_of(query)))
-        for word in ([word for word in asked if word not in _FILLERS] or asked)[:_MAX_TERMS]:
-            for tool, score in self._scored(word).items():
+        query_words = list(dict.fromkeys(words_of(query)))
+        for word in ([word for word in query_words if word not in _FILLERS] or query_words)[:_MAX_TERMS]:
+            for tool, score in self._scores(word).items():
                 scores[tool] += score
         ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         return [Match(self._tools[tool], score) for tool, score in ranked]
 
-    def _scored(self, word: str) -> dict[int, float]:
+    def _scores(self, word: str) -> dict[int, float]:
         """Of a word and those that begin with it, what counts most for each tool."""
         best: dict[int, float] = {}
-        for other, share in self._alike(word):
-            holders = self._found[other]
+        for other, share in self._similar_words(word):
+            holders = self._postings[other]
             rarity = math.log(1 + (len(self._tools) - len(holders) + 0.5) / (len(holders) + 0.5))
             for tool, weight in holders:
                 length = 1 - _B + _B * self._lengths[tool] / self._average
@@ -123,8 +123,8 @@ class Index:
                 best[tool] = max(best.get(tool, 0.0), score)
         return best
 
-    def _alike(self, word: str) -> Iterable[tuple[str, float]]:
-        if word in self._found:
+    def _similar_words(self, word: str) -> Iterable[tuple[str, float]]:
+        if word in self._postings:
             yield word, 1.0
         if len(word) < _LEAST_PREFIX:
             return

@@ -14,8 +14,8 @@ from cachetools import LRUCache
 
 from gateway import jsonrpc
 from gateway.errors import InvalidArguments
-from gateway.model import Binding, Caller, Catalog, JsonObject, Naming, Structure, Tool
-from gateway.search.ranking import Index, Words, weighed
+from gateway.model import Binding, Caller, Catalog, JsonObject, NameStyle, Structure, Tool
+from gateway.search.ranking import ToolIndex, Words, word_weights
 from gateway.single_flight import SingleFlight
 
 DEFAULT_LIMIT: Final = 5
@@ -26,13 +26,13 @@ _INDEXES: Final = 16
 _TOOLS: Final = 20_000
 
 
-def _tool(name: str, title: str, description: str, input_schema: JsonObject, **members: Any) -> Tool:
+def _builtin_tool(name: str, title: str, description: str, input_schema: JsonObject, **members: Any) -> Tool:
     order = tuple(input_schema["properties"])
-    binding = Binding(name, Structure.BY_NAME, order, local=True)
+    binding = Binding(name, Structure.BY_NAME, order, is_builtin=True)
     return Tool(name, name, description, input_schema, binding, title, closed=True, **members)
 
 
-SEARCH_TOOLS: Final = _tool(
+SEARCH_TOOLS: Final = _builtin_tool(
     "search_tools",
     "Search tools",
     "Find the tools of this service that fit a task. Says what each does and which arguments it takes. "
@@ -80,7 +80,7 @@ SEARCH_TOOLS: Final = _tool(
     },
     annotations={"readOnlyHint": True, "openWorldHint": False},
 )
-CALL_TOOL: Final = _tool(
+CALL_TOOL: Final = _builtin_tool(
     "call_tool",
     "Call a tool",
     "Call a tool that search_tools found, with arguments as its inputSchema says.",
@@ -93,7 +93,7 @@ CALL_TOOL: Final = _tool(
         "required": ["name"],
     },
 )
-DOORS: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search", 0.0)
+SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search", 0.0)
 """What is listed in place of a caller's catalog."""
 
 
@@ -112,53 +112,53 @@ class BuiltinTool:
     calls_named: bool = False
 
 
-class Search:
+class ToolSearch:
     """Indexes of catalogs, each made on its first search; tools that catalogs share are read once."""
 
     def __init__(self) -> None:
         self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
-        self._indexes: LRUCache[str, Index] = LRUCache(_INDEXES)
-        self._builds = SingleFlight[str, Index]()
+        self._indexes: LRUCache[str, ToolIndex] = LRUCache(_INDEXES)
+        self._builds = SingleFlight[str, ToolIndex]()
 
-    async def answer(
-        self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, naming: Naming = Naming.LLM
+    async def search(
+        self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, name_style: NameStyle = NameStyle.LLM
     ) -> dict[str, Any]:
         """The result of ``search_tools``."""
         index = self._indexes.get(catalog.digest)
         if index is None:
             index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
-        matches = index.matches(query)
+        matches = index.rank(query)
         shown: list[dict[str, Any]] = []
         size = 0
         for match in matches[:limit]:
-            tool = _shown(match.tool, naming)
+            tool = _tool_description(match.tool, name_style)
             size += len(jsonrpc.encode(tool))
             if shown and size > MAX_BYTES:
                 break
             shown.append(tool)
         return {"tools": shown, "matches": len(matches)}
 
-    async def _build(self, catalog: Catalog) -> Index:
-        index = await Index.of((tool, self._words_of(tool)) for tool in catalog.tools)
+    async def _build(self, catalog: Catalog) -> ToolIndex:
+        index = await ToolIndex.build((tool, self._words_of(tool)) for tool in catalog.tools)
         self._indexes[catalog.digest] = index
         return index
 
     def _words_of(self, tool: Tool) -> Words:
         words = self._words.get(tool.digest)
         if words is None:
-            words = self._words[tool.digest] = weighed(tool)
+            words = self._words[tool.digest] = word_weights(tool)
         return words
 
 
 def builtin_tools(
-    search: Search, catalog_of: Callable[[Caller], Awaitable[Catalog]], naming: Naming
+    search: ToolSearch, catalog_of: Callable[[Caller], Awaitable[Catalog]], name_style: NameStyle
 ) -> Mapping[str, BuiltinTool]:
     """Return the tools of one service's search by their names. ``catalog_of`` returns what a caller may call,
-    ``naming`` is for callers who chose none."""
+    ``name_style`` is for callers who chose none."""
 
     async def search_tools(caller: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
         limit = int(arguments.get("limit", DEFAULT_LIMIT))
-        return await search.answer(await catalog_of(caller), arguments["query"], limit, caller.naming or naming)
+        return await search.search(await catalog_of(caller), arguments["query"], limit, caller.name_style or name_style)
 
     async def call_tool(_: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidArguments(f"There is no tool {arguments['name'][:128]}; search_tools finds those there are")
@@ -167,8 +167,8 @@ def builtin_tools(
     return {builtin.tool.name: builtin for builtin in both}
 
 
-def _shown(tool: Tool, naming: Naming) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": tool.named(naming)}
+def _tool_description(tool: Tool, name_style: NameStyle) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": tool.name_for(name_style)}
     if tool.title:
         shown["title"] = tool.title
     shown |= {"description": tool.description, "inputSchema": tool.input_schema}

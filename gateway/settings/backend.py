@@ -58,7 +58,7 @@ def header_value(value: SecretStr | None) -> SecretStr | None:
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
     """Return a section that fits its mode; raises :class:`ValueError`. ``context`` gives a section's faults, where
-    :func:`gateway.config.load` reads a file: the modes are above the settings."""
+    :func:`gateway.config.load_settings` reads a file: the modes are above the settings."""
     if info.context is not None and (faults := [*info.context(section)]):
         raise ValueError("; ".join(faults))
     return section

@@ -48,7 +48,7 @@ class Knob:
         return types.NoneType in self.kinds
 
 
-def find(path: Sequence[Key]) -> Knob | None:
+def find_knob(path: Sequence[Key]) -> Knob | None:
     """What stands at ``path``, or None. Case does not count, since the environment has capitals."""
     found = Knob((), (Settings,))
     for key in path:
@@ -59,12 +59,12 @@ def find(path: Sequence[Key]) -> Knob | None:
     return found
 
 
-def nearest(path: Sequence[str]) -> tuple[Key, ...] | None:
+def nearest_knob(path: Sequence[str]) -> tuple[Key, ...] | None:
     """The path of the knob that ``path`` was probably meant for, or None where none is like it."""
     known = [*knobs(), *_knobs_of_service(path)]
     paths: list[tuple[Key, ...]] = [tuple(name.split(".")) for name, _ in known if "*" not in name]
     for length in range(len(path)):
-        section = find(path[:length])
+        section = find_knob(path[:length])
         paths += [(*section.path, key) for key in keys_of(section)] if section else []
     # Either separator, since the environment's is two of the characters that names have too.
     by_name = {_flat(one): one for one in paths}

@@ -41,7 +41,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ErrorForm:
     """The language of a path: what the body of a request may call itself, and how an error is written."""
 
     content_types: tuple[str, ...]
@@ -59,18 +59,18 @@ def _mcp_error(error: GatewayError, _: Id | None = None) -> bytes:
 def rpc_error(error: GatewayError, id: Id | None = None) -> bytes:
     """An error as JSON-RPC 2.0 §5 has it: an unknown ``id`` is null, where MCP leaves it out. A service's own error is
     shown as such where it is passed on."""
-    passed = error.passed if isinstance(error, ToolFault) else None
+    passed = error.service_error if isinstance(error, ToolFault) else None
     return jsonrpc.error_bytes(jsonrpc.NULL if id is None else id, passed or error)
 
 
-REST: Final = Form((JSON,), _rest_error)
+REST: Final = ErrorForm((JSON,), _rest_error)
 """``{"error": {"code", "message"}}``, as clients of older discovery endpoints know it."""
-MCP: Final = Form((JSON,), _mcp_error)
+MCP: Final = ErrorForm((JSON,), _mcp_error)
 """A JSON-RPC error without ``id``: MCP's schema has no null one."""
-RPC: Final = Form(_JSONRPC_TYPES, rpc_error)
+RPC: Final = ErrorForm(_JSONRPC_TYPES, rpc_error)
 
 
-def form_of_unknown(path: str) -> Form:
+def form_of_unknown(path: str) -> ErrorForm:
     """Return the form of an error where nothing is served: whoever looks for MCP reads its own alone."""
     return MCP if _MCP_PATH.fullmatch(path) else REST
 
@@ -79,7 +79,7 @@ def json_response(body: bytes, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type=JSON)
 
 
-def refused(exchange: Exchange, error: GatewayError, form: Form, id: Id | None = None) -> web.Response:
+def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> web.Response:
     """An error with its own HTTP status."""
     exchange.error = error
     return json_response(form.error_bytes(error, id), error.status)

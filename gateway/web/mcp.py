@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gateway.errors import NotAcceptable
 from gateway.mcp.endpoint import Endpoint
-from gateway.mcp.messages import EVENT_STREAM, Inbound, Reply, StreamReply
+from gateway.mcp.messages import EVENT_STREAM, McpReply, McpRequest, McpStreamReply
 from gateway.web.exchange import JSON, Exchange
 
 _STREAM_HEADERS: Final = {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"}
@@ -21,7 +21,7 @@ class EventStream(web.StreamResponse):
     """Messages as server-sent events, none of them sent yet. ``notices`` says that they come as long as the client
     listens, not until a call is over."""
 
-    def __init__(self, exchange: Exchange, reply: StreamReply) -> None:
+    def __init__(self, exchange: Exchange, reply: McpStreamReply) -> None:
         super().__init__(headers={**_STREAM_HEADERS, **reply.headers, **exchange.headers})
         self.notices = reply.notices
         self._events = reply.events
@@ -49,24 +49,24 @@ class McpSurface:
         accept = ",".join(exchange.request.headers.getall("Accept", ("*/*",)))  # who does not say gets JSON
         if not ("*/*" in accept or "application/json" in accept or "application/*" in accept):
             raise NotAcceptable("Accept must admit application/json")
-        return _answer(exchange, await self.endpoint.answer(_inbound(exchange)))
+        return _answer(exchange, await self.endpoint.answer_post(_mcp_request(exchange)))
 
     async def get(self, exchange: Exchange) -> web.StreamResponse:
-        return _answer(exchange, await self.endpoint.listen(_inbound(exchange)))
+        return _answer(exchange, await self.endpoint.open_stream(_mcp_request(exchange)))
 
     async def delete(self, exchange: Exchange) -> web.StreamResponse:
-        return _answer(exchange, await self.endpoint.end(_inbound(exchange)))
+        return _answer(exchange, await self.endpoint.end_session(_mcp_request(exchange)))
 
 
-def _inbound(exchange: Exchange) -> Inbound:
-    return Inbound(exchange.request.headers, exchange.body, exchange.caller)
+def _mcp_request(exchange: Exchange) -> McpRequest:
+    return McpRequest(exchange.request.headers, exchange.body, exchange.caller)
 
 
-def _answer(exchange: Exchange, reply: Reply | StreamReply) -> web.StreamResponse:
+def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> web.StreamResponse:
     exchange.fields["mcp"] = reply.method
     if reply.tool:
         exchange.fields["tool"] = reply.tool[:128]
-    if isinstance(reply, StreamReply):
+    if isinstance(reply, McpStreamReply):
         return EventStream(exchange, reply)
     exchange.error = reply.error
     if not reply.body:

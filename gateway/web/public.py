@@ -31,7 +31,7 @@ from gateway.errors import (
 )
 from gateway.telemetry import logs
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.web.exchange import JSON, Exchange, Form, form_of_unknown, refused
+from gateway.web.exchange import JSON, ErrorForm, Exchange, error_response, form_of_unknown
 from gateway.web.mcp import EventStream
 from gateway.web.site import Site
 
@@ -76,10 +76,10 @@ class PublicHandler:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """One line in the log for each request. A status of 0 there is a client that left before its answer."""
         started = time.perf_counter()
-        exchange, site = self._begun(request)
+        exchange, site = self._begin_exchange(request)
         status = 0
         try:
-            response = await self._shielded(exchange, site)
+            response = await self._answer_errors(exchange, site)
             status = response.status
             if isinstance(response, EventStream) and response.notices:
                 del site  # a reload may put another service in its place while this goes on
@@ -93,12 +93,12 @@ class PublicHandler:
 
     def refusal(self, request: web.BaseRequest, error: GatewayError) -> web.Response:
         """The answer to a request that ends before its way began, in the form of its path."""
-        exchange, site = self._begun(request)
-        response = refused(exchange, error, _form(exchange, site))
+        exchange, site = self._begin_exchange(request)
+        response = error_response(exchange, error, _form(exchange, site))
         _complete(exchange, site, response)
         return response
 
-    def _begun(self, request: web.BaseRequest) -> tuple[Exchange, Site | None]:
+    def _begin_exchange(self, request: web.BaseRequest) -> tuple[Exchange, Site | None]:
         """The exchange, and the service whose mount its path begins with."""
         path, sites = request.rel_url.path_safe, self.sites
         exchange = Exchange(request, path)
@@ -107,13 +107,13 @@ class PublicHandler:
             exchange.fields["service"] = site.name
         return exchange, site
 
-    async def _shielded(self, exchange: Exchange, site: Site | None) -> web.StreamResponse:
+    async def _answer_errors(self, exchange: Exchange, site: Site | None) -> web.StreamResponse:
         response: web.StreamResponse
         try:
             response = self._document(exchange) or self._guard(exchange, site) or await self._answer(exchange, site)
         except Exception as error:  # noqa: BLE001, the client gets an answer whatever it is
             answer = to_gateway_error(error, path=exchange.request.path)
-            response = refused(exchange, answer, _form(exchange, site))
+            response = error_response(exchange, answer, _form(exchange, site))
         if exchange.error is not None or exchange.headers:
             _complete(exchange, site, response)
         return response
@@ -158,12 +158,12 @@ class PublicHandler:
         if site is None:
             raise NotFound("Not found")
         request = exchange.request
-        address = self.addresses.caller(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
+        address = self.addresses.caller_address(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
         with site.uses:
             return await site.answer(exchange, address)
 
 
-def _form(exchange: Exchange, site: Site | None) -> Form:
+def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
     return form_of_unknown(exchange.path) if site is None else site.form(exchange)
 
 
@@ -226,7 +226,7 @@ class AddressReader:
     def __init__(self, trusted_proxies: Sequence[str]) -> None:
         self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
 
-    def caller(self, peer: str, forwarded_for: Sequence[str]) -> str:
+    def caller_address(self, peer: str, forwarded_for: Sequence[str]) -> str:
         """The rightmost address of ``X-Forwarded-For`` that is no trusted proxy, if ``peer`` is one; else ``peer``."""
         if not self._trusted or not self._trusts(peer):
             return peer

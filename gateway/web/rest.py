@@ -15,7 +15,7 @@ from gateway.discovery.discovery import Discovery
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
 from gateway.invocation.invocation import Invocation
 from gateway.mcp.operations import Operations
-from gateway.model import NOTHING, Caller, Catalog, Naming, Tool
+from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.text import printable
 from gateway.web.exchange import Exchange, json_response
 
@@ -34,16 +34,16 @@ class RestProjector:
 
     access: Access
     shared: Catalog | None = None
-    naming: Naming = Naming.MCP
+    name_style: NameStyle = NameStyle.MCP
     mount: str = ""
 
     @property
     def key(self) -> str:
-        return f"rest {self.mount} {self.naming} {self.shared.digest if self.shared else ''}"
+        return f"rest {self.mount} {self.name_style} {self.shared.digest if self.shared else ''}"
 
     def project(self, tool: Tool) -> dict[str, Any]:
         """Every member that older clients require, where MCP would leave some out."""
-        name = tool.named(self.naming)
+        name = tool.name_for(self.name_style)
         return {
             "name": name,
             "title": tool.title or name,
@@ -89,8 +89,8 @@ class RestSurface:
         if not name:
             raise MissingParameter('The parameter "name" is missing')
         await self.operations.admit_discovery(caller)
-        tool = await self.invocation.find(caller, name, PATIENCE)
-        self.access.check_sight(caller, tool)
+        tool = await self.invocation.find_tool(caller, name, PATIENCE)
+        self.access.check_describe(caller, tool)
         return json_response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
     async def invoke(self, exchange: Exchange) -> web.Response:
@@ -115,9 +115,9 @@ class RestSurface:
         return json_response(jsonrpc.encode({"result": json_value(outcome.value)}))
 
     def _projector(self, caller: Caller) -> RestProjector:
-        return RestProjector(self.access, self.discovery.current(), caller.naming or Naming.MCP, self.mount)
+        return RestProjector(self.access, self.discovery.current(), caller.name_style or NameStyle.MCP, self.mount)
 
 
 def json_value(value: Any) -> Any:
     """Return a call's value as JSON has it: no result is null."""
-    return None if value is NOTHING else value
+    return None if value is NO_RESULT else value

@@ -17,12 +17,12 @@ from typing import Any
 from aiohttp import web
 
 from gateway import jsonrpc
-from gateway.batch import Room, answers_to
+from gateway.batch import BatchBudget, answers_to
 from gateway.errors import GatewayError, InternalError
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Notification, Request
-from gateway.web.exchange import RPC, Exchange, json_response, refused, rpc_error
-from gateway.web.tool_route import call_in, value_of
+from gateway.web.exchange import RPC, Exchange, error_response, json_response, rpc_error
+from gateway.web.tool_route import call_value, parse_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +39,34 @@ class RpcSurface:
                 return await self._single(exchange, value)
             answers = await answers_to(value, partial(self._item, exchange), self.max_response)
         except BadMessage as error:
-            return refused(exchange, error, RPC, error.id)
+            return error_response(exchange, error, RPC, error.id)
         return web.Response(status=204) if answers is None else json_response(answers)
 
     async def _single(self, exchange: Exchange, value: Any) -> web.Response:
         """One message: a refusal is the exchange's own status, so that its challenge is seen; the rest is in-band."""
-        message = call_in(value)
+        message = parse_call(value)
         try:
             body = await self._answer(exchange, message)
         except GatewayError as error:
             if error.refuses or isinstance(error, InternalError):
-                return refused(exchange, error, RPC, message.id if isinstance(message, Request) else None)
+                return error_response(exchange, error, RPC, message.id if isinstance(message, Request) else None)
             body = _error(message, error)
         return web.Response(status=204) if body is None else json_response(body)
 
-    async def _item(self, exchange: Exchange, value: Any, room: Room) -> bytes | None:
+    async def _item(self, exchange: Exchange, value: Any, room: BatchBudget) -> bytes | None:
         """One message of a batch: whatever becomes of it concerns no other, but for the room that its answer takes."""
         try:
-            message = call_in(value)
+            message = parse_call(value)
         except BadMessage as error:
             return rpc_error(error, error.id)
         try:
             body = await self._answer(exchange, message)
         except GatewayError as error:
             return _error(message, error)
-        return None if isinstance(message, Notification) or body is None else room.fit(message.id, body)
+        return None if isinstance(message, Notification) or body is None else room.fit_response(message.id, body)
 
     async def _answer(self, exchange: Exchange, message: Request | Notification) -> bytes | None:
-        value = await value_of(self.invocation, exchange, message, message.method)
+        value = await call_value(self.invocation, exchange, message, message.method)
         return None if isinstance(message, Notification) else jsonrpc.response_bytes(message.id, value)
 
 

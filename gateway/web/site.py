@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 from aiohttp import web
 
 from gateway.auth.access import Access
-from gateway.auth.authenticator import Authenticator, Presented
-from gateway.auth.challenge import challenge_of
+from gateway.auth.authenticator import Authenticator, PresentedToken
+from gateway.auth.challenge import www_authenticate
 from gateway.auth.metadata import ResourceMetadata
 from gateway.discovery.discovery import Discovery
 from gateway.errors import (
@@ -27,9 +27,9 @@ from gateway.errors import (
 from gateway.invocation.invocation import Invocation
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
-from gateway.model import Caller, Naming
-from gateway.uses import Uses
-from gateway.web.exchange import JSON, MCP, REST, RPC, Exchange, Form, form_of_unknown
+from gateway.model import Caller, NameStyle
+from gateway.uses import UseCounter
+from gateway.web.exchange import JSON, MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface
@@ -45,7 +45,7 @@ _Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
 @dataclass(frozen=True, slots=True)
 class _Route:
     methods: Mapping[str, _Handler]
-    form: Form
+    form: ErrorForm
 
 
 @dataclass(eq=False, repr=False)
@@ -68,7 +68,7 @@ class Site:
     metadata: ResourceMetadata | None
     rest_page_size: int
     max_body: int
-    uses: Uses
+    uses: UseCounter
     body_timeout: float = BODY_TIMEOUT
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ class Site:
             await answer.send(exchange)
         return answer
 
-    def form(self, exchange: Exchange) -> Form:
+    def form(self, exchange: Exchange) -> ErrorForm:
         """The form of an error that comes of the exchange, before its route is known or after."""
         route = self._route(exchange)
         if route is None:
@@ -124,7 +124,7 @@ class Site:
     def challenge(self, error: Challenged) -> str:
         """The ``WWW-Authenticate`` header that an error asks for."""
         url = self.metadata.url if self.metadata else None
-        return challenge_of(error, url, self.authenticator.scheme if self.authenticator else "Bearer")
+        return www_authenticate(error, url, self.authenticator.scheme if self.authenticator else "Bearer")
 
     def _route(self, exchange: Exchange) -> _Route | None:
         route = self._routes.get(exchange.path)
@@ -143,9 +143,9 @@ class Site:
         headers, queried = request.headers, bool(request.query_string)
         language = headers.get("Accept-Language")
         if self.authenticator is None:
-            return Caller(address, language, naming=_naming_in(request) if queried else None)
+            return Caller(address, language, name_style=_name_style_in(request) if queried else None)
         principal = await self.authenticator.authenticate(
-            Presented(
+            PresentedToken(
                 headers.getall("Authorization", ()),
                 headers.getall("DPoP", ()),
                 request.method,
@@ -155,11 +155,11 @@ class Site:
             )
         )
         if not self.access.may_enter(principal):
-            raise self.authenticator.missing()
+            raise self.authenticator.missing_token_error()
         if principal is not None:
             exchange.fields["sub"] = principal.subject
-        naming = _naming_in(request) if queried else None
-        return Caller(address, language, self.access.view_of(principal), principal, naming)
+        name_style = _name_style_in(request) if queried else None
+        return Caller(address, language, self.access.view_of(principal), principal, name_style)
 
     async def _json_body(self, request: web.BaseRequest, content_types: tuple[str, ...]) -> bytes:
         """The body, undecoded: only JSON, only so large, only so long. Raises
@@ -209,11 +209,11 @@ def _reading(handler: _Handler) -> Mapping[str, _Handler]:
     return {"GET": handler, "HEAD": handler}
 
 
-def _naming_in(request: web.BaseRequest) -> Naming | None:
+def _name_style_in(request: web.BaseRequest) -> NameStyle | None:
     """Which names of tools the client wants to see: ``?names=``. Raises :class:`InvalidParams`."""
     wanted = request.query.getall("names", [])
     if not wanted:
         return None
-    if len(wanted) > 1 or wanted[0] not in tuple(Naming):
-        raise InvalidParams(f'The parameter "names" must be {" or ".join(Naming)}, and be there once')
-    return Naming(wanted[0])
+    if len(wanted) > 1 or wanted[0] not in tuple(NameStyle):
+        raise InvalidParams(f'The parameter "names" must be {" or ".join(NameStyle)}, and be there once')
+    return NameStyle(wanted[0])

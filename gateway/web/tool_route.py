@@ -26,7 +26,7 @@ from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
 from gateway.mcp.operations import Operations
 from gateway.model import Tool
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.web.exchange import RPC, Exchange, json_response, refused
+from gateway.web.exchange import RPC, Exchange, error_response, json_response
 from gateway.web.rest import json_value
 
 
@@ -44,7 +44,7 @@ class ToolSurface:
             raise Forbidden("A foreign page may not call")
         # Whether there is such a tool, and what kind, is what a listing would tell.
         await self.operations.admit_discovery(exchange.caller)
-        tool = await self.invocation.find(exchange.caller, exchange.tool)
+        tool = await self.invocation.find_tool(exchange.caller, exchange.tool)
         if tool.annotations.get("readOnlyHint") is not True:
             raise MethodNotAllowed("Only a tool that is marked read-only can be called with GET", allow="POST")
         query = exchange.request.query.get("query")
@@ -56,35 +56,35 @@ class ToolSurface:
         """The response to one message, or 204: a notification is made, and nobody hears what came of it but that the
         exchange itself is refused."""
         try:
-            message = call_in(jsonrpc.decode_any_ids(body))
+            message = parse_call(jsonrpc.decode_any_ids(body))
         except GatewayError as error:
-            return refused(exchange, error, RPC, error.id if isinstance(error, BadMessage) else None)
+            return error_response(exchange, error, RPC, error.id if isinstance(error, BadMessage) else None)
         id = message.id if isinstance(message, Request) else None
         try:
-            value = await value_of(self.invocation, exchange, message, exchange.tool)
+            value = await call_value(self.invocation, exchange, message, exchange.tool)
         except GatewayError as error:
             if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage):
-                return refused(exchange, error, RPC, id)
+                return error_response(exchange, error, RPC, id)
             return web.Response(status=204)
         return web.Response(status=204) if id is None else json_response(jsonrpc.response_bytes(id, value))
 
 
-def call_in(value: Any) -> Request | Notification:
+def parse_call(value: Any) -> Request | Notification:
     """The call that decoded JSON is. Raises :class:`BadMessage`."""
-    message = jsonrpc.message_of(value)
+    message = jsonrpc.parse_message(value)
     if isinstance(message, ClientResponse):
         raise BadMessage("Invalid request: responses are not accepted, the gateway asks nothing")
     return message
 
 
-async def value_of(invocation: Invocation, exchange: Exchange, message: Request | Notification, name: str) -> Any:
+async def call_value(invocation: Invocation, exchange: Exchange, message: Request | Notification, name: str) -> Any:
     """Return what a call of plain JSON-RPC comes to. Raises :class:`GatewayError` for whatever becomes of it
     otherwise, so that the error gets the ``id`` of its request."""
 
     def arguments(tool: Tool) -> dict[str, Any]:
         if message.method not in (tool.name, *tool.names.values(), tool.method):
             raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
-        return by_name(tool, message.params)
+        return arguments_by_name(tool, message.params)
 
     exchange.fields["tool"] = name[:128]
     try:
@@ -102,7 +102,7 @@ async def value_of(invocation: Invocation, exchange: Exchange, message: Request 
         raise to_gateway_error(error, method=message.method) from None
 
 
-def by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:
+def arguments_by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:
     """``params`` as arguments: positions, and the method's own names, become the published ones.
 
     Raises :class:`InvalidArguments`.
@@ -110,10 +110,10 @@ def by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, 
     if params is None:
         return {}
     if isinstance(params, dict):
-        return tool.binding.published(params) if tool.binding.renamed else params
-    if tool.binding.spread is not None:
-        return {tool.binding.spread: params}
-    names = tool.binding.open
+        return tool.binding.publish_params(params) if tool.binding.own_names else params
+    if tool.binding.spread_argument is not None:
+        return {tool.binding.spread_argument: params}
+    names = tool.binding.published_order
     if len(params) > len(names):
         raise InvalidArguments(f"Invalid arguments: {len(params)} given, at most {len(names)} are taken")
     return dict(zip(names, params, strict=False))

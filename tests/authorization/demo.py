@@ -21,7 +21,7 @@ import jwt
 from aiohttp import web
 
 from gateway.cli.demo import Bookshop
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.server import Server
 from gateway.telemetry import logs
 from tests.authorization.servers import OidcProvider, Resource, oidc_provider
@@ -70,7 +70,7 @@ async def bookshop(server: OidcProvider, resource: str) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def gateway(issuer: str, backend: str, port: int) -> AsyncIterator[str]:
-    settings = load(
+    settings = load_settings(
         None,
         [
             f"backend.url={backend}",

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.settings import Settings
 
 ISSUERS: Final = Path(__file__).parents[2] / "docs" / "issuers"
@@ -73,7 +73,7 @@ class Page:
     def settings(self) -> Settings:
         """What the page tells to write."""
         tree = yaml.safe_load(self._blocks["yaml", ""])
-        return load(None, [f"{section}={json.dumps(value)}" for section, value in tree.items()], environ={})
+        return load_settings(None, [f"{section}={json.dumps(value)}" for section, value in tree.items()], environ={})
 
     def loosened(self) -> set[str]:
         """The rows in the table under "What the preset loosens"."""

@@ -18,7 +18,7 @@ import jwt
 from aiohttp import ClientSession
 from multidict import CIMultiDict
 
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.server import Server
 from gateway.settings import Settings
 from tests.authorization.issuer import ForgedIssuer
@@ -156,7 +156,7 @@ class Stand:
     async def reload(self, *knobs: str) -> None:
         """What a changed file does: ``knobs`` on top of those that the gateway has."""
         old = self.gateway.settings
-        new = load(None, [f"backend.url={self.backend.url}", "auth.mode=off", *knobs], environ={})
+        new = load_settings(None, [f"backend.url={self.backend.url}", "auth.mode=off", *knobs], environ={})
         await self.gateway.reload(old.model_copy(update={"catalog": new.catalog}))
 
     def offers(self, *tools: Mapping[str, Any]) -> None:
@@ -178,7 +178,7 @@ def settings(url: str, issuers: Sequence[ForgedIssuer], *knobs: str) -> Settings
         f"server.public_url={PUBLIC}", f"auth.issuers=[{named}]", f"backend.credentials.backend_audience={RESOURCE}",
         "limits.discovery=100000/minute",
     )  # fmt: skip
-    return load(None, [*ground, *knobs], environ={})
+    return load_settings(None, [*ground, *knobs], environ={})
 
 
 @asynccontextmanager
@@ -186,7 +186,7 @@ async def running(made: Settings) -> AsyncIterator[Server]:
     gateway = Server(made)
     await gateway.start()
     try:
-        await gateway.listed()
+        await gateway.wait_until_listed()
         yield gateway
     finally:
         await gateway.stop()

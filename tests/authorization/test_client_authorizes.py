@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.server import Server
 from tests.authorization.conftest import Provider
 from tests.authorization.forge import claims_of, header_of
@@ -98,7 +98,7 @@ async def place(oidc_provider: Provider) -> AsyncIterator[Place]:
             f"auth.issuers=[{{issuer: '{server.issuer}'}}]", f"backend.credentials.backend_audience={url}",
             "auth.scopes.list=[tools:list]", "auth.scopes.call=[tools:call]",
         )  # fmt: skip
-        gateway = Server(load(None, knobs, environ={}))
+        gateway = Server(load_settings(None, knobs, environ={}))
         await gateway.start()
         try:
             yield Place(url, server, backend)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.claims import policy_of
+from gateway.auth.claims import issuer_policy
 from gateway.auth.introspection import MAX_PER_SECOND, MAX_UNDER_WAY, IntrospectionVerifier
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.refusals import InvalidToken, Undecidable
@@ -75,24 +75,24 @@ async def test_fifty_tokens_are_asked_about_in_any_second() -> None:
     clock = Clock()
     async with ForgedIssuer(RESOURCE) as issuer:
         settings, outbound = Issuer(issuer=issuer.issuer, introspection={"client_id": "gw"}), Outbound()
-        policy = policy_of(settings, RESOURCE, extra_audiences=False, implies={})
+        policy = issuer_policy(settings, RESOURCE, extra_audiences=False, implies={})
         verifier = IntrospectionVerifier(policy, IssuerKeys(settings, outbound), outbound, monotonic=clock)
 
         async def asks(count: int) -> None:
             before = issuer.count("introspection")
             for number in range(count):
                 with pytest.raises(InvalidToken):
-                    await verifier.verify(f"junk-{number}")
+                    await verifier.verify_token(f"junk-{number}")
             for _ in range(3):
                 with pytest.raises(Undecidable, match="too many") as caught:
-                    await verifier.verify("late")
+                    await verifier.verify_token("late")
                 assert caught.value.retry_after == 1
             assert issuer.count("introspection") - before == count
 
         for start in range(MAX_PER_SECOND):  # spread over half a second
             clock.now = 1000 + start / 100
             with pytest.raises(InvalidToken):
-                await verifier.verify(f"first-{start}")
+                await verifier.verify_token(f"first-{start}")
         assert MAX_PER_SECOND == 50
         await asks(0)
         clock.now = 1001  # one of them is a second ago

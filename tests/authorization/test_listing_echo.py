@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.backend.redaction import in_order, quotes, redacting, without
+from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from tests.authorization.stand import stand
 from tests.each import each
 from tests.fault.behaviours import Body, result
@@ -113,7 +113,7 @@ async def test_a_listing_that_quotes_nothing_is_as_it_was() -> None:
 
 
 def redacted(value: Any, *secrets: str) -> Any:
-    parts = redacting(value, in_order(secrets))
+    parts = redact_in_steps(value, prepare_secrets(secrets))
     while True:
         try:
             next(parts)
@@ -137,14 +137,14 @@ def test_members_keep_their_order() -> None:
 
 
 def test_a_secret_within_another_leaves_nothing_of_the_longer_one() -> None:
-    assert without("Bearer abcdef", in_order(["abcdef", "Bearer abcdef"])) == "[redacted]"
+    assert redact_text("Bearer abcdef", prepare_secrets(["abcdef", "Bearer abcdef"])) == "[redacted]"
 
 
 def test_what_is_too_short_to_tell_from_words_is_no_secret() -> None:
-    assert in_order(["", "abc", "abcd", "abcd"]) == ("abcd",)
+    assert prepare_secrets(["", "abc", "abcd", "abcd"]) == ("abcd",)
 
 
 @each("secret", ['with "quotes"', "back\\slash", "tab\tand é", "a/b+c"])
 def test_a_secret_is_found_however_json_writes_it(secret: str) -> None:
-    assert quotes({"x": [f"<{secret}>"]}, (secret,))
-    assert not quotes({"x": [f"<{secret[:-1]}>"]}, (secret,))
+    assert contains_secret({"x": [f"<{secret}>"]}, (secret,))
+    assert not contains_secret({"x": [f"<{secret[:-1]}>"]}, (secret,))

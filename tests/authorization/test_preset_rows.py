@@ -70,7 +70,7 @@ def issuer(make: Callable[[str], Any]) -> Change:
 
 def brought(ours: str, it: Desk) -> list[str]:
     preset = it.policy.preset
-    return [ours, *(preset.brought_by(it.policy.issuer.issuer) or ["account"])]
+    return [ours, *(preset.audiences_added_by(it.policy.issuer.issuer) or ["account"])]
 
 
 CASES: Final = (
@@ -130,7 +130,7 @@ UNREAD: Final = {"google": {"J14", "J15", "J18"}}
 def loosened(preset: str) -> set[str]:
     """The rows in which a preset is looser."""
     rows = {row for row, _ in LOOSENED[preset]} | UNREAD.get(preset, set())
-    return rows | ({"J21"} if PRESETS[preset].stands_in else set())
+    return rows | ({"J21"} if PRESETS[preset].has_substitute_audience else set())
 
 
 def cases(preset: str) -> Iterator[Any]:
@@ -159,7 +159,7 @@ async def test_a_preset_loosens_what_it_says_and_nothing_else(preset: str, case:
 def test_the_audience_stands_in_for_the_resource_where_the_preset_says_so(preset: str) -> None:
     named = access(preset).claims.get("aud")
     is_resource = page(preset).settings.by_mount[""].resource in ([named] if isinstance(named, str) else named or ())
-    assert PRESETS[preset].stands_in is not is_resource
+    assert PRESETS[preset].has_substitute_audience is not is_resource
 
 
 @pytest.mark.parametrize("preset", PRESETS)

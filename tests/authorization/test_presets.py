@@ -11,13 +11,13 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from gateway.auth.claims import Policy, policy_of
+from gateway.auth.claims import IssuerPolicy, issuer_policy
 from gateway.auth.introspection import IntrospectionVerifier
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.presets import PRESETS
 from gateway.auth.refusals import InvalidToken
-from gateway.auth.verifier import SignatureVerifier, Verified, Verifier
-from gateway.credentials import faults_of
+from gateway.auth.verifier import SignatureVerifier, VerifiedToken, Verifier
+from gateway.credentials import credential_faults
 from gateway.outbound import Outbound
 from gateway.settings import Issuer
 from tests.authorization import forge
@@ -76,19 +76,19 @@ def key() -> Key:
 class Desk:
     """Where one preset's tokens are made and verified, with the configuration of its page."""
 
-    policy: Policy
+    policy: IssuerPolicy
     keys: IssuerKeys
     verifier: Verifier
     issuer: ForgedIssuer
     key: Key
     signed: bool
 
-    async def check(self, shape: Shape, key: Key | None = None) -> Verified:
+    async def check(self, shape: Shape, key: Key | None = None) -> VerifiedToken:
         """Raises :class:`InvalidToken`. An answer is given for an opaque token."""
         if not self.signed:
             self.issuer.disturb("introspection", Answer(body=encoded(shape.claims)))
-            return await self.verifier.verify(OPAQUE)
-        return await self.verifier.verify(self.token(shape, key))
+            return await self.verifier.verify_token(OPAQUE)
+        return await self.verifier.verify_token(self.token(shape, key))
 
     def token(self, shape: Shape, key: Key | None = None) -> str:
         """Signed by the issuer, or by ``key``."""
@@ -109,7 +109,7 @@ async def desk(preset: str, key: Key, *, introspects: bool = False, **knobs: Any
         if introspects or configured.introspects:
             changes["introspection"] = asking
         configured = configured.model_copy(update=changes)
-        policy = policy_of(configured, settings.by_mount[""].resource, extra_audiences=False, implies={})
+        policy = issuer_policy(configured, settings.by_mount[""].resource, extra_audiences=False, implies={})
         outbound = Outbound()
         keys = IssuerKeys(configured, outbound)
         verifier: Verifier = SignatureVerifier([(policy, keys)])
@@ -178,7 +178,7 @@ async def test_a_client_that_is_not_named_is_refused_where_clients_are(preset: s
         await refused(it.check(access(preset)))
 
 
-@each(("preset", "name"), [(preset, name) for preset in PRESETS for name in PRESETS[preset].required])
+@each(("preset", "name"), [(preset, name) for preset in PRESETS for name in PRESETS[preset].required_claims])
 async def test_a_token_without_what_its_issuer_always_gives_is_refused(preset: str, name: str, key: Key) -> None:
     async with desk(preset, key) as it:
         await refused(it.check(with_claims(access(preset), **{name: OMIT})))
@@ -188,7 +188,7 @@ async def test_a_token_without_what_its_issuer_always_gives_is_refused(preset: s
 def test_what_a_page_tells_to_write_is_one_protected_resource(preset: str) -> None:
     settings = page(preset).settings
     assert settings.auth.issuers[0].preset == preset
-    assert faults_of(settings.by_mount[""]) == []
+    assert credential_faults(settings.by_mount[""]) == []
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -207,7 +207,7 @@ async def test_keycloaks_refresh_token_is_refused_whoever_signed_it(key: Key) ->
 
 async def test_an_encrypted_refresh_token_such_as_cognitos_is_refused(key: Key) -> None:
     async with desk("cognito", key) as it:
-        await refused(it.verifier.verify(forge.encrypted(access("cognito").claims, it.key)))
+        await refused(it.verifier.verify_token(forge.encrypted(access("cognito").claims, it.key)))
 
 
 @each("kind", ["ID", "Refresh", "Offline", "Logout", "bearer", OMIT])
@@ -259,7 +259,7 @@ def test_what_clients_put_before_a_scope_follows_from_the_preset(
     preset: Any, audiences: tuple[str, ...], prefix: str
 ) -> None:
     issuer = Issuer(issuer="https://login.example.com", preset=preset, audiences=audiences)
-    policy = policy_of(issuer, "https://gw.example.com/mcp", extra_audiences=False, implies={})
+    policy = issuer_policy(issuer, "https://gw.example.com/mcp", extra_audiences=False, implies={})
     assert policy.scope_prefix == prefix
 
 
@@ -310,7 +310,7 @@ async def test_releases_of_simple_oauth_that_write_scopes_or_no_issuer_are_accep
 async def test_a_token_without_issuer_is_nobodys_where_there_are_several(key: Key) -> None:
     async with desk("simple_oauth", key) as it, desk("strict", key) as other:
         several = SignatureVerifier([(it.policy, it.keys), (other.policy, other.keys)])
-        await refused(several.verify(it.token(with_claims(access("simple_oauth"), iss=OMIT))), "issuer")
+        await refused(several.verify_token(it.token(with_claims(access("simple_oauth"), iss=OMIT))), "issuer")
 
 
 async def test_google_is_asked_in_the_body_of_a_request_and_never_in_its_address(key: Key) -> None:
@@ -320,4 +320,4 @@ async def test_google_is_asked_in_the_body_of_a_request_and_never_in_its_address
         assert parse_qs(fetch.body.decode()) == {"access_token": [OPAQUE]}
         it.issuer.disturb("introspection", Answer(status=400, body=b'{"error":"invalid_token"}'))
         id_token = page("google").id_token.at(int(time.time()))
-        await refused(it.verifier.verify(it.token(id_token)), "does not know it")
+        await refused(it.verifier.verify_token(it.token(id_token)), "does not know it")

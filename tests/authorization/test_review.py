@@ -14,10 +14,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.auth.addresses import check_address
-from gateway.auth.authenticator import Authenticator, Presented
+from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.introspection import MAX_UNDER_WAY
 from gateway.auth.refusals import InvalidToken
-from gateway.auth.verifier import Verified
+from gateway.auth.verifier import VerifiedToken
 from gateway.config import ConfigError
 from gateway.store.memory import MemoryStore
 from tests.authorization.forge import dpop_proof
@@ -57,7 +57,7 @@ class Slow:
     def __init__(self) -> None:
         self.asked, self.told = asyncio.Event(), asyncio.Event()
 
-    async def verify(self, raw: str) -> Verified:
+    async def verify_token(self, raw: str) -> VerifiedToken:
         self.asked.set()
         await self.told.wait()
         raise InvalidToken("not known")
@@ -68,7 +68,7 @@ async def test_who_hangs_up_early_leaves_nothing_behind() -> None:
     stray: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: stray.append(context))
     authenticator = Authenticator(verifier)
-    shown = Presented(["Bearer opaque"], [], "POST", "/mcp", False, "192.0.2.1")
+    shown = PresentedToken(["Bearer opaque"], [], "POST", "/mcp", False, "192.0.2.1")
     asks = asyncio.create_task(authenticator.authenticate(shown))
     async with asyncio.timeout(5):
         await verifier.asked.wait()

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.authenticator import Authenticator, Presented
-from gateway.auth.claims import policy_of
+from gateway.auth.authenticator import Authenticator, PresentedToken
+from gateway.auth.claims import issuer_policy
 from gateway.auth.jwks import IssuerKeys
-from gateway.auth.verifier import SignatureVerifier, Verified
+from gateway.auth.verifier import SignatureVerifier, VerifiedToken
 from gateway.errors import AuthUnavailable, Unauthorized
 from gateway.outbound import Outbound
 from gateway.settings import Issuer
@@ -161,13 +161,13 @@ class Watch:
     def __init__(self, issuer: ForgedIssuer, outbound: Outbound) -> None:
         self.wall, self.steady = Wall(), Wall()
         made = Issuer(issuer=issuer.issuer)
-        self.policy = policy_of(made, RESOURCE, extra_audiences=False, implies={})
+        self.policy = issuer_policy(made, RESOURCE, extra_audiences=False, implies={})
         self.keys = IssuerKeys(made, outbound, self.steady)
         verifier = SignatureVerifier([(self.policy, self.keys)], clock=self.wall)
         self.authenticator = Authenticator(verifier, clock=self.steady)
 
     async def admits(self, token: str) -> bool:
-        shown = Presented([f"Bearer {token}"], [], "POST", "/mcp", False, "127.0.0.1")
+        shown = PresentedToken([f"Bearer {token}"], [], "POST", "/mcp", False, "127.0.0.1")
         try:
             return await self.authenticator.authenticate(shown) is not None
         except Unauthorized:
@@ -196,11 +196,11 @@ async def test_J35_a_token_is_believed_for_a_minute_at_most_after_its_key_vouche
 
 async def test_J46_a_fault_of_ours_lets_nobody_in() -> None:
     class Broken:
-        async def verify(self, raw: str) -> Verified:
+        async def verify_token(self, raw: str) -> VerifiedToken:
             raise RuntimeError("secret detail")
 
     authenticator = Authenticator(Broken())
-    shown = Presented(["Bearer abc"], [], "POST", "/mcp", False, "127.0.0.1")
+    shown = PresentedToken(["Bearer abc"], [], "POST", "/mcp", False, "127.0.0.1")
     with pytest.raises(AuthUnavailable) as caught:
         await authenticator.authenticate(shown)
     assert "secret detail" not in caught.value.message

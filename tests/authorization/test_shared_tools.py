@@ -6,7 +6,7 @@ from __future__ import annotations
 from gateway.catalog.build import Builder
 from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, Listing, Method, View
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 
 
@@ -19,7 +19,7 @@ async def test_callers_whose_listings_are_equal_share_every_tool() -> None:
         return Listing("static", tuple(Method(name, "static") for name in ("add", "echo")))
 
     knobs = CatalogSettings(ttl=3600)
-    discovery = Discovery(list_all, Builder(Params(), Validators()), knobs, callers_own=True)
+    discovery = Discovery(list_all, Builder(Params(), ValidatorCache()), knobs, uses_callers_token=True)
     catalogs = [
         await discovery.catalog(Caller(view=View("https://login.example.com", f"user-{number}", frozenset({"read"}))))
         for number in range(100)

@@ -32,7 +32,7 @@ async def test_a_reload_builds_every_view_anew_while_the_backend_cannot_list(wor
     await world.reload(knobs(exclude=["a"]))
     for one in (ANN, BOB, ANN, BOB):
         assert await world.names(one) == ("b",)
-        assert await world.discovery.find(one, "a") is None
+        assert await world.discovery.find_tool(one, "a") is None
     assert world.told == [ANN.view, BOB.view]
     assert world.asked == ["ann-1", "bob-1"]
 
@@ -62,7 +62,7 @@ async def test_a_view_that_is_built_anew_is_as_fresh_as_its_listing(world: World
     world.now += TTL / 4
     await world.reload(knobs(page_size=7))
     assert await world.names(ANN) == ("a", "b")
-    assert world.discovery.remaining(ANN.view) == TTL * 3 / 4
+    assert world.discovery.seconds_fresh(ANN.view) == TTL * 3 / 4
     assert world.told == [], "nothing differs"
 
 
@@ -79,7 +79,7 @@ async def test_a_caller_whose_listing_cannot_be_offered_by_the_new_knobs_is_list
 async def test_a_stream_has_its_callers_view_built_anew_and_asks_nobody(world: World) -> None:
     await world.names(ANN)
     await world.reload(knobs(exclude=["a"]))
-    world.discovery.keep(ANN)
+    world.discovery.refresh_if_stale(ANN)
     await world.settled()
     assert world.told == [ANN.view]
     assert world.asked == ["ann-1"]
@@ -106,7 +106,7 @@ async def test_a_listing_that_was_under_way_brings_nothing_back_that_a_reload_hi
     world.gate.set()
     await world.settled()
     assert await world.names(ANN) == ("a",)
-    assert await world.discovery.find(ANN, "b") is None
+    assert await world.discovery.find_tool(ANN, "b") is None
 
 
 async def test_callers_with_equal_listings_share_what_is_kept_and_the_oldest_are_let_go() -> None:

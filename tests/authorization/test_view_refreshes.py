@@ -101,7 +101,7 @@ async def test_a_refused_caller_loses_its_view_at_once_and_nobody_else_does(
         with pytest.raises(error):
             await world.names(ANN)
     assert world.discovery.current(ANN.view) is None
-    assert world.discovery.remaining(ANN.view) == 0
+    assert world.discovery.seconds_fresh(ANN.view) == 0
     assert await world.names(BOB) == ("a", "b")
     assert world.asked.count("ann-1") == 2
 
@@ -223,12 +223,12 @@ async def test_a_callers_empty_first_listing_is_believed_and_a_sudden_one_is_not
 
 async def test_an_open_stream_keeps_its_callers_view_fresh_with_its_token(world: World) -> None:
     await world.names(ANN)
-    world.discovery.keep(ANN_LATER)
+    world.discovery.refresh_if_stale(ANN_LATER)
     await world.settled()
     assert world.asked == ["ann-1"], "fresh"
     world.now += TTL
-    world.discovery.keep(ANN_LATER)
-    world.discovery.keep(ANN_LATER)
+    world.discovery.refresh_if_stale(ANN_LATER)
+    world.discovery.refresh_if_stale(ANN_LATER)
     await world.settled()
     assert world.asked == ["ann-1", "ann-2"]
 
@@ -238,7 +238,7 @@ async def test_a_stream_with_a_refused_token_does_not_ask_at_every_beat(world: W
     world.now += TTL
     world.listed["ann-1"] = refusal(unauthorized=True)
     for _ in range(5):
-        world.discovery.keep(ANN)
+        world.discovery.refresh_if_stale(ANN)
         await world.settled()
     assert world.asked == ["ann-1", "ann-1"]
 
@@ -247,10 +247,10 @@ async def test_a_stream_with_a_refused_token_costs_a_good_one_one_listing(world:
     await world.names(ANN_LATER)
     world.now += TTL
     world.listed["ann-1"] = refusal(unauthorized=True)
-    world.discovery.keep(ANN)
+    world.discovery.refresh_if_stale(ANN)
     await world.settled()
     for _ in range(3):
         assert await world.names(ANN_LATER) == ("a", "b")
-        world.discovery.keep(ANN)
+        world.discovery.refresh_if_stale(ANN)
         await world.settled()
     assert world.asked == ["ann-2", "ann-1", "ann-2"]

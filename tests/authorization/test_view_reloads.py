@@ -70,7 +70,7 @@ async def test_what_a_reload_shows_again_needs_no_new_listing(it: Stand) -> None
 
 
 async def test_pins_take_away_what_was_shown(it: Stand, tmp_path: Path) -> None:
-    pins.write(tmp_path / "pins.json", ())
+    pins.write_pins(tmp_path / "pins.json", ())
     await it.reload(f"catalog.pin={tmp_path / 'pins.json'}")
     assert (await it.of("ann").call("tool", "add", TWO_AND_THREE)).status == 404
 

@@ -10,8 +10,8 @@ from typing import Final
 from gateway.catalog.build import Builder
 from gateway.discovery.discovery import Discovery
 from gateway.listing.dialect import NoListing, Step
-from gateway.model import AccessToken, Caller, Listing, Method, Principal, Seen, View
-from gateway.schema.validation import Validators
+from gateway.model import AccessToken, Caller, Listing, Method, Principal, SourceAnswer, View
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 
 TTL: Final = 100.0
@@ -35,8 +35,8 @@ class World:
         self.discovery = self.made(callers_own=True)
 
     def made(self, *, callers_own: bool) -> Discovery:
-        builder = Builder(Params(), Validators())
-        made = Discovery(self.fetch, builder, self.knobs, lambda: self.now, callers_own=callers_own)
+        builder = Builder(Params(), ValidatorCache())
+        made = Discovery(self.fetch, builder, self.knobs, lambda: self.now, uses_callers_token=callers_own)
         made.after_publish = self.told.append
         return made
 
@@ -92,8 +92,8 @@ ANN, ANN_LATER, BOB = caller("ann-1"), caller("ann-2"), caller("bob-1", "bob")
 
 
 def refusal(*, unauthorized: bool) -> NoListing:
-    return NoListing([Step("rpc.discover", Seen("HTTP 40x", denied=True, unauthorized=unauthorized))])
+    return NoListing([Step("rpc.discover", SourceAnswer("HTTP 40x", denied=True, unauthorized=unauthorized))])
 
 
 def down() -> NoListing:
-    return NoListing([Step("rpc.discover", Seen("connection refused", unreachable=True))])
+    return NoListing([Step("rpc.discover", SourceAnswer("connection refused", unreachable=True))])

@@ -12,15 +12,15 @@ from typing import Final
 
 import structlog
 
-from gateway.auth.authenticator import Authenticator, Presented
-from gateway.auth.claims import policy_of
+from gateway.auth.authenticator import Authenticator, PresentedToken
+from gateway.auth.claims import issuer_policy
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.verifier import SignatureVerifier
 from gateway.catalog.build import Builder
 from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, Listing, Method, View
 from gateway.outbound import Outbound
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Issuer, Params
 from tests.authorization.issuer import ForgedIssuer
 from tests.bench.work import openrpc
@@ -56,14 +56,14 @@ async def _list_all(caller: Caller) -> Listing:
 async def _of_callers() -> float:
     async with ForgedIssuer() as issuer:
         outbound, settings = Outbound(), Issuer(issuer=issuer.issuer)
-        policy = policy_of(settings, issuer.resource, extra_audiences=False, implies={})
+        policy = issuer_policy(settings, issuer.resource, extra_audiences=False, implies={})
         verifier = SignatureVerifier([(policy, IssuerKeys(settings, outbound))], keep=3600)
         authenticator = Authenticator(verifier)
         knobs = CatalogSettings(ttl=3600)
-        discovery = Discovery(_list_all, Builder(Params(), Validators()), knobs, callers_own=True)
+        discovery = Discovery(_list_all, Builder(Params(), ValidatorCache()), knobs, uses_callers_token=True)
 
         async def comes(authorization: bytes) -> None:
-            shown = Presented((authorization.decode(),), (), "POST", "/mcp", False, "127.0.0.1")
+            shown = PresentedToken((authorization.decode(),), (), "POST", "/mcp", False, "127.0.0.1")
             principal = await authenticator.authenticate(shown)
             if principal is None:
                 raise ValueError("a sound token was taken for none")

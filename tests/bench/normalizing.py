@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from gateway.catalog.build import Builder
-from gateway.listing.openrpc import parse
-from gateway.schema.validation import Validators
+from gateway.listing.openrpc import parse_listing
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.bench.work import openrpc
 
@@ -23,8 +23,8 @@ _REPEATS = 5
 
 def normalize(document: dict[str, Any]) -> int:
     """Normalize every method of the document and return how many tools came of it."""
-    builder = Builder(Params(), Validators())
-    return len(asyncio.run(builder.build(parse(document), CatalogSettings())).tools)
+    builder = Builder(Params(), ValidatorCache())
+    return len(asyncio.run(builder.build_catalog(parse_listing(document), CatalogSettings())).tools)
 
 
 def milliseconds_per_tool() -> list[float]:

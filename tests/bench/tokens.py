@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from gateway.auth.authenticator import Authenticator, Presented
-from gateway.auth.claims import policy_of
+from gateway.auth.authenticator import Authenticator, PresentedToken
+from gateway.auth.claims import issuer_policy
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.verifier import SignatureVerifier
 from gateway.outbound import Outbound
@@ -27,13 +27,13 @@ async def _measure() -> list[float]:
     outbound = Outbound()
     async with ForgedIssuer(RESOURCE) as forged:
         issuer = Issuer(issuer=forged.issuer)
-        policy = policy_of(issuer, RESOURCE, extra_audiences=False, implies={})
+        policy = issuer_policy(issuer, RESOURCE, extra_audiences=False, implies={})
         verifier = SignatureVerifier([(policy, IssuerKeys(issuer, outbound))])
         authenticator = Authenticator(verifier)
         headers = [f"Bearer {forged.sign()}"]
 
         async def authenticate() -> None:
-            await authenticator.authenticate(Presented(headers, (), "POST", "/mcp", False, "127.0.0.1"))
+            await authenticator.authenticate(PresentedToken(headers, (), "POST", "/mcp", False, "127.0.0.1"))
 
         async def nothing() -> None: ...
 

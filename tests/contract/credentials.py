@@ -12,7 +12,7 @@ from gateway.credentials import Credential
 from gateway.credentials.client_credentials import ClientCredentials
 from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import TokenClient
-from gateway.credentials.token_cache import KeptTokens
+from gateway.credentials.token_cache import TokenCache
 from gateway.model import AccessToken, Caller, Principal, View
 from gateway.outbound import Outbound
 from gateway.settings import Credentials
@@ -63,9 +63,9 @@ class World:
         settings = Credentials.model_validate({"mode": mode, **MODES[mode]})
         tokens = self.tokens(settings)
         if mode == "token_exchange":
-            return TokenExchange(tokens, KeptTokens(self.clock), self.clock)
+            return TokenExchange(tokens, TokenCache(self.clock), self.clock)
         if mode == "client_credentials":
-            return ClientCredentials(tokens, KeptTokens(self.clock))
+            return ClientCredentials(tokens, TokenCache(self.clock))
         return credentials.MODES[mode](tokens)
 
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from gateway import jsonrpc
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
-from gateway.listing.probe import DIALECTS, probe
-from gateway.model import Listing, Seen
-from gateway.schema.validation import Validators
+from gateway.listing.probe import DIALECTS, probe_dialects
+from gateway.model import Listing, SourceAnswer
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, CustomListing, Params
 from tests.contract.forms import FORMS
 from tests.pace import quickly
 
-VALIDATORS: Final = Validators()
+VALIDATORS: Final = ValidatorCache()
 MANY: Final = 2000
 DEEP: Final = 400
 PLAIN: Final = (
@@ -56,7 +56,7 @@ class OneAnswer:
 
     url = "http://backend.example/jsonrpc"
     base = origin = "http://backend.example"
-    place = None
+    listing_url = None
     file = "methods.json"
     documents: Mapping[str, str] = MappingProxyType({})
     custom = CustomListing.model_validate(FORM)
@@ -65,24 +65,24 @@ class OneAnswer:
         self._answer = answer
         self.asked: list[str] = []
 
-    async def call(self, method: str, params: Any = None) -> Seen:
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         return self._seen(method)
 
-    async def get(self, url: str) -> Seen:
+    async def get_document(self, url: str) -> SourceAnswer:
         return self._seen(url)
 
-    async def read(self, file: str) -> bytes:
+    async def read_file(self, file: str) -> bytes:
         return jsonrpc.encode(self._answer)
 
-    def _seen(self, question: str) -> Seen:
+    def _seen(self, question: str) -> SourceAnswer:
         self.asked.append(question)
-        return Seen("JSON", self._answer, found=True)
+        return SourceAnswer("JSON", self._answer, has_value=True)
 
 
 async def listed(dialect: str, answer: Any) -> Listing | None:
     source = OneAnswer(answer)
     try:
-        listing = await DIALECTS[dialect].fetch(source)
+        listing = await DIALECTS[dialect].fetch_listing(source)
     except NoListing:
         return None
     assert all(question.startswith(source.origin) or "://" not in question for question in source.asked)
@@ -92,7 +92,7 @@ async def listed(dialect: str, answer: Any) -> Listing | None:
 
 async def check_built(listing: Listing) -> None:
     """Every method of a listing becomes a tool or is quarantined."""
-    catalog = await Builder(Params(), VALIDATORS).build(listing, CatalogSettings(exclude=()))
+    catalog = await Builder(Params(), VALIDATORS).build_catalog(listing, CatalogSettings(exclude=()))
     placed = {tool.method for tool in catalog.tools} | {entry.name for entry in catalog.quarantined}
     assert {method.name for method in listing.methods} <= placed
     for tool in catalog.tools:
@@ -115,7 +115,7 @@ async def test_any_answer_is_a_listing_that_can_be_built_or_none(dialect: str, d
 async def test_probing_takes_any_answer_for_a_listing_or_for_none(answer: Any) -> None:
     source = OneAnswer(answer)
     try:
-        listing = await probe(source)
+        listing = await probe_dialects(source)
     except NoListing:
         return
     assert DIALECTS[listing.dialect].about.probed

@@ -17,7 +17,7 @@ from gateway import credentials
 from gateway.credentials import Credential
 from gateway.credentials.exchange import GRANT_TYPE
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE
-from gateway.credentials.token_cache import MARGIN, UNSAID
+from gateway.credentials.token_cache import MARGIN, UNKNOWN_LIFETIME
 from gateway.errors import AuthUnavailable, BackendUnavailable, Unauthorized
 from gateway.model import AccessToken, Caller, Principal
 from tests.contract.credentials import (
@@ -97,7 +97,7 @@ async def test_each_caller_is_shown_as_itself(world: World, mode: str) -> None:
 
 
 async def test_only_the_callers_own_token_counts_as_the_callers_own(world: World, mode: str) -> None:
-    assert world.credential(mode).callers_own is (mode == "same_resource")
+    assert world.credential(mode).uses_callers_token is (mode == "same_resource")
     assert world.credential(mode).per_caller is (mode in ("same_resource", "token_exchange"))
 
 
@@ -209,7 +209,7 @@ async def test_a_failure_whose_callers_are_gone_troubles_nobody(world: World, fe
         await world.endpoint.arrived.wait()
         only.cancel()
         await asyncio.wait([only])
-        exchanges = [task for task in asyncio.all_tasks() - before if "KeptTokens" in repr(task.get_coro())]
+        exchanges = [task for task in asyncio.all_tasks() - before if "TokenCache" in repr(task.get_coro())]
         assert len(exchanges) == 1
         world.endpoint.gate.set()
         await asyncio.wait(exchanges)
@@ -250,7 +250,7 @@ async def test_an_exchanged_token_is_not_used_beyond_the_token_it_was_had_for(wo
 @pytest.mark.parametrize("unsaid", [None, "300", True, {}, [300]])
 async def test_a_life_that_is_not_told_is_taken_to_be_short(world: World, fetching: str, unsaid: Any) -> None:
     world.endpoint.answer = lambda form: (200, world.endpoint.grant(form, expires_in=unsaid))
-    await keeps_for(world, world.credential(fetching), world.caller("ann"), UNSAID)
+    await keeps_for(world, world.credential(fetching), world.caller("ann"), UNKNOWN_LIFETIME)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 29, 30, -(10**400)])
@@ -273,8 +273,8 @@ async def test_what_the_backend_refuses_is_had_anew_for_that_caller(world: World
     credential = world.credential(mode)
     ann, bob = world.caller("ann"), world.caller("bob")
     before = [await shown(credential, one) for one in (ann, bob)]
-    credential.refused(Caller())
-    credential.refused(ann)
+    credential.discard_token(Caller())
+    credential.discard_token(ann)
     after = [await shown(credential, one) for one in (ann, bob)]
     assert (after[0] != before[0]) is (mode in FETCHED)
     assert (after[1] != before[1]) is (mode == "client_credentials"), "which all callers share"

@@ -21,9 +21,9 @@ import pytest
 
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
-from gateway.listing.probe import DIALECTS, probe
-from gateway.model import Catalog, Listing, Seen, Tool
-from gateway.schema.validation import Validators
+from gateway.listing.probe import DIALECTS, probe_dialects
+from gateway.model import Catalog, Listing, SourceAnswer, Tool
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, CustomListing, Params
 
 LISTINGS: Final = Path(__file__).parent / "listings"
@@ -39,7 +39,7 @@ class Answers:
     url = "http://backend.example/api/jsonrpc"
     base = "http://backend.example/api"
     origin = "http://backend.example"
-    place = None
+    listing_url = None
     file = "methods.yaml"
     documents: Mapping[str, str] = MappingProxyType({})
 
@@ -48,30 +48,30 @@ class Answers:
         self.custom = CustomListing.model_validate(answers.get("CUSTOM", {}))
         self.asked: list[str] = []
 
-    async def call(self, method: str, params: Any = None) -> Seen:
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         return self._answer(" ".join([method, *(params or ())]))
 
-    async def get(self, url: str) -> Seen:
+    async def get_document(self, url: str) -> SourceAnswer:
         parts = urlsplit(url)
         assert f"{parts.scheme}://{parts.netloc}" == self.origin, "the listing led elsewhere"
         return self._answer(f"GET {parts.path}" + (f"?{parts.query}" if parts.query else ""))
 
-    async def read(self, file: str) -> bytes:
+    async def read_file(self, file: str) -> bytes:
         return json.dumps(self._answers[f"FILE {file}"]).encode()
 
-    def _answer(self, question: str) -> Seen:
+    def _answer(self, question: str) -> SourceAnswer:
         self.asked.append(question)
         if question in self._answers:
-            return Seen("JSON", self._answers[question], found=True)
-        return Seen("HTTP 404, text/html")
+            return SourceAnswer("JSON", self._answers[question], has_value=True)
+        return SourceAnswer("HTTP 404, text/html")
 
 
 async def fetched(dialect: str, answers: dict[str, Any]) -> Listing:
-    return await DIALECTS[dialect].fetch(Answers(answers))
+    return await DIALECTS[dialect].fetch_listing(Answers(answers))
 
 
 async def built(listing: Listing) -> Catalog:
-    return await Builder(Params(), Validators(), clock=lambda: 0.0).build(listing, CatalogSettings())
+    return await Builder(Params(), ValidatorCache(), clock=lambda: 0.0).build_catalog(listing, CatalogSettings())
 
 
 def shown(tool: Tool) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def shown(tool: Tool) -> dict[str, Any]:
         "call": {
             "structure": str(binding.structure),
             "order": list(binding.order),
-            "spread": binding.spread,
-            "defaults": binding.defaults,
+            "spread": binding.spread_argument,
+            "defaults": binding.gap_values,
             "declares_parameters": binding.declares_parameters,
             "closed": tool.closed,
             "notification": binding.notification,
@@ -143,7 +143,7 @@ PROBED: Final = [case for case in CASES if DIALECTS[case.parent.name].about.prob
 @pytest.mark.parametrize("case", PROBED, ids=name_of)
 async def test_probing_finds_the_same_listing_and_sends_no_params_until_it_has(case: Path) -> None:
     source = Answers(answers_of(case))
-    assert await probe(source) == await fetched(case.parent.name, answers_of(case))
+    assert await probe_dialects(source) == await fetched(case.parent.name, answers_of(case))
     questions = [question for question in source.asked if not question.startswith("GET ")]
     afterwards = ("system.method", "JSONRPC.Introspect get", "help ")
     assert all(" " not in question or question.startswith(afterwards) for question in questions)
@@ -153,7 +153,7 @@ async def test_probing_finds_the_same_listing_and_sends_no_params_until_it_has(c
 async def test_what_needs_params_or_a_file_is_not_probed(case: Path) -> None:
     source = Answers(answers_of(case))
     with pytest.raises(NoListing):
-        await probe(source)
+        await probe_dialects(source)
     assert not [question for question in source.asked if " " in question and not question.startswith("GET ")]
 
 

@@ -174,7 +174,7 @@ class RawFile(Answers):
         super().__init__({})
         self._content = content
 
-    async def read(self, file: str) -> bytes:
+    async def read_file(self, file: str) -> bytes:
         return self._content
 
 
@@ -185,13 +185,13 @@ class RawFile(Answers):
 )  # fmt: skip
 async def test_a_file_that_cannot_be_read_is_no_listing(content: bytes) -> None:
     with pytest.raises(NoListing, match=r"methods\.yaml"):
-        await DIALECTS["static"].fetch(RawFile(content))
+        await DIALECTS["static"].fetch_listing(RawFile(content))
 
 
 async def test_a_file_that_is_not_there_is_no_listing() -> None:
     class Absent(Answers):
-        async def read(self, file: str) -> bytes:
+        async def read_file(self, file: str) -> bytes:
             raise FileNotFoundError(2, "No such file or directory")
 
     with pytest.raises(NoListing, match=r"methods\.yaml: No such file"):
-        await DIALECTS["static"].fetch(Absent({}))
+        await DIALECTS["static"].fetch_listing(Absent({}))

@@ -136,9 +136,9 @@ async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_no
 
     ids: list[str] = []
     async with serving(late) as (url, _), source(url, others=()) as asked:
-        assert (await asked.call("system.listMethods")).found
-        second = await asked.call("other")
-    assert not second.found
+        assert (await asked.call_method("system.listMethods")).has_value
+        second = await asked.call_method("other")
+    assert not second.has_value
     assert second.summary == "HTTP 200, no JSON-RPC response: the id of another call"
     assert len(set(ids)) == 2
 
@@ -146,18 +146,18 @@ async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_no
 @pytest.mark.parametrize(("service", "learned"), [(wants_params, ALWAYS), (only_one, ONE), (bare, ONE)])
 async def test_another_form_is_looked_for_once(service: Callable[[Body], web.Response], learned: object) -> None:
     async with serving(service) as (url, seen), source(url) as asked:
-        assert (await asked.call("system.listMethods")).value == LISTED
+        assert (await asked.call_method("system.listMethods")).value == LISTED
         assert asked.form == learned
         before = len(seen)
-        await asked.call("system.listMethods")
-        await asked.call("unknown")
+        await asked.call_method("system.listMethods")
+        await asked.call_method("unknown")
     assert len(seen) == before + 2
 
 
 async def test_a_service_that_refuses_every_form_is_not_asked_in_all_of_them_again() -> None:
     async with serving(lambda _: web.Response(status=500)) as (url, seen), source(url) as asked:
-        await asked.call("one")
-        await asked.call("two")
+        await asked.call_method("one")
+        await asked.call_method("two")
         assert asked.form == PLAIN
     assert [body["method"] for body in seen] == ["one", "one", "one", "two"]
 
@@ -179,9 +179,9 @@ async def test_questions_carry_params_where_the_operator_says_always() -> None:
 async def test_a_question_is_asked_once_more_where_the_connection_ended_before_the_answer(fault: Raw) -> None:
     async with ScriptedBackend() as backend, source(backend.url) as asked:
         backend.on("rpc.discover", InTurn([fault, result(LISTED)]))
-        assert (await asked.call("rpc.discover")).found
+        assert (await asked.call_method("rpc.discover")).has_value
         assert backend.calls("rpc.discover") == 2
         assert backend.connections == 2
         backend.on("rpc.discover", fault)
-        assert not (await asked.call("rpc.discover")).found
+        assert not (await asked.call_method("rpc.discover")).has_value
         assert backend.calls("rpc.discover") == 4

@@ -44,7 +44,7 @@ def dialect() -> Dialect:
 
 
 async def catalog_of(dialect: Dialect, answers: dict[str, Any]) -> Catalog:
-    return await built(await dialect.fetch(Answers(answers)))
+    return await built(await dialect.fetch_listing(Answers(answers)))
 
 
 async def test_the_example_makes_the_tools_that_the_page_says(dialect: Dialect) -> None:
@@ -68,7 +68,7 @@ async def test_the_answer_that_the_page_shows_is_read(dialect: Dialect) -> None:
 @pytest.mark.parametrize("document", [*HOSTILE, "== \n", "== A ==\n\n"], ids=label)
 async def test_the_example_takes_nothing_else_for_a_listing(dialect: Dialect, document: Any) -> None:
     try:
-        assert not (await dialect.fetch(Answers({"help": document}))).methods
+        assert not (await dialect.fetch_listing(Answers({"help": document}))).methods
     except NoListing:
         assert document != "== A ==\n\n"
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gateway.backend.source import BackendSource
 from gateway.listing.dialect import NoListing
-from gateway.listing.probe import DIALECTS, PATIENCE, probe
+from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
 from gateway.listing.reader import ListingReader
 from gateway.model import Caller, Listing
 from gateway.outbound import Answer, Outbound
@@ -131,7 +131,7 @@ class Nothing:
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         return {}
 
-    def refused(self, caller: Caller) -> None:
+    def discard_token(self, caller: Caller) -> None:
         raise AssertionError("nothing was shown")
 
 
@@ -144,7 +144,7 @@ async def transport() -> AsyncIterator[Timed]:
 
 async def probed(transport: Timed, service: Service, patience: float = 3.0) -> Listing:
     source = BackendSource(transport, service.url, {}, timeout=10.0, max_bytes=2**20, patience=patience)
-    return await probe(source)
+    return await probe_dialects(source)
 
 
 async def test_a_service_without_a_listing_is_asked_everything_once_in_order_and_without_params(
@@ -218,11 +218,11 @@ async def test_a_reader_probes_with_short_patience_and_reads_what_it_knows_with_
     async with Serving(Service({"rpc.describe": {"methods": {"found": {"type": "method"}}}})) as service:
         settings = Backend.model_validate({"url": service.url, "listing": {"timeout": "60s"}})
         reader = ListingReader(transport, settings, Nothing())
-        await reader.fetch(Caller())
+        await reader.fetch_listing(Caller())
         assert transport.timeouts == [PATIENCE] * (ALL.index("rpc.describe") + 1)
         transport.timeouts.clear()
         service.asked.clear()
-        await reader.fetch(Caller())
+        await reader.fetch_listing(Caller())
         assert service.asked == ["rpc.describe"]
         assert transport.timeouts == [pytest.approx(60, abs=5)]
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import ClientSession
 
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.server import Server
 from gateway.settings import Settings
 from tests.fault.methods import Rpc
@@ -41,7 +41,7 @@ async def backend(methods: Sequence[Rpc]) -> AsyncIterator[ScriptedBackend]:
 
 def settings(url: str, *knobs: str) -> Settings:
     """Settings for a gateway on free ports in front of ``url``, open to all unless ``knobs`` say who may call."""
-    return load(None, ground(url, "backend.listing.dialect=openrpc", *knobs), environ={})
+    return load_settings(None, ground(url, "backend.listing.dialect=openrpc", *knobs), environ={})
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def start(backend: ScriptedBackend) -> AsyncIterator[Start]:
             gateway = Server(settings(url or backend.url, *knobs))
             await gateway.start()
             stack.push_async_callback(gateway.stop)
-            await gateway.listed()
+            await gateway.wait_until_listed()
             backend.requests.clear()
             return gateway
 

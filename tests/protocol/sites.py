@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from aiohttp import ClientSession
 
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.server import Server
-from gateway.uses import Uses
+from gateway.uses import UseCounter
 from gateway.web.connection import Port
 from gateway.web.public import PublicHandler
 from gateway.web.site import Site
@@ -28,7 +28,7 @@ class Mounted:
     """One service of several."""
 
     site: Site
-    uses: Uses
+    uses: UseCounter
     backend: ScriptedBackend
     client: Client
 
@@ -53,7 +53,7 @@ async def several(*shop: str) -> AsyncIterator[Several]:
             f"services.crm.backend.url={crm.url}", f"services.shop.backend.url={other.url}",
             *(f"services.shop.{knob}" for knob in shop),
         )  # fmt: skip
-        server = Server(load(None, knobs, environ={}))
+        server = Server(load_settings(None, knobs, environ={}))
         await server.start()
 
         def mounted(mount: str, backend: ScriptedBackend) -> Mounted:

@@ -43,7 +43,7 @@ async def test_it_is_alive_but_not_ready_until_the_first_listing_attempt_is_over
     assert (unready.status, unready.body) == (503, b"the first listing is still awaited\n")
     backend.release.set()
     async with asyncio.timeout(10):
-        await waiting.listed()
+        await waiting.wait_until_listed()
     assert (await asked(session, waiting, "/readyz")).status == 200
 
 

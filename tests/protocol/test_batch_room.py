@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.batch import Room
+from gateway.batch import BatchBudget
 from gateway.jsonrpc import decode
 from tests.fault.behaviours import InTurn, result
 from tests.fault.scripted import ScriptedBackend
@@ -82,9 +82,9 @@ async def test_however_full_a_batch_is_an_item_that_fails_says_why(
 
 
 def test_what_is_left_is_counted_to_the_byte() -> None:
-    room = Room(100)
-    assert room.fit(1, b"x" * 60) == b"x" * 60
-    assert decode(room.fit("mine", b"x" * 41))["id"] == "mine"
-    assert room.fit(3, b"x" * 40) == b"x" * 40
-    assert decode(room.fit(4, b"x"))["error"]["code"] == 413
-    assert room.fit(5, b"") == b""
+    room = BatchBudget(100)
+    assert room.fit_response(1, b"x" * 60) == b"x" * 60
+    assert decode(room.fit_response("mine", b"x" * 41))["id"] == "mine"
+    assert room.fit_response(3, b"x" * 40) == b"x" * 40
+    assert decode(room.fit_response(4, b"x"))["error"]["code"] == 413
+    assert room.fit_response(5, b"") == b""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config import load
+from gateway.config import load_settings
 from tests.fault.behaviours import error
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -119,7 +119,9 @@ async def test_a_hidden_value_that_a_reload_brings_is_not_shown_either(backend: 
     base = (f"backend.url={backend.url}", "server.port=0", "server.admin_port=0", "auth.mode=off")
     async with front(backend.url, CURATED) as gateway:
         assert gateway.gateway is not None
-        await gateway.gateway.reload(load(None, [*base, CURATED.replace(SECRET, "tenant-red-1234")], environ={}))
+        await gateway.gateway.reload(
+            load_settings(None, [*base, CURATED.replace(SECRET, "tenant-red-1234")], environ={})
+        )
         backend.on("node.search", error(1001, f"tenant-red-1234 is not {SECRET}"))
         called = await gateway.call("modern", "content_search", {"query": "x"})
         assert sent(backend)["tenant"] == "tenant-red-1234"

@@ -195,7 +195,7 @@ async def test_a_call_under_way_ends_with_the_service_that_it_began_with(it: Sev
     it.handler.sites = {"/shop": it.shop.site}
     assert (await refused(it.crm.client, "POST", "/mcp"))[0] == 404
     assert await names(it.shop.client) == ["echo"]
-    ended = asyncio.create_task(it.crm.uses.ended())
+    ended = asyncio.create_task(it.crm.uses.wait_until_idle())
     await it.shop.client.get("/nope")
     assert not ended.done()
     watched.release()
@@ -229,7 +229,7 @@ async def test_a_call_that_streams_its_progress_is_a_use_of_the_service_until_it
     async with it.crm.client.stream(body, headers) as stream:
         assert (await stream.message())["method"] == "notifications/progress"
         await watched.begun()
-        ended = asyncio.create_task(it.crm.uses.ended())
+        ended = asyncio.create_task(it.crm.uses.wait_until_idle())
         await it.shop.client.get("/nope")
         assert not ended.done()
         watched.release()
@@ -242,8 +242,8 @@ async def test_a_stream_of_notices_is_no_use_of_the_service(it: Several) -> None
     """It belongs to the mount, and would keep a replaced service for ever."""
     async with it.crm.client.listen({"toolsListChanged": True}) as modern, asyncio.timeout(PATIENCE):
         await modern.message()
-        await it.crm.uses.ended()
+        await it.crm.uses.wait_until_idle()
         legacy = {"Accept": "text/event-stream", **legacy_headers("2025-11-25")}
         async with it.crm.client.stream(None, legacy) as older:
             await older.comment()
-            await it.crm.uses.ended()
+            await it.crm.uses.wait_until_idle()

@@ -21,7 +21,7 @@ from gateway.limits import Budget
 from gateway.mcp.cursors import Cursors
 from gateway.model import ANONYMOUS
 from gateway.server import Server
-from gateway.signing import Keys, read_secrets
+from gateway.signing import SigningKeys, read_secrets
 from gateway.store.memory import MemoryStore
 from tests.each import each
 from tests.fault.methods import Rpc
@@ -190,7 +190,7 @@ async def test_a_cursor_is_good_for_ten_minutes(
     file = tmp_path / "secret"
     file.write_text("a-secret-of-32-bytes-or-somewhat-more\n")
     client = await connect(*PAGES_OF_TWO, f"server.secret_file={file}")
-    keys = Keys(read_secrets(str(file)), settings(backend.url).by_mount[""].mount_id)
+    keys = SigningKeys(read_secrets(str(file)), settings(backend.url).by_mount[""].mount_id)
 
     def issued(age: float) -> str:
         replica = Cursors(keys, Budget(MemoryStore(), "none", "1/hour"), lambda: time.time() - age)

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientSession
 from structlog.testing import capture_logs
 
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.server import Server
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
@@ -175,7 +175,7 @@ async def test_a_reload_swaps_the_lists_and_listeners_hear_of_it(
     async with client.listen({"toolsListChanged": True}) as stream:
         await stream.message()
         ground = [f"backend.url={backend.url}", "backend.listing.dialect=openrpc", "server.port=0"]
-        await gateway.reload(load(None, [*ground, "server.admin_port=0", "auth.mode=off", ON], environ={}))
+        await gateway.reload(load_settings(None, [*ground, "server.admin_port=0", "auth.mode=off", ON], environ={}))
         async with asyncio.timeout(5):
             assert (await stream.message())["method"] == "notifications/tools/list_changed"
         listed = await client.get("/mcp/tools/list")

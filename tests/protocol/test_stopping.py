@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import Hang
@@ -19,9 +19,9 @@ async def stopping_after_a_call(clock: Clock, patience: str, seconds: float) -> 
     """A call that hangs is cut off when the patience is over, and then the gateway has stopped."""
     async with ScriptedBackend(default=Hang("nothing")) as backend, aiohttp.ClientSession() as session:
         knobs = ground(backend.url, "backend.timeout=10m", f"server.shutdown_timeout={patience}")
-        gateway = Server(load(None, knobs, environ={}))
+        gateway = Server(load_settings(None, knobs, environ={}))
         await gateway.start()
-        await gateway.listed()
+        await gateway.wait_until_listed()
         call = asyncio.create_task(Front(gateway.port, session).call("rest", "add", {"a": 2, "b": 3}))
         await backend.called("add")
         stop = asyncio.create_task(gateway.stop())
@@ -49,9 +49,9 @@ async def test_a_shutdown_timeout_of_nothing_cuts_calls_off_at_once(clock: Clock
 @by_hand
 async def test_health_is_told_while_calls_finish(clock: Clock) -> None:
     async with ScriptedBackend(default=Hang("nothing")) as backend, aiohttp.ClientSession() as session:
-        gateway = Server(load(None, ground(backend.url, "backend.timeout=10m"), environ={}))
+        gateway = Server(load_settings(None, ground(backend.url, "backend.timeout=10m"), environ={}))
         await gateway.start()
-        await gateway.listed()
+        await gateway.wait_until_listed()
         call = asyncio.create_task(Front(gateway.port, session).call("rest", "add", {"a": 2, "b": 3}))
         await backend.called("add")
         stop = asyncio.create_task(gateway.stop())

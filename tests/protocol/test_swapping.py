@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.config import ConfigError, load
+from gateway.config import ConfigError, load_settings
 from gateway.server import Server
 from gateway.settings import Settings
 from tests.fault.behaviours import Hang
@@ -41,7 +41,7 @@ async def running(made: Settings) -> AsyncIterator[Server]:
     server = Server(made)
     await server.start()
     try:
-        await server.listed()
+        await server.wait_until_listed()
         yield server
     finally:
         await server.stop()
@@ -116,11 +116,15 @@ async def test_what_was_learned_of_a_backend_stays_over_a_reload_that_leaves_it(
     await gateway.reload(settings(backend.url, OTHER, "catalog.ttl=7m"))
     after = gateway.services[""]
     assert after is not before
-    assert (after.shapes, after.promises, after.validators) == (before.shapes, before.promises, before.validators)
+    assert (after.param_structures, after.broken_output_schemas, after.validators) == (
+        before.param_structures,
+        before.broken_output_schemas,
+        before.validators,
+    )
     assert backend.calls("rpc.discover") == 0, "since the start"
     async with ScriptedBackend() as other:
         await gateway.reload(settings(other.url))
-        assert gateway.services[""].shapes is not after.shapes
+        assert gateway.services[""].param_structures is not after.param_structures
 
 
 async def test_a_reload_that_changes_nothing_touches_nothing(start: Start, backend: ScriptedBackend) -> None:
@@ -143,7 +147,7 @@ async def test_services_come_change_and_go_and_the_others_are_not_touched(sessio
                 assert server.services["/shop"] is untouched
                 assert [message["result"]["resultType"] for message in await ending.rest()] == ["complete"]
                 assert (await calling(first, MODERN)).status == 404
-                await server.listed()
+                await server.wait_until_listed()
                 assert (await calling(Client(session, server.port, "/news"), MODERN)).status == 200
                 await server.list_anew()
                 await server.reload(several({"shop": {**made["shop"], "catalog": {"exclude": ["echo"]}}}))
@@ -192,4 +196,4 @@ async def test_hosts_and_origins_that_may_call_change_with_a_reload(
     await gateway.reload(settings(backend.url, "server.allowed_hosts=[gw.example.com]"))
     assert (await client.send("GET", "/mcp/tools/list", None, foreign)).status == 200
     assert gateway.services[""] is before
-    assert load(None, [f"backend.url={backend.url}", "auth.mode=off"], environ={}).server.allowed_hosts == ()
+    assert load_settings(None, [f"backend.url={backend.url}", "auth.mode=off"], environ={}).server.allowed_hosts == ()

@@ -11,9 +11,9 @@ import pytest
 
 from gateway import jsonrpc
 from gateway.catalog.build import Builder
-from gateway.listing.openrpc import parse
+from gateway.listing.openrpc import parse_listing
 from gateway.model import Catalog, Tool
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.services.launch import NODE_PROJECT, ServiceMissing
 
@@ -49,7 +49,9 @@ def document(request: pytest.FixtureRequest) -> Json:
 
 @pytest.fixture
 def catalog(document: Json) -> Catalog:
-    return asyncio.run(Builder(Params(), Validators()).build(parse(document), CatalogSettings(exclude=())))
+    return asyncio.run(
+        Builder(Params(), ValidatorCache()).build_catalog(parse_listing(document), CatalogSettings(exclude=()))
+    )
 
 
 def pairs(document: Json, catalog: Catalog) -> Iterator[tuple[Json, Tool]]:
@@ -119,7 +121,7 @@ def test_of_its_parameters_and_result_only_what_is_listed_here_is_lost(document:
         properties = tool.input_schema["properties"]
         assert [descriptor["name"] for descriptor in descriptors] == list(tool.binding.order)
         required = [descriptor["name"] for descriptor in descriptors if descriptor.get("required")]
-        own = dict(tool.binding.renamed)
+        own = dict(tool.binding.own_names)
         assert [own.get(name, name) for name in tool.input_schema.get("required", [])] == required
         for descriptor, published in zip(descriptors, properties.values(), strict=True):
             assert descriptor.keys() - {"name", "schema", "required", "description"} <= LOST_OF_PARAMETERS

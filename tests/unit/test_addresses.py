@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.auth.addresses import check_address, refusal_of
+from gateway.auth.addresses import address_refusal, check_address
 from tests.each import each
 
 ISSUER = "https://login.example.com"
@@ -93,11 +93,11 @@ def test_plain_http_is_for_loopback_in_its_usual_form(url: str) -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
 def test_a_resolved_address_of_this_machine_is_for_issuers_of_this_machine(address: str) -> None:
-    assert refusal_of(address, local=False) == MACHINE
-    assert refusal_of(address, local=True) is None
+    assert address_refusal(address, local=False) == MACHINE
+    assert address_refusal(address, local=True) is None
 
 
 @each("address", ["169.254.169.254", "fe80::1%eth0", "0.0.0.0", "::", "ff02::1", "nonsense"])
 def test_some_resolved_addresses_are_for_nobody(address: str) -> None:
-    assert refusal_of(address, local=False)
-    assert refusal_of(address, local=True)
+    assert address_refusal(address, local=False)
+    assert address_refusal(address, local=True)

@@ -14,23 +14,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
-from gateway.backend.error_redaction import MAX_BYTES, Cleaner
+from gateway.backend.error_redaction import MAX_BYTES, ErrorRedactor
 from gateway.catalog.build import Builder
-from gateway.catalog.normalize import Policy, tool_of
+from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.errors import ParseError
 from gateway.listing.dialect import Dialect, NoListing
 from gateway.listing.drupal import Drupal
-from gateway.listing.introspection import Introspection
+from gateway.listing.introspection import SystemIntrospection
 from gateway.listing.jsonrpc_mcp import JsonrpcMcp
 from gateway.listing.openrpc import OpenRpc
-from gateway.model import Method, Naming, Parameter, Seen
-from gateway.schema.bundling import Unsound
-from gateway.schema.validation import Validators
+from gateway.model import Method, NameStyle, Parameter, SourceAnswer
+from gateway.schema.bundling import UnsoundSchema
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params, ToolOverride
 from tests.pace import quickly
 
 STABLE = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-VALIDATORS = Validators()
+VALIDATORS = ValidatorCache()
 
 PLAIN = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
@@ -74,22 +74,22 @@ class OneDocument:
 
     url = "http://backend.example/jsonrpc"
     base = origin = "http://backend.example"
-    place = file = None
+    listing_url = file = None
     documents: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, document: Any) -> None:
-        self._seen = Seen("JSON", document, found=True)
+        self._seen = SourceAnswer("JSON", document, has_value=True)
         self.asked: list[str] = []
 
-    async def call(self, method: str, params: Any = None) -> Seen:
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         self.asked.append(method)
         return self._seen
 
-    async def get(self, url: str) -> Seen:
+    async def get_document(self, url: str) -> SourceAnswer:
         self.asked.append(url)
         return self._seen
 
-    async def read(self, file: str) -> bytes:
+    async def read_file(self, file: str) -> bytes:
         raise OSError
 
 
@@ -142,7 +142,7 @@ ROUGHLY = (
         }
     )
 )
-DIALECTS = [OpenRpc(), Drupal(), JsonrpcMcp(), Introspection()]
+DIALECTS = [OpenRpc(), Drupal(), JsonrpcMcp(), SystemIntrospection()]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
@@ -151,11 +151,11 @@ DIALECTS = [OpenRpc(), Drupal(), JsonrpcMcp(), Introspection()]
 async def test_any_document_is_a_listing_or_none_and_builds(dialect: Dialect, document: Any) -> None:
     source = OneDocument(document)
     try:
-        listing = await dialect.fetch(source)
+        listing = await dialect.fetch_listing(source)
     except NoListing:
         return
     assert all(question.startswith(("http://backend.example/", "system.", "rpc.")) for question in source.asked)
-    catalog = await Builder(Params(), VALIDATORS).build(listing, CatalogSettings(exclude=()))
+    catalog = await Builder(Params(), VALIDATORS).build_catalog(listing, CatalogSettings(exclude=()))
     names = {method.name for method in listing.methods}
     assert {tool.method for tool in catalog.tools} <= names
     quarantined = {entry.name for entry in catalog.quarantined}
@@ -191,10 +191,12 @@ def references(schema: Any, within_map: bool = False) -> Any:
 )
 def test_any_parameter_schema_makes_a_tool_or_is_unsound(schema: Any, root: Any) -> None:
     method = Method("m", "openrpc", parameters=(Parameter("a/b", schema, True), Parameter("c")), root=root)
-    with quickly(0.5), suppress(Unsound):
-        tool = tool_of(method, {Naming.MCP: "m", Naming.LLM: "m"}, ToolOverride(), Policy(Params()), VALIDATORS)
+    with quickly(0.5), suppress(UnsoundSchema):
+        tool = build_tool(
+            method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS
+        )
         check_published(tool.input_schema)
-        assert [tool.binding.renamed.get(name, name) for name in tool.input_schema["properties"]] == ["a/b", "c"]
+        assert [tool.binding.own_names.get(name, name) for name in tool.input_schema["properties"]] == ["a/b", "c"]
 
 
 @settings(STABLE, max_examples=200)
@@ -204,8 +206,10 @@ def test_any_whole_input_schema_makes_a_tool_or_is_unsound(schema: Any) -> None:
         "m", "jsonrpc_mcp", input_schema=schema if isinstance(schema, dict) else {"properties": schema}, result=schema
     )
     try:
-        tool = tool_of(method, {Naming.MCP: "m", Naming.LLM: "m"}, ToolOverride(), Policy(Params()), VALIDATORS)
-    except Unsound:
+        tool = build_tool(
+            method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS
+        )
+    except UnsoundSchema:
         return
     check_published(tool.input_schema)
     if isinstance(tool.output_schema, dict):
@@ -219,8 +223,10 @@ def test_what_is_published_decides_as_the_reference_implementation_does_where_th
 ) -> None:
     method = Method("m", "openrpc", parameters=(Parameter("a", schema), Parameter("b")))
     try:
-        tool = tool_of(method, {Naming.MCP: "m", Naming.LLM: "m"}, ToolOverride(), Policy(Params()), VALIDATORS)
-    except Unsound:
+        tool = build_tool(
+            method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS
+        )
+    except UnsoundSchema:
         return
     if b'"pattern' in jsonrpc.encode(tool.input_schema):
         return  # the two know different regular expressions
@@ -232,13 +238,13 @@ def test_what_is_published_decides_as_the_reference_implementation_does_where_th
 @given(raw=st.binary(max_size=60) | DOCUMENTS.map(jsonrpc.encode))
 def test_any_bytes_are_a_message_or_an_error_of_ours(raw: bytes) -> None:
     with suppress(ParseError, jsonrpc.BadMessage):
-        jsonrpc.message_of(jsonrpc.decode_strictly(raw))
+        jsonrpc.parse_message(jsonrpc.decode_strictly(raw))
     with suppress(ValueError):
-        jsonrpc.response_of(raw, "1")
+        jsonrpc.parse_response(raw, "1")
 
 
 @STABLE
 @given(message=st.text(), data=DOCUMENTS)
 def test_any_fault_is_described_within_the_cap(message: str, data: Any) -> None:
-    described = Cleaner(["backend.example"]).describe(jsonrpc.Fault(1, message, data))
+    described = ErrorRedactor(["backend.example"]).error_text(jsonrpc.ResponseError(1, message, data))
     assert 0 < len(described.encode()) <= MAX_BYTES

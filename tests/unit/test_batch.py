@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from gateway import jsonrpc
-from gateway.batch import MAX_BATCH, Room, answers_to
+from gateway.batch import MAX_BATCH, BatchBudget, answers_to
 from gateway.jsonrpc import BadMessage
 
 REQUEST: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "m"}
 
 
-async def echo(item: Any, room: Room) -> bytes | None:
+async def echo(item: Any, room: BatchBudget) -> bytes | None:
     """Answer a request with its own method; notifications have no answer."""
-    return room.fit(item["id"], jsonrpc.response_bytes(item["id"], item["method"])) if "id" in item else None
+    return room.fit_response(item["id"], jsonrpc.response_bytes(item["id"], item["method"])) if "id" in item else None
 
 
 async def test_the_answers_are_one_array_in_the_order_of_the_messages_without_notifications() -> None:
@@ -39,7 +39,7 @@ async def test_an_answer_that_does_not_fit_any_more_is_an_error_and_a_smaller_on
 async def test_a_batch_of_no_or_too_many_messages_is_refused_before_anything_is_answered(count: int) -> None:
     answered = []
 
-    async def answer(item: Any, room: Room) -> bytes | None:
+    async def answer(item: Any, room: BatchBudget) -> bytes | None:
         answered.append(item)
         return None
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from gateway.catalog.build import Builder
 from gateway.catalog.curation import Curation
-from gateway.model import Catalog, Listing, Method, Parameter, Quarantined
-from gateway.schema.validation import Validators
+from gateway.model import Catalog, Listing, Method, Parameter, QuarantinedMethod
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params, ToolOverride
 from tests.each import each
 
@@ -21,7 +21,7 @@ LADDER = {
 
 
 def builder() -> Builder:
-    return Builder(Params(), Validators(), clock=lambda: 1234.5)
+    return Builder(Params(), ValidatorCache(), clock=lambda: 1234.5)
 
 
 def method(name: str, schema: Any = True, parameter: str = "a", **members: Any) -> Method:
@@ -33,13 +33,13 @@ def listing(*methods: Method, **members: Any) -> Listing:
 
 
 async def built(listed: Listing, **knobs: Any) -> Catalog:
-    return await builder().build(listed, CatalogSettings.model_validate(knobs))
+    return await builder().build_catalog(listed, CatalogSettings.model_validate(knobs))
 
 
 async def test_a_catalog_is_sorted_and_knows_its_time_and_dialect() -> None:
     catalog = await built(listing(method("b"), method("a"), method("B"), notes=("said",)))
     assert catalog.names == ("B", "a", "b")
-    assert (catalog.created, catalog.dialect, catalog.notes) == (1234.5, "openrpc", ("said",))
+    assert (catalog.created_at, catalog.dialect, catalog.notes) == (1234.5, "openrpc", ("said",))
 
 
 async def test_a_catalog_finds_a_tool_by_its_name_or_its_methods() -> None:
@@ -50,12 +50,12 @@ async def test_a_catalog_finds_a_tool_by_its_name_or_its_methods() -> None:
 
 
 async def test_one_bad_method_among_good_ones_is_quarantined_alone() -> None:
-    before = Quarantined("entry 3", "no name", "mend it")
+    before = QuarantinedMethod("entry 3", "no name", "mend it")
     catalog = await built(listing(method("good"), method("bad", EVIL), method("fine"), quarantined=(before,)))
     assert catalog.names == ("fine", "good")
     assert catalog.quarantined == (
         before,
-        Quarantined(
+        QuarantinedMethod(
             "bad",
             "$ref http://evil.example/x leads out of the listing, and nothing is fetched (backend.listing.documents)",
             'give it a schema under catalog.tools."bad".arguments.a.schema',
@@ -142,10 +142,10 @@ def test_of_several_overrides_that_match_later_ones_win_knob_by_knob() -> None:
             }
         )
     )
-    override = curation.override("node.get")
+    override = curation.override_for("node.get")
     assert (override.title, override.timeout, override.description) == ("Get", 5, None)
     assert set(override.arguments) == {"a", "b"}
-    assert curation.override("other").model_dump() == ToolOverride().model_dump()
+    assert curation.override_for("other").model_dump() == ToolOverride().model_dump()
 
 
 async def test_a_method_listed_twice_counts_once_and_is_noted() -> None:
@@ -181,5 +181,5 @@ async def test_the_digest_changes_with_any_tool() -> None:
 async def test_equal_tools_of_successive_catalogs_are_one_object() -> None:
     same = builder()
     knobs = CatalogSettings()
-    one, two = await same.build(listing(*MANY), knobs), await same.build(listing(*MANY[::-1]), knobs)
+    one, two = await same.build_catalog(listing(*MANY), knobs), await same.build_catalog(listing(*MANY[::-1]), knobs)
     assert all(a is b for a, b in zip(one.tools, two.tools, strict=True))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.schema.bundling import MAX_BYTES, MAX_DEPTH, Bundler, Unsound, bundle, object_schema
+from gateway.schema.bundling import MAX_BYTES, MAX_DEPTH, Bundler, UnsoundSchema, bundle_schema, object_schema
 from tests.each import each
 
 Json = dict[str, Any]
@@ -30,14 +30,14 @@ def ref(name: str) -> Json:
 
 
 def test_only_what_is_referred_to_is_copied_however_far() -> None:
-    assert bundle(ref("Person"), ROOT) == {
+    assert bundle_schema(ref("Person"), ROOT) == {
         "$ref": "#/$defs/Person",
         "$defs": {"Person": {"properties": {"name": {"$ref": "#/$defs/Name"}}}, "Name": {"type": "string"}},
     }
 
 
 def test_recursion_stays_a_reference() -> None:
-    bundled = bundle({"anyOf": [ref("Node"), {"type": "null"}]}, ROOT)
+    bundled = bundle_schema({"anyOf": [ref("Node"), {"type": "null"}]}, ROOT)
     assert bundled["anyOf"][0] == {"$ref": "#/$defs/Node"}
     assert bundled["$defs"] == {
         "Node": {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}
@@ -46,7 +46,7 @@ def test_recursion_stays_a_reference() -> None:
 
 @pytest.mark.parametrize("root", [{}, {"openrpc": "1.2.6", "methods": []}])
 def test_a_schema_that_refers_to_itself_as_a_whole_is_recursive_and_not_the_listing(root: Json) -> None:
-    bundled = bundle({"type": "object", "properties": {"next": {"$ref": "#"}}}, root)
+    bundled = bundle_schema({"type": "object", "properties": {"next": {"$ref": "#"}}}, root)
     (name,) = bundled["$defs"]
     assert bundled["$defs"][name] == {"type": "object", "properties": {"next": {"$ref": f"#/$defs/{name}"}}}
     assert bundled["properties"] == {"next": {"$ref": f"#/$defs/{name}"}}
@@ -57,7 +57,7 @@ def test_a_schema_that_refers_to_itself_as_a_whole_is_recursive_and_not_the_list
     [("a~1b~0c", {"type": "integer"}), ("a%7E1b%7E0c", {"type": "integer"}), ("with%20space", {"type": "null"})],
 )
 def test_names_with_slashes_tildes_and_blanks_are_found(reference: str, target: Json) -> None:
-    bundled = bundle({"items": ref(reference)}, ROOT)
+    bundled = bundle_schema({"items": ref(reference)}, ROOT)
     (given,) = bundled["$defs"]
     assert bundled == {"items": {"$ref": f"#/$defs/{given}"}, "$defs": {given: target}}
     assert "/" not in given
@@ -65,39 +65,42 @@ def test_names_with_slashes_tildes_and_blanks_are_found(reference: str, target: 
 
 
 def test_a_root_that_only_refers_becomes_what_it_refers_to_so_that_its_type_is_seen() -> None:
-    assert bundle(ref("Name"), ROOT) == {"type": "string"}
+    assert bundle_schema(ref("Name"), ROOT) == {"type": "string"}
     person = {"$ref": "#/P", "P": {"type": "object", "properties": {"n": {"$ref": "#/N"}}}, "N": {"type": "string"}}
-    assert bundle({"$ref": "#/P"}, person) == {
+    assert bundle_schema({"$ref": "#/P"}, person) == {
         "type": "object",
         "properties": {"n": {"$ref": "#/$defs/N"}},
         "$defs": {"N": {"type": "string"}},
     }
-    recursive = bundle(ref("Node"), ROOT)
+    recursive = bundle_schema(ref("Node"), ROOT)
     assert recursive["type"] == "object"
     assert set(recursive["$defs"]) == {"Node"}
 
 
 @pytest.mark.parametrize("target", [True, False, {}, {"anyOf": [{"type": "object"}]}])
 def test_a_root_that_refers_to_what_has_no_type_stays_a_reference(target: Any) -> None:
-    assert bundle({"$ref": "#/X"}, {"X": target}) == {"$ref": "#/$defs/X", "$defs": {"X": target}}
+    assert bundle_schema({"$ref": "#/X"}, {"X": target}) == {"$ref": "#/$defs/X", "$defs": {"X": target}}
 
 
 def test_two_definitions_of_one_name_stay_two() -> None:
     root = {"a": {"X": {"type": "string"}}, "b": {"X": {"type": "number"}}}
-    bundled = bundle({"anyOf": [{"$ref": "#/a/X"}, {"$ref": "#/b/X"}]}, root)
+    bundled = bundle_schema({"anyOf": [{"$ref": "#/a/X"}, {"$ref": "#/b/X"}]}, root)
     kinds = [bundled["$defs"][part["$ref"].rpartition("/")[2]]["type"] for part in bundled["anyOf"]]
     assert kinds == ["string", "number"]
 
 
 def test_references_into_the_schema_itself_are_resolved_where_the_listing_has_none() -> None:
     schema = {"$ref": "#/$defs/A", "$defs": {"A": {"items": {"$ref": "#/definitions/B"}}}, "definitions": {"B": True}}
-    assert bundle(schema, ROOT) == {"$ref": "#/$defs/A", "$defs": {"A": {"items": {"$ref": "#/$defs/B"}}, "B": True}}
+    assert bundle_schema(schema, ROOT) == {
+        "$ref": "#/$defs/A",
+        "$defs": {"A": {"items": {"$ref": "#/$defs/B"}}, "B": True},
+    }
 
 
 def test_a_chain_of_definitions_longer_than_any_stack_is_bundled() -> None:
     chain = {f"S{n}": {"properties": {"a": {"$ref": f"#/{n + 1}"}}} for n in range(900)}
     root = {str(n): schema for n, schema in enumerate(chain.values())} | {"900": {"type": "string"}}
-    assert len(bundle({"$ref": "#/0"}, root)["$defs"]) == 901
+    assert len(bundle_schema({"$ref": "#/0"}, root)["$defs"]) == 901
 
 
 @each(
@@ -138,7 +141,7 @@ def test_a_chain_of_definitions_longer_than_any_stack_is_bundled() -> None:
     ],
 )
 def test_what_php_and_older_drafts_write_is_mended_at_every_level(written: Any, mended: Json) -> None:
-    assert bundle(written, {}) == mended
+    assert bundle_schema(written, {}) == mended
 
 
 EXTERNAL = [
@@ -171,8 +174,8 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 @each("reference", EXTERNAL)
 def test_a_reference_out_of_the_listing_is_refused_with_its_place(reference: str, place: str) -> None:
-    with pytest.raises(Unsound, match="out of the listing") as caught:
-        bundle(PLACES[place](reference), ROOT)
+    with pytest.raises(UnsoundSchema, match="out of the listing") as caught:
+        bundle_schema(PLACES[place](reference), ROOT)
     assert caught.value.pointer == place
 
 
@@ -201,8 +204,8 @@ UNSOUND = {
 
 @each(("schema", "reason", "pointer"), UNSOUND.values(), ids=UNSOUND.keys())
 def test_what_cannot_be_mended_is_unsound_and_says_where(schema: Json, reason: str, pointer: str) -> None:
-    with pytest.raises(Unsound, match=reason) as caught:
-        bundle(schema, {"text": "x"})
+    with pytest.raises(UnsoundSchema, match=reason) as caught:
+        bundle_schema(schema, {"text": "x"})
     assert caught.value.pointer == pointer
 
 
@@ -214,37 +217,37 @@ def nested(levels: int) -> Json:
 
 
 def test_depth_is_bounded_exactly() -> None:
-    assert bundle(nested(MAX_DEPTH), {}) == nested(MAX_DEPTH)
-    with pytest.raises(Unsound, match="32 levels") as caught:
-        bundle(nested(MAX_DEPTH + 1), {})
+    assert bundle_schema(nested(MAX_DEPTH), {}) == nested(MAX_DEPTH)
+    with pytest.raises(UnsoundSchema, match="32 levels") as caught:
+        bundle_schema(nested(MAX_DEPTH + 1), {})
     assert caught.value.pointer == "/items" * MAX_DEPTH
 
 
 def test_size_is_bounded_exactly() -> None:
     room = MAX_BYTES - len('{"description":""}')
-    assert bundle({"description": "x" * room}, {})
-    with pytest.raises(Unsound, match="64 KiB"):
-        bundle({"description": "x" * (room + 1)}, {})
-    with pytest.raises(Unsound, match="more than 64 KiB"):
+    assert bundle_schema({"description": "x" * room}, {})
+    with pytest.raises(UnsoundSchema, match="64 KiB"):
+        bundle_schema({"description": "x" * (room + 1)}, {})
+    with pytest.raises(UnsoundSchema, match="more than 64 KiB"):
         object_schema({"enum": ["x" * 100] * 1000})
 
 
 def test_size_counts_what_was_copied() -> None:
-    with pytest.raises(Unsound, match="64 KiB"):
-        bundle({"$ref": "#/big"}, {"big": {"description": "x" * MAX_BYTES}})
+    with pytest.raises(UnsoundSchema, match="64 KiB"):
+        bundle_schema({"$ref": "#/big"}, {"big": {"description": "x" * MAX_BYTES}})
 
 
 def test_a_value_nested_beyond_what_can_be_written_is_unsound() -> None:
     deep: Any = []
     for _ in range(3000):
         deep = [deep]
-    with pytest.raises(Unsound, match="cannot be written"):
-        bundle({"default": deep}, {})
+    with pytest.raises(UnsoundSchema, match="cannot be written"):
+        bundle_schema({"default": deep}, {})
 
 
 def test_several_schemas_share_their_definitions() -> None:
     bundler = Bundler(ROOT)
-    first, second = bundler.add(ref("Name")), bundler.add({"items": ref("Name")})
+    first, second = bundler.add_schema(ref("Name")), bundler.add_schema({"items": ref("Name")})
     assert first == {"$ref": "#/$defs/Name"}
     assert second == {"items": {"$ref": "#/$defs/Name"}}
     assert list(bundler.definitions) == ["Name"]
@@ -290,7 +293,7 @@ def test_an_arguments_object_is_mended_and_otherwise_as_it_came(written: Json, p
 
 @each("kind", ["array", "string", ["array", "null"], "banana", 5])
 def test_arguments_that_are_no_object_are_unsound(kind: Any) -> None:
-    with pytest.raises(Unsound, match="not an object") as caught:
+    with pytest.raises(UnsoundSchema, match="not an object") as caught:
         object_schema({"type": kind})
     assert caught.value.pointer == "/type"
 

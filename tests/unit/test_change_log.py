@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from gateway.discovery.change_log import MOST_LINES, log_news
-from gateway.model import Catalog, Quarantined
+from gateway.discovery.change_log import MOST_LINES, log_catalog_change
+from gateway.model import Catalog, QuarantinedMethod
 
 
 def catalog(*quarantined: str) -> Catalog:
-    methods = tuple(Quarantined(name, "it has no name", "name it") for name in quarantined)
+    methods = tuple(QuarantinedMethod(name, "it has no name", "name it") for name in quarantined)
     return Catalog((), "test", 0.0, quarantined=methods)
 
 
 def test_of_a_flood_of_broken_entries_the_first_are_told_and_the_others_are_counted() -> None:
     with capture_logs() as lines:
-        log_news(None, catalog(*map(str, range(100_000))))
+        log_catalog_change(None, catalog(*map(str, range(100_000))))
     assert [line["method"] for line in lines[:-1]] == [str(number) for number in range(MOST_LINES)]
     assert lines[-1]["event"] == "method quarantined"
     assert lines[-1]["more"] == 100_000 - MOST_LINES
@@ -23,5 +23,5 @@ def test_of_a_flood_of_broken_entries_the_first_are_told_and_the_others_are_coun
 
 def test_what_was_told_before_is_not_told_again() -> None:
     with capture_logs() as lines:
-        log_news(catalog("a", "b"), catalog("a", "b", "c"))
+        log_catalog_change(catalog("a", "b"), catalog("a", "b", "c"))
     assert [line["method"] for line in lines] == ["c"]

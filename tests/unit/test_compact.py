@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.auth.compact import MAX_BYTES, looks_signed, read
+from gateway.auth.compact import MAX_BYTES, has_jwt_form, parse_compact
 from gateway.auth.refusals import InvalidToken
 from tests.each import each
 
@@ -26,12 +26,12 @@ GOOD = f"{HEADER}.{CLAIMS}.{segment(b'signature')}"
 
 
 def test_a_token_is_taken_apart() -> None:
-    token = read(GOOD)
+    token = parse_compact(GOOD)
     assert (token.alg, token.typ, token.kid) == ("ES256", "at+jwt", "k1")
     assert token.claims == {"iss": "i", "sub": "s"}
-    assert token.signed == f"{HEADER}.{CLAIMS}".encode()
+    assert token.signing_input == f"{HEADER}.{CLAIMS}".encode()
     assert token.signature == b"signature"
-    assert looks_signed(GOOD)
+    assert has_jwt_form(GOOD)
 
 
 @each(
@@ -69,12 +69,12 @@ def test_a_token_is_taken_apart() -> None:
 )  # fmt: skip
 def test_what_is_not_in_the_one_strict_form_is_refused(raw: str) -> None:
     with pytest.raises(InvalidToken):
-        read(raw)
+        parse_compact(raw)
 
 
 @each("kid", [5, None, {}, "", "k" * 257])
 def test_a_kid_is_a_short_string(kid: Any) -> None:
-    token = read(segment({"alg": "ES256", "kid": kid}) + f".{CLAIMS}.AAAA")
+    token = parse_compact(segment({"alg": "ES256", "kid": kid}) + f".{CLAIMS}.AAAA")
     with pytest.raises(InvalidToken):
         _ = token.kid
 
@@ -85,7 +85,7 @@ def test_no_text_does_more_than_be_refused(raw: str) -> None:
     mark = "quoted"  # is in no reason of ours: where it shows, the text was repeated
     for text in (raw, mark + raw):
         with pytest.raises(InvalidToken) as caught:
-            read(text)
+            parse_compact(text)
         assert mark not in caught.value.reason
 
 
@@ -93,7 +93,7 @@ def test_no_text_does_more_than_be_refused(raw: str) -> None:
 def test_no_segments_do_more_than_be_refused(header: bytes, claims: bytes, signature: bytes) -> None:
     raw = f"{segment(header)}.{segment(claims)}.{segment(signature)}"
     try:
-        token = read(raw)
+        token = parse_compact(raw)
     except InvalidToken:
         return
     assert json.loads(header) == token.header

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from gateway.config import ConfigError, load
-from gateway.credentials import faults_of
+from gateway.config import ConfigError, load_settings
+from gateway.credentials import credential_faults
 from gateway.layers import Layers
 from gateway.server import Server
 from gateway.settings import Settings
@@ -33,7 +33,7 @@ def ground(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> tup
 
 
 def unjudged(knobs: Sequence[str]) -> Settings:
-    """Settings as they are without :func:`gateway.config.load`, which would refuse them."""
+    """Settings as they are without :func:`gateway.config.load_settings`, which would refuse them."""
     layers = Layers({})
     for knob in knobs:
         layers.add_override(knob)
@@ -42,14 +42,14 @@ def unjudged(knobs: Sequence[str]) -> Settings:
 
 def faults(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> list[str]:
     """What stands against the settings, which is what keeps them from being loaded."""
-    found = faults_of(unjudged(ground(*knobs, url=url)).by_mount[""])
+    found = credential_faults(unjudged(ground(*knobs, url=url)).by_mount[""])
     assert refusal(*ground(*knobs, url=url)) == found
     return found
 
 
 def refusal(*knobs: str) -> list[str]:
     try:
-        load(None, knobs, environ={})
+        load_settings(None, knobs, environ={})
     except ConfigError as error:
         return list(error.faults)
     return []
@@ -208,7 +208,7 @@ def test_what_shows_no_callers_token_may_go_over_plain_http() -> None:
 @each("scope", ["a b", 'a"b', "a\\b", "", "ä", "a\nb"])
 def test_a_tools_scope_that_no_token_can_have_is_refused(scope: str) -> None:
     with pytest.raises(ConfigError, match="is no scope") as caught:
-        load(
+        load_settings(
             None,
             ["backend.url=http://127.0.0.1/", "auth.mode=off", f"catalog.tools={{x: {{scopes: [{scope!r}]}}}}"],
             {},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config import ConfigError, differing, keep_for_process, load, needs_restart
+from gateway.config import ConfigError, differing, keep_for_process, load_settings, needs_restart
 from gateway.settings import Settings
 from gateway.strict_yaml import read_yaml
 
@@ -26,7 +26,7 @@ def file(directory: Path, text: str | bytes) -> Path:
 
 def faults(path: Path | None = None, *overrides: str, **environ: str) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
-        load(path, overrides, environ)
+        load_settings(path, overrides, environ)
     return caught.value.faults
 
 
@@ -35,27 +35,27 @@ def faults(path: Path | None = None, *overrides: str, **environ: str) -> tuple[s
 
 def test_the_environment_beats_the_file_and_the_command_line_beats_both(tmp_path: Path) -> None:
     path = file(tmp_path, BASE + "server: {port: 1, admin_port: 2, host: '::1'}\n")
-    made = load(path, ["server.port=3"], {"GATEWAY__SERVER__PORT": "4", "GATEWAY__SERVER__ADMIN_PORT": "5"})
+    made = load_settings(path, ["server.port=3"], {"GATEWAY__SERVER__PORT": "4", "GATEWAY__SERVER__ADMIN_PORT": "5"})
     assert (made.server.port, made.server.admin_port, made.server.host) == (3, 5, "::1")
 
 
 def test_of_two_settings_of_one_knob_the_later_wins() -> None:
-    assert load(None, ["server.port=1", "server.port=2"], ENVIRONMENT).server.port == 2
+    assert load_settings(None, ["server.port=1", "server.port=2"], ENVIRONMENT).server.port == 2
 
 
 def test_a_layer_adds_to_a_section_and_does_not_replace_it(tmp_path: Path) -> None:
     path = file(tmp_path, f"backend:\n  url: {URL}\n  timeout: 9s\n{OPEN}")
-    made = load(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__ALWAYS": "true"})
+    made = load_settings(path, ["backend.listing.timeout=3s"], {"GATEWAY__BACKEND__PARAMS__ALWAYS": "true"})
     assert (made.backend.timeout, made.backend.listing.timeout, made.backend.params.always) == (9, 3, True)
 
 
 def test_a_layer_adds_to_a_section_of_which_there_is_the_name_alone(tmp_path: Path) -> None:
     path = file(tmp_path, f"backend: {{url: {URL}}}\nauth:\n")
-    assert load(path, (), {"GATEWAY__AUTH__MODE": "off"}).auth.mode == "off"
+    assert load_settings(path, (), {"GATEWAY__AUTH__MODE": "off"}).auth.mode == "off"
 
 
 def test_without_a_file_the_environment_is_enough() -> None:
-    assert load(None, (), ENVIRONMENT).backend.url == URL
+    assert load_settings(None, (), ENVIRONMENT).backend.url == URL
 
 
 # --- faults ---------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_words_of_yaml_are_words_and_only_true_and_false_are_not() -> None:
 
 
 def test_a_mode_of_off_needs_no_quotes(tmp_path: Path) -> None:
-    assert load(file(tmp_path, BASE), (), {}).auth.mode == "off"
+    assert load_settings(file(tmp_path, BASE), (), {}).auth.mode == "off"
 
 
 # --- secrets and references -----------------------------------------------------------------------------------
@@ -209,20 +209,20 @@ def test_a_variable_and_the_content_of_a_file_are_put_in_place(tmp_path: Path) -
     secret = tmp_path / "secret"
     secret.write_text(f"{SECRET}\n")
     path = file(tmp_path, credentials(f'"${{SCHEME}} ${{file:{secret}}}"'))
-    assert shown(load(path, (), {"SCHEME": "Bearer"})) == f"Bearer {SECRET}"
+    assert shown(load_settings(path, (), {"SCHEME": "Bearer"})) == f"Bearer {SECRET}"
 
 
 def test_only_the_last_newline_of_a_file_goes(tmp_path: Path) -> None:
     (tmp_path / "two").write_text("a: b\n\n")
     path = file(tmp_path, BASE + f'catalog: {{tools: {{m: {{title: "${{file:{tmp_path}/two}}"}}}}}}\n')
-    assert load(path, (), {}).catalog.tools["m"].title == "a: b\n"
+    assert load_settings(path, (), {}).catalog.tools["m"].title == "a: b\n"
 
 
 def test_what_is_put_in_place_is_text_whatever_it_looks_like(tmp_path: Path) -> None:
     path = file(
         tmp_path, BASE + "server: {port: 1}\ncatalog: {tools: {m: {title: '${T}', description: '$${T} $T {T}'}}}\n"
     )
-    made = load(path, (), {"T": "${NOT} {again: 1}"})
+    made = load_settings(path, (), {"T": "${NOT} {again: 1}"})
     assert made.catalog.tools["m"].title == "${NOT} {again: 1}"
     assert made.catalog.tools["m"].description == "${T} $T {T}"
 
@@ -281,10 +281,10 @@ def test_no_fault_ever_shows_a_secret_however_awkwardly_it_is_written(tmp_path: 
     value = form.format(SECRET)
     name = "GATEWAY__BACKEND__CREDENTIALS__VALUE"
     attempts = [
-        lambda: load(None, [f"backend.url={URL}", "server.port=x"], {name: value}),
-        lambda: load(None, [f"backend.url={URL}", f"backend.credentials.value={value}", "server.port=x"], {}),
-        lambda: load(None, [f"backend.url={URL}", f"backend.params.prefix={value}", "server.port=x"], {}),
-        lambda: load(file(tmp_path, credentials('"${S}"') + "server: {port: x}\n"), (), {"S": value}),
+        lambda: load_settings(None, [f"backend.url={URL}", "server.port=x"], {name: value}),
+        lambda: load_settings(None, [f"backend.url={URL}", f"backend.credentials.value={value}", "server.port=x"], {}),
+        lambda: load_settings(None, [f"backend.url={URL}", f"backend.params.prefix={value}", "server.port=x"], {}),
+        lambda: load_settings(file(tmp_path, credentials('"${S}"') + "server: {port: x}\n"), (), {"S": value}),
     ]
     for attempt in attempts:
         with pytest.raises(ConfigError) as caught:
@@ -298,7 +298,7 @@ def test_a_secret_that_begins_like_a_tag_is_not_shown_from_a_file_either(tmp_pat
 
 
 def test_settings_with_secrets_can_be_printed(tmp_path: Path) -> None:
-    made = load(file(tmp_path, credentials(SECRET)), (), {})
+    made = load_settings(file(tmp_path, credentials(SECRET)), (), {})
     assert SECRET not in repr(made) + str(made)
     assert shown(made) == SECRET
 
@@ -306,7 +306,7 @@ def test_settings_with_secrets_can_be_printed(tmp_path: Path) -> None:
 def test_relative_names_of_files_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(SECRET)
     text = credentials('"${file:secret}"').replace("credentials:", "tls: {ca_file: ca.pem}\n  credentials:")
-    made = load(file(tmp_path, text), ["server.secret_file=here"], {})
+    made = load_settings(file(tmp_path, text), ["server.secret_file=here"], {})
     assert shown(made) == SECRET
     assert made.backend.tls.ca_file == str(tmp_path / "ca.pem")
     assert made.server.secret_file == "here"
@@ -321,7 +321,7 @@ auth:
     - {{issuer: https://two.example.com}}
     - {{issuer: https://three.example.com, ca_file: /etc/three.pem}}
 """
-    made = load(file(tmp_path, text), ("backend.credentials.mode=none",), {})
+    made = load_settings(file(tmp_path, text), ("backend.credentials.mode=none",), {})
     assert [issuer.ca_file for issuer in made.auth.issuers] == [str(tmp_path / "one.pem"), None, "/etc/three.pem"]
     assert faults(file(tmp_path, BASE.replace("{mode: off}", "{issuers: {ca_file: x}}")))
     assert faults(file(tmp_path, BASE.replace("{mode: off}", "{issuers: [x]}")))
@@ -373,8 +373,8 @@ def test_who_may_call_is_not_decided_by_an_address_that_only_a_restart_binds() -
     """Else a reload would open a service to the network, with the new address alone to say that it does not."""
     backend = "backend.url=http://127.0.0.1:1/jsonrpc"
     asks = ("server.public_url=https://gw.example.com", "auth.issuers=[{issuer: 'https://issuer.example.com'}]")
-    old = load(None, (backend, "server.host=0.0.0.0", "backend.credentials.mode=none", *asks), environ={})
-    new = load(None, (backend, "auth.mode=off"), environ={})
+    old = load_settings(None, (backend, "server.host=0.0.0.0", "backend.credentials.mode=none", *asks), environ={})
+    new = load_settings(None, (backend, "auth.mode=off"), environ={})
     with pytest.raises(ConfigError) as caught:
         keep_for_process(old, new)
     (fault,) = caught.value.faults

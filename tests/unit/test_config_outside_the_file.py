@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gateway.config import ConfigError, load
+from gateway.config import ConfigError, load_settings
 from gateway.layers import environment_name, mistaken_names
 from gateway.references import read_yaml_with_references
 from gateway.settings import Settings
-from gateway.settings.paths import find, knobs
+from gateway.settings.paths import find_knob, knobs
 from tests.each import each
 
 URL = "http://127.0.0.1:8000/jsonrpc"
@@ -22,11 +22,11 @@ TITLE = "catalog.tools.m.title"
 
 
 def by_environment(knob: str, value: str, **environ: str) -> Settings:
-    return load(None, (), {**ENVIRONMENT, environment_name(knob.split(".")): value, **environ})
+    return load_settings(None, (), {**ENVIRONMENT, environment_name(knob.split(".")): value, **environ})
 
 
 def by_override(knob: str, value: str, **environ: str) -> Settings:
-    return load(None, [f"{knob}={value}"], {**ENVIRONMENT, **environ})
+    return load_settings(None, [f"{knob}={value}"], {**ENVIRONMENT, **environ})
 
 
 LAYERS = pytest.mark.parametrize("given", [by_environment, by_override])
@@ -180,7 +180,7 @@ auth: {{mode: ${{MODE}}}}
 server: {{allowed_hosts: ${{HOSTS}}, allowed_origins: [${{ORIGIN}}, $${{x}}]}}
 """)
     environ = {"TIME": "1m", "EMPTY": "", "MODE": "off", "HOSTS": "[a, b]", "ORIGIN": "http://a: {b}"}
-    made = load(file, (), environ)
+    made = load_settings(file, (), environ)
     assert (made.backend.timeout, made.backend.proxy, made.auth.mode) == (60, None, "off")
     assert made.server.allowed_hosts == ("a", "b")
     assert made.server.allowed_origins == ("http://a: {b}", "${x}")
@@ -189,7 +189,7 @@ server: {{allowed_hosts: ${{HOSTS}}, allowed_origins: [${{ORIGIN}}, $${{x}}]}}
 def test_a_fault_behind_a_reference_has_its_place(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("a: {b: ${B}, b: 2}\n")
-    assert faults(lambda: load(file, (), {})) == (f"{file}:1:14: key 'b' is there twice",)
+    assert faults(lambda: load_settings(file, (), {})) == (f"{file}:1:14: key 'b' is there twice",)
 
 
 @pytest.mark.parametrize("text", ["'${', b: {c: d}", '"${", b: {c: "}"}', "$${a}, b: {}", "'$${ ${', b: '}'"])
@@ -231,7 +231,7 @@ def test_a_text_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
         FOLDER=str(tmp_path),
     )
     (tmp_path / "header").write_text("X-Key\n")
-    made = load(None, ["backend.credentials.value=x"], environ)
+    made = load_settings(None, ["backend.credentials.value=x"], environ)
     assert made.backend.url == URL
     assert made.backend.credentials.header == "X-Key"
     assert made.catalog.tools["m"].description == '"${NOT} #1"\n'
@@ -240,7 +240,7 @@ def test_a_text_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
 def test_a_secret_may_too(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2 #tail\n")
     environ = with_mode(GATEWAY__BACKEND__CREDENTIALS__VALUE_FILE=f"{tmp_path}/secret", **ENVIRONMENT)
-    assert secret_of(load(None, (), environ)) == "hunter2 #tail"
+    assert secret_of(load_settings(None, (), environ)) == "hunter2 #tail"
 
 
 def test_a_knobs_own_name_wins_over_a_file_of_another() -> None:
@@ -258,7 +258,7 @@ def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff")
     (tmp_path / "large").write_text("x" * (1024**2 + 1))
     for name, reason in (("absent", "No such file"), ("binary", "not UTF-8"), ("large", "larger than 1 MiB")):
-        (fault,) = faults(lambda name=name: load(None, (), {  # type: ignore[misc]
+        (fault,) = faults(lambda name=name: load_settings(None, (), {  # type: ignore[misc]
             "GATEWAY__AUTH__MODE": "off", "GATEWAY__BACKEND__URL_FILE": f"{tmp_path}/{name}"}))  # fmt: skip
         assert fault.startswith("GATEWAY__BACKEND__URL_FILE: ")
         assert reason in fault
@@ -287,12 +287,12 @@ def test_all_files_are_told_that_something_was_read_from(tmp_path: Path) -> None
         GATEWAY__BACKEND__CREDENTIALS__VALUE=f"${{file:{value}}}",
     )
     read: set[Path] = set()
-    load(file, (), environ, read)
+    load_settings(file, (), environ, read)
     assert read == {file, key, header, value}
     value.unlink()
     file.write_text("not a mapping")
     read.clear()
-    assert len(faults(lambda: load(file, (), environ, read))) == 2
+    assert len(faults(lambda: load_settings(file, (), environ, read))) == 2
     assert read == {file, header, value}
 
 
@@ -303,7 +303,7 @@ def test_every_knob_is_found_by_its_name_in_the_environment() -> None:
     for path, _ in knobs():
         keys = path.replace("*", "m").split(".")
         if not {"issuers", "icons"} & set(keys):  # entries of a list have no names
-            found = find(environment_name(keys).removeprefix("GATEWAY__").lower().split("__"))
+            found = find_knob(environment_name(keys).removeprefix("GATEWAY__").lower().split("__"))
             assert found is not None, path
             assert found.path == tuple(keys)
 
@@ -321,13 +321,13 @@ def test_every_knob_is_found_by_its_name_in_the_environment() -> None:
     ],
 )
 def test_a_name_that_is_no_knob_is_a_fault_with_the_nearest(name: str, meant: str) -> None:
-    told = faults(lambda: load(None, (), {**ENVIRONMENT, name: "hunter2"}))
+    told = faults(lambda: load_settings(None, (), {**ENVIRONMENT, name: "hunter2"}))
     assert told == (f"{name}: is no knob; did you mean {meant}?",)
 
 
 def test_a_name_that_is_like_no_knob_is_a_fault_too() -> None:
     for name in ("GATEWAY__", "GATEWAY__XYZZY", "GATEWAY__AUTH__ISSUERS__0__ISSUER"):
-        (told,) = faults(lambda name=name: load(None, (), {**ENVIRONMENT, name: "x"}))  # type: ignore[misc]
+        (told,) = faults(lambda name=name: load_settings(None, (), {**ENVIRONMENT, name: "x"}))  # type: ignore[misc]
         assert told.startswith(f"{name}: is no knob")
 
 
@@ -344,7 +344,7 @@ def test_a_name_with_one_underscore_too_few_is_remarked() -> None:
         "GATEWAY_BACKEND_URL is not read: names of knobs begin GATEWAY__; did you mean GATEWAY__BACKEND__URL?"
     )
     assert mcp.startswith("GATEWAY_MCP is not read")
-    assert load(None, (), environ).backend.url == URL
+    assert load_settings(None, (), environ).backend.url == URL
 
 
 def test_case_does_not_count_where_the_environment_has_capitals() -> None:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gateway.cli.config_reference import STARTER, render
-from gateway.config import ConfigError, load
+from gateway.config import ConfigError, load_settings
 from gateway.credentials import MODES
 from gateway.listing import static
 from gateway.listing.probe import DIALECTS
@@ -49,11 +49,11 @@ def test_a_derived_file_is_up_to_date(file: str, form: str) -> None:
 def test_the_commented_file_loads_and_says_the_defaults_once_the_backends_audience_is_said() -> None:
     commented = ROOT / "config" / "gateway.yaml"
     with pytest.raises(ConfigError) as caught:
-        load(commented, (), {})
+        load_settings(commented, (), {})
     (fault,) = caught.value.faults
     assert fault.startswith("backend.credentials.backend_audience: ")
     audience = "http://127.0.0.1:8080/mcp"
-    loaded = load(commented, (f"backend.credentials.backend_audience={audience}",), {})
+    loaded = load_settings(commented, (f"backend.credentials.backend_audience={audience}",), {})
     issuers = [{"issuer": issuer.issuer} for issuer in loaded.auth.issuers]
     backend = {"url": loaded.backend.url, "credentials": {"backend_audience": audience}}
     assert loaded == Settings.model_validate({"backend": backend, "auth": {"issuers": issuers}})
@@ -82,7 +82,7 @@ def test_the_starter_has_twelve_lines_and_only_what_may_be_set() -> None:
 def test_the_starter_loads_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text(STARTER)
-    assert load(file, (), {}).by_mount[""].resource == "https://gw.example.com/mcp"
+    assert load_settings(file, (), {}).by_mount[""].resource == "https://gw.example.com/mcp"
 
 
 def test_there_are_few_enough_knobs_to_read() -> None:
@@ -144,7 +144,7 @@ def test_the_page_of_dialects_names_each_and_links_to_what_is_there() -> None:
 
 @pytest.mark.parametrize("example", GATEWAYS, ids=lambda path: path.name)
 def test_every_example_loads(example: Path) -> None:
-    for service in load(example, (), AnyVariable()).by_mount.values():
+    for service in load_settings(example, (), AnyVariable()).by_mount.values():
         assert service.backend.url.startswith("http")
         assert service.backend.listing.file is None or Path(service.backend.listing.file).is_file()
         assert service.auth.mode == "jwt" or is_loopback(service.server.host)
@@ -172,7 +172,7 @@ def test_the_schema_for_editors_knows_several_services() -> None:
 
 @pytest.mark.parametrize("example", LISTINGS, ids=lambda path: path.name)
 def test_every_example_of_a_listing_file_lists_methods(example: Path) -> None:
-    assert static.parse(yaml.safe_load(example.read_text()), example.name).methods
+    assert static.parse_listing(yaml.safe_load(example.read_text()), example.name).methods
 
 
 def test_there_are_examples() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.schema.cost import MAX_APPLICATORS, MAX_ASKED_AGAIN, MAX_CHAIN, TooCostly, measured
+from gateway.schema.cost import MAX_APPLICATORS, MAX_CHAIN, MAX_REEVALUATIONS, TooCostly, measure_cost
 from tests.each import each
 from tests.pace import quickly
 
@@ -64,7 +64,7 @@ COSTLY = {
     "a chain of nested combinations": definitions(1500, lambda ref: {"allOf": [ref]}),
     "nested alternatives that are asked again what they evaluated": asking_again(7, lambda inner: {"anyOf": [inner]}),
     "what is asked again on each level of the value": asking_again(
-        MAX_ASKED_AGAIN + 1, lambda inner: {"anyOf": [{"properties": {"a": inner}}]}
+        MAX_REEVALUATIONS + 1, lambda inner: {"anyOf": [{"properties": {"a": inner}}]}
     ),
     "an enum of many objects": {"items": {"enum": [{"a": n} for n in range(MAX_APPLICATORS // 2)]}},
     "more alternatives than the bound": {"anyOf": [{"const": n} for n in range(MAX_APPLICATORS + 1)]},
@@ -74,7 +74,7 @@ COSTLY = {
 @each("schema", COSTLY.values(), ids=COSTLY.keys())
 def test_what_could_take_long_is_refused_at_once(schema: Json) -> None:
     with quickly(), pytest.raises(TooCostly, match=r"."):
-        measured(schema)
+        measure_cost(schema)
 
 
 def _tree(depth: int) -> Json:
@@ -118,7 +118,7 @@ FINE = {
         5,
     ),
     "what is asked again up to the bound": (
-        asking_again(MAX_ASKED_AGAIN, lambda inner: {"anyOf": [{"properties": {"a": inner}}]}),
+        asking_again(MAX_REEVALUATIONS, lambda inner: {"anyOf": [{"properties": {"a": inner}}]}),
         4,
     ),
     "an enum of many plain values": ({"enum": list(range(5000))}, 1),
@@ -134,10 +134,10 @@ FINE = {
 @each(("schema", "count"), FINE.values(), ids=FINE.keys())
 def test_what_is_ordinary_passes_with_its_breadth(schema: Json, count: int) -> None:
     with quickly(0.25 if len(str(schema)) > 20_000 else 0.05):
-        assert measured(schema).breadth == count
+        assert measure_cost(schema).breadth == count
 
 
 def test_a_thousand_doublings_without_recursion_are_still_refused_only_for_what_applies_at_once() -> None:
     each_level_twice = definitions(20, lambda ref: {"allOf": [{"properties": {"a": ref}}, {"properties": {"a": ref}}]})
     with quickly(), pytest.raises(TooCostly, match="multiply"):
-        measured(each_level_twice)
+        measure_cost(each_level_twice)

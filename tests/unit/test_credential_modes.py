@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, load
-from gateway.credentials import AUTO, MODES, ways_of
-from gateway.credentials.contract import sections_of
+from gateway.config import ConfigError, load_settings
+from gateway.credentials import AUTO, MODES, credential_modes
+from gateway.credentials.contract import credential_sections
 from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.settings import Settings
@@ -26,7 +26,7 @@ UNMISTAKABLE = {"same_resource", "token_exchange", "client_credentials"}
 
 def faults(*knobs: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        load(None, [*GROUND, *knobs], {})
+        load_settings(None, [*GROUND, *knobs], {})
     return list(caught.value.faults)
 
 
@@ -90,8 +90,10 @@ def test_a_listings_mode_says_what_it_lacks_and_where_that_stands(knobs: str, to
 
 def test_a_listing_shares_the_client_and_the_header_of_the_calls_and_not_what_is_in_it() -> None:
     calls = "backend.credentials={mode: static, header: X-Key, value: ours, client_id: gw, client_secret: sesame}"
-    made = load(None, [*GROUND, calls, "backend.listing.credentials={mode: static, value: theirs}"], {}).by_mount[""]
-    (_, calling), (_, listing) = sections_of(made)
+    made = load_settings(
+        None, [*GROUND, calls, "backend.listing.credentials={mode: static, value: theirs}"], {}
+    ).by_mount[""]
+    (_, calling), (_, listing) = credential_sections(made)
     assert calling.value is not None
     assert listing.value is not None
     assert [section.value.get_secret_value() for section in (calling, listing)] == ["ours", "theirs"]
@@ -133,15 +135,19 @@ async def test_settings_that_were_never_loaded_are_judged_at_start() -> None:
 
 
 def test_auto_is_the_callers_token_where_callers_bring_one_and_else_nothing() -> None:
-    off = load(None, GROUND, {}).by_mount[""]
-    assert {ways_of(off).calls, ways_of(off).listing} == {NoCredential}
+    off = load_settings(None, GROUND, {}).by_mount[""]
+    assert {credential_modes(off).calls, credential_modes(off).listing} == {NoCredential}
     issuers = "auth.issuers=[{issuer: 'https://login.example.com'}]"
     audience = "backend.credentials.backend_audience=http://127.0.0.1:8080/mcp"
-    on = load(None, [GROUND[0], issuers, audience], {}).by_mount[""]
-    assert {ways_of(on).calls, ways_of(on).listing, ways_of(on).asked} == {SameResource}
-    assert ways_of(on).lists_per_caller
-    shared = ways_of(load(None, [GROUND[0], issuers, audience, "backend.listing.identity=shared"], {}).by_mount[""])
-    assert (shared.calls, shared.asked, shared.lists_per_caller) == (SameResource, NoCredential, False)
+    on = load_settings(None, [GROUND[0], issuers, audience], {}).by_mount[""]
+    assert {credential_modes(on).calls, credential_modes(on).listing, credential_modes(on).effective_listing} == {
+        SameResource
+    }
+    assert credential_modes(on).lists_per_caller
+    shared = credential_modes(
+        load_settings(None, [GROUND[0], issuers, audience, "backend.listing.identity=shared"], {}).by_mount[""]
+    )
+    assert (shared.calls, shared.effective_listing, shared.lists_per_caller) == (SameResource, NoCredential, False)
 
 
 @pytest.mark.parametrize("mode", [mode.name for mode in MODES.values() if mode.per_caller])

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from gateway.catalog.build import Builder
 from gateway.catalog.curation import Curation
-from gateway.catalog.lint import lint
+from gateway.catalog.lint import lint_catalog
 from gateway.model import Catalog, Listing, Method, Parameter, Structure, Tool
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import EXCLUDED, CatalogSettings, Params
 from tests.each import each
 
@@ -24,7 +24,7 @@ def curation(**knobs: Any) -> Curation:
 
 async def built(*methods: Method, **knobs: Any) -> Catalog:
     listing = Listing("openrpc", methods)
-    return await Builder(Params(), Validators()).build(listing, CatalogSettings.model_validate(knobs))
+    return await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings.model_validate(knobs))
 
 
 async def tool_of(method: Method, **override: Any) -> Tool:
@@ -74,7 +74,7 @@ def test_one_argument_is_merged_knob_by_knob() -> None:
             "*": {"arguments": {"a": {"description": "A", "default": 1}, "b": {"required": True}}},
             "node.*": {"arguments": {"a": {"hidden": True, "default": 2}}},
         }
-    ).override("node.get")
+    ).override_for("node.get")
     assert override.arguments["a"].description == "A"
     assert override.arguments["a"].hidden
     assert override.arguments["a"].default.get_secret_value() == 2
@@ -121,19 +121,19 @@ async def test_a_default_is_published_and_makes_the_argument_optional() -> None:
     tool = await tool_of(method(parameters=TWO), arguments={"b": {"default": 5}})
     assert tool.input_schema["properties"]["b"] == {"type": "integer", "default": 5}
     assert tool.input_schema["required"] == ["a"]
-    assert tool.binding.fills == {"b": 5}
-    assert tool.binding.complete({"a": "x"}) == {"a": "x", "b": 5}
-    assert tool.binding.complete({"a": "x", "b": 7}) == {"a": "x", "b": 7}
+    assert tool.binding.default_arguments == {"b": 5}
+    assert tool.binding.complete_arguments({"a": "x"}) == {"a": "x", "b": 5}
+    assert tool.binding.complete_arguments({"a": "x", "b": 7}) == {"a": "x", "b": 7}
 
 
 async def test_a_default_of_null_is_one() -> None:
     tool = await tool_of(method(parameters=(Parameter("a", True, True),)), arguments={"a": {"default": None}})
     assert tool.input_schema["properties"]["a"] == {"default": None}
-    assert tool.binding.complete({}) == {"a": None}
+    assert tool.binding.complete_arguments({}) == {"a": None}
 
 
 async def test_what_the_listing_has_as_a_default_is_left_to_the_backend() -> None:
-    assert (await tool_of(method(parameters=TWO))).binding.complete({"a": "x"}) == {"a": "x"}
+    assert (await tool_of(method(parameters=TWO))).binding.complete_arguments({"a": "x"}) == {"a": "x"}
 
 
 async def test_a_hidden_argument_is_in_no_part_of_the_schema() -> None:
@@ -144,25 +144,25 @@ async def test_a_hidden_argument_is_in_no_part_of_the_schema() -> None:
     assert tool.input_schema["required"] == ["a", "b"]
     assert tool.checked_schema["additionalProperties"] is False
     assert tool.headers == ()
-    assert tool.binding.fixed == {"tenant": "blue"}
+    assert tool.binding.fixed_arguments == {"tenant": "blue"}
     assert "blue" not in repr(tool)
 
 
 async def test_a_hidden_argument_is_sent_whatever_a_caller_says() -> None:
     tool = await tool_of(method(parameters=TWO), arguments={"a": {"hidden": True, "default": "mine"}})
-    assert tool.binding.complete({"b": 1, "a": "yours"}) == {"b": 1, "a": "mine"}
+    assert tool.binding.complete_arguments({"b": 1, "a": "yours"}) == {"b": 1, "a": "mine"}
 
 
 async def test_positions_count_only_what_callers_see() -> None:
     listed = method(parameters=TWO, structure=Structure.BY_POSITION)
     tool = await tool_of(listed, arguments={"a": {"hidden": True, "default": "x"}})
-    assert (tool.binding.order, tool.binding.open) == (("a", "b"), ("b",))
+    assert (tool.binding.order, tool.binding.published_order) == (("a", "b"), ("b",))
 
 
 async def test_an_argument_that_the_listing_lacks_may_be_hidden() -> None:
     tool = await tool_of(method(parameters=()), arguments={"token": {"hidden": True, "default": {"k": ["v"]}}})
     assert tool.input_schema["properties"] == {}
-    assert tool.binding.complete({}) == {"token": {"k": ["v"]}}
+    assert tool.binding.complete_arguments({}) == {"token": {"k": ["v"]}}
 
 
 async def test_a_hidden_argument_of_a_whole_schema_is_taken_out_of_it() -> None:
@@ -186,7 +186,7 @@ async def test_a_default_is_judged_by_its_own_argument_alone() -> None:
     whole = {"type": "object", "properties": {"a": STRING, "b": STRING}, "anyOf": [{"required": ["a"]}]}
     tool = await tool_of(method(input_schema=whole), arguments={"b": {"default": "x"}})
     assert tool.input_schema["anyOf"] == whole["anyOf"]
-    assert tool.binding.complete({"a": "y"}) == {"a": "y", "b": "x"}
+    assert tool.binding.complete_arguments({"a": "y"}) == {"a": "y", "b": "x"}
 
 
 def test_a_hidden_argument_without_a_default_is_a_fault_of_the_configuration() -> None:
@@ -245,7 +245,7 @@ async def test_a_pattern_that_meets_nothing_is_a_remark(knobs: Any, remark: str)
     catalog = await built(
         method("node.list"), method("node.get"), method("user.list"), **settings.model_dump(exclude_unset=True)
     )
-    assert list(lint(catalog, settings)) == [remark]
+    assert list(lint_catalog(catalog, settings)) == [remark]
 
 
 async def test_a_list_of_ones_own_that_lets_out_what_is_hidden_by_default_is_a_remark() -> None:
@@ -254,7 +254,7 @@ async def test_a_list_of_ones_own_that_lets_out_what_is_hidden_by_default_is_a_r
         knobs = {"names": "llm", "exclude": [], "include": include}
         said = [
             remark
-            for remark in lint(await built(*methods, **knobs), CatalogSettings.model_validate(knobs))
+            for remark in lint_catalog(await built(*methods, **knobs), CatalogSettings.model_validate(knobs))
             if "hidden by default" in remark
         ]
         assert len(said) == 1
@@ -266,11 +266,11 @@ async def test_patterns_that_meet_something_are_no_remark() -> None:
         {"include": ["node.*", "login"], "tools": {"node.*": {"name": "n_*"}, "node.list": {"title": "x"}}}
     )
     catalog = await built(method("node.list"), method("login"), **settings.model_dump(exclude_unset=True))
-    assert list(lint(catalog, settings)) == []
+    assert list(lint_catalog(catalog, settings)) == []
     catalog = await built(method("node.list"), **settings.model_dump(exclude_unset=True))
-    assert list(lint(catalog, settings)) == ['catalog.include: "login" matches no method of the listing']
+    assert list(lint_catalog(catalog, settings)) == ['catalog.include: "login" matches no method of the listing']
 
 
 async def test_a_listing_without_methods_says_nothing_about_patterns() -> None:
     settings = CatalogSettings.model_validate({"tools": {"nod.*": {"title": "x"}}})
-    assert list(lint(await built(), settings)) == []
+    assert list(lint_catalog(await built(), settings)) == []

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.config import ConfigError, load
+from gateway.config import ConfigError, load_settings
 from gateway.listing import custom
 from gateway.listing.custom import Custom
 from gateway.listing.dialect import NoListing
-from gateway.model import Listing, Method, Parameter, Seen, Structure
+from gateway.model import Listing, Method, Parameter, SourceAnswer, Structure
 from gateway.settings import CustomListing
 from tests.each import each
 
@@ -26,7 +26,7 @@ def form(**knobs: Any) -> CustomListing:
 def faults(**knobs: Any) -> tuple[str, ...]:
     sets = [f"backend.listing.custom.{knob}={value}" for knob, value in knobs.items()]
     with pytest.raises(ConfigError) as caught:
-        load(None, [f"backend.url={URL}", "auth.mode=off", "backend.listing.dialect=custom", *sets], {})
+        load_settings(None, [f"backend.url={URL}", "auth.mode=off", "backend.listing.dialect=custom", *sets], {})
     return caught.value.faults
 
 
@@ -39,24 +39,24 @@ class Asked:
 
     def __init__(self, document: Any, custom: CustomListing, place: str | None = None) -> None:
         self.custom = custom
-        self.place = place
+        self.listing_url = place
         self.questions: list[Any] = []
-        self._seen = Seen("JSON", document, found=True)
+        self._seen = SourceAnswer("JSON", document, has_value=True)
 
-    async def call(self, method: str, params: Any = None) -> Seen:
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         self.questions.append((method, params))
         return self._seen
 
-    async def get(self, url: str) -> Seen:
+    async def get_document(self, url: str) -> SourceAnswer:
         self.questions.append(url)
         return self._seen
 
-    async def read(self, file: str) -> bytes:
+    async def read_file(self, file: str) -> bytes:
         raise OSError
 
 
 def read(document: Any, **knobs: Any) -> Listing:
-    return custom.parse(document, form(**knobs))
+    return custom.parse_listing(document, form(**knobs))
 
 
 def method(document: Any, **knobs: Any) -> Method:
@@ -123,7 +123,7 @@ def test_what_belongs_together_comes_together(knobs: dict[str, str], remedy: str
 
 def test_a_form_without_its_dialect_is_a_fault() -> None:
     with pytest.raises(ConfigError, match="dialect is auto"):
-        load(None, [f"backend.url={URL}", "auth.mode=off", "backend.listing.custom.methods=$.a"], {})
+        load_settings(None, [f"backend.url={URL}", "auth.mode=off", "backend.listing.custom.methods=$.a"], {})
 
 
 def test_params_of_the_question_are_masked() -> None:
@@ -136,14 +136,14 @@ def test_params_of_the_question_are_masked() -> None:
 async def test_without_a_method_it_gets_the_place_or_the_endpoint() -> None:
     for place, asked in (("http://backend.example/api", "http://backend.example/api"), (None, URL)):
         source = Asked([{"id": "m"}], form(), place)
-        assert [found.name for found in (await Custom().fetch(source)).methods] == ["m"]
+        assert [found.name for found in (await Custom().fetch_listing(source)).methods] == ["m"]
         assert source.questions == [asked]
 
 
 async def test_a_method_is_called_with_its_params() -> None:
     for params in (None, ["*", 1], {"detail": "full"}):
         source = Asked([{"id": "m"}], form(method="api.list", params=params))
-        await Custom().fetch(source)
+        await Custom().fetch_listing(source)
         assert source.questions == [("api.list", params)]
 
 
@@ -159,7 +159,7 @@ async def test_a_method_is_called_with_its_params() -> None:
 )
 async def test_where_nothing_is_found_the_knob_that_found_nothing_is_named(document: Any, told: str) -> None:
     with pytest.raises(NoListing, match=f"^api.list: JSON, but .*{told}"):
-        await Custom().fetch(Asked(document, form(method="api.list", methods="$[*].a")))
+        await Custom().fetch_listing(Asked(document, form(method="api.list", methods="$[*].a")))
 
 
 # --- what it reads --------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ FORMS = (
 @given(document=DOCUMENTS)
 async def test_any_document_is_a_listing_of_named_methods_or_none(knobs: CustomListing, document: Any) -> None:
     try:
-        listing = await Custom().fetch(Asked(document, knobs))
+        listing = await Custom().fetch_listing(Asked(document, knobs))
     except NoListing:
         return
     assert listing.methods
@@ -304,4 +304,4 @@ async def test_what_is_too_deep_for_the_paths_is_no_listing() -> None:
     for _ in range(5000):
         document = [document]
     with pytest.raises(NoListing, match=r"nested too deeply for \$\.\.\*"):
-        await Custom().fetch(Asked(document, form(methods="$..*")))
+        await Custom().fetch_listing(Asked(document, form(methods="$..*")))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.schema.bundling import bundle, object_schema
-from gateway.schema.validation import Validators
+from gateway.schema.bundling import bundle_schema, object_schema
+from gateway.schema.validation import ValidatorCache
 from tests.each import each
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
@@ -29,15 +29,15 @@ NAMES = [
 
 @each(("name", "shown"), NAMES)
 def test_a_definition_gets_a_name_without_dots(name: str, shown: str) -> None:
-    schema = bundle(refer(f"#/types/{name}", f"#/types/{name}"), {"types": {name: STRING}})
+    schema = bundle_schema(refer(f"#/types/{name}", f"#/types/{name}"), {"types": {name: STRING}})
     assert schema["$defs"] == {shown: STRING}
     assert {child["$ref"] for child in schema["properties"].values()} == {f"#/$defs/{shown}"}
 
 
 def test_names_that_meet_without_their_dots_stay_two() -> None:
     root = {"types": {"A.B": STRING, "A_B": NUMBER}}
-    schema = bundle(refer("#/types/A.B", "#/types/A_B"), root)
-    check = Validators().compile(schema)
+    schema = bundle_schema(refer("#/types/A.B", "#/types/A_B"), root)
+    check = ValidatorCache().compile(schema)
     assert len(schema["$defs"]) == 2
     assert check.is_valid({"p0": "text", "p1": 5})
     assert not check.is_valid({"p0": 5})

@@ -17,8 +17,8 @@ import yaml
 from aiohttp.test_utils import RawTestServer
 
 from gateway import __version__, cli
-from gateway.config import load
-from gateway.credentials import ways_of
+from gateway.config import load_settings
+from gateway.credentials import credential_modes
 from gateway.credentials.none import NoCredential
 from gateway.settings import Settings, is_loopback
 from gateway.web.ops import AdminHandler
@@ -51,7 +51,7 @@ def settings(resources: Resources, container: dict[str, Any], tmp_path_factory: 
     """What the pod has: the ConfigMap's file and the Deployment's environment."""
     file = tmp_path_factory.mktemp("etc") / "gateway.yaml"
     file.write_text(resources["ConfigMap"]["data"]["gateway.yaml"])
-    return load(file, environ=environment(container))
+    return load_settings(file, environ=environment(container))
 
 
 def instructions() -> list[list[tuple[str, str]]]:
@@ -121,10 +121,10 @@ def test_authentication_is_left_to_another_only_by_a_component(tmp_path: Path) -
     mine = tmp_path / "kubernetes" / "mine" / "kustomization.yaml"
     mine.parent.mkdir()
     mine.write_text("resources: [../base]\ncomponents: [../components/unauthenticated]\n")
-    settings = load(BASE / "gateway.yaml", environ=environment(container_of(render(mine.parent))))
+    settings = load_settings(BASE / "gateway.yaml", environ=environment(container_of(render(mine.parent))))
     assert settings.auth.mode == "off"
     assert settings.auth.allow_unauthenticated
-    assert ways_of(settings.by_mount[""]).calls is NoCredential
+    assert credential_modes(settings.by_mount[""]).calls is NoCredential
 
 
 def test_the_environment_says_nothing_of_tools_and_limits_since_a_reload_of_the_file_could_not_change_it(
@@ -231,7 +231,7 @@ def test_the_overlay_of_the_page_is_good(tmp_path: Path) -> None:
     changed = render(tmp_path / "mine")
     for resource in changed.values():
         kubernetes_validate.validate(resource, OLDEST_KUBERNETES, strict=True)
-    loaded = load(BASE / "gateway.yaml", environ=environment(container_of(changed)))
+    loaded = load_settings(BASE / "gateway.yaml", environ=environment(container_of(changed)))
     assert loaded.backend.url == "https://drupal.web.svc/jsonrpc"
     assert loaded.server.host == "0.0.0.0"
     assert loaded.server.trusted_proxies
@@ -255,7 +255,7 @@ def test_the_image_is_nobodys_and_stops_on_sigterm() -> None:
     assert only(final, "STOPSIGNAL") == "SIGTERM"
     assert {"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"} <= set(only(final, "ENV").split())
     assert not [argument for name, argument in final if name == "RUN"]
-    assert int(only(final, "EXPOSE")) == load(CONFIG, ["backend.credentials.mode=none"], {}).server.port
+    assert int(only(final, "EXPOSE")) == load_settings(CONFIG, ["backend.credentials.mode=none"], {}).server.port
 
 
 def test_the_image_starts_the_program_without_a_shell() -> None:
@@ -312,7 +312,7 @@ def test_compose_has_a_backend_by_environment_and_is_published_on_loopback_only(
         name: re.sub(r"^\$\{BACKEND_URL:\?.*\}$", "http://backend/jsonrpc", value)
         for name, value in service["environment"].items()
     }
-    settings = load(CONFIG, environ=given)
+    settings = load_settings(CONFIG, environ=given)
     assert settings.backend.url == "http://backend/jsonrpc"
     assert settings.auth.mode == "off"
     assert is_loopback(settings.server.admin_host), "where the health check of the image asks"

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from gateway.config import load
+from gateway.config import load_settings
 from tests.kustomize import Resources, container_of, environment, render
 from tests.unit.test_deploy import DEPLOY, OLDEST_KUBERNETES
 
@@ -46,7 +46,7 @@ def test_every_resource_of_the_variant_is_valid_to_the_letter(tmp_path: Path, ve
 
 def test_the_variants_services_load_and_are_nobodys_until_an_overlay_says_more(tmp_path: Path) -> None:
     resources = overlay(tmp_path, SERVICES)
-    made = load(written(resources, tmp_path), environ=environment(container_of(resources)))
+    made = load_settings(written(resources, tmp_path), environ=environment(container_of(resources)))
     assert list(made.by_mount) == ["/crm", "/shop"]
     for service in made.by_mount.values():
         assert service.backend.url == f"https://{service.name}.example.com/jsonrpc"
@@ -58,7 +58,7 @@ def test_the_variants_services_load_and_are_nobodys_until_an_overlay_says_more(t
 def test_an_overlay_brings_services_of_its_own(tmp_path: Path) -> None:
     file = "services: {hr: {backend: {url: https://hr.example.org/rpc, credentials: {mode: none}}}}"
     resources = overlay(tmp_path, SERVICES + OWN, file)
-    made = load(written(resources, tmp_path), environ=environment(container_of(resources)))
+    made = load_settings(written(resources, tmp_path), environ=environment(container_of(resources)))
     assert list(made.by_mount) == ["/hr"]
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from gateway.auth.access import Access
 from gateway.catalog.build import Builder
-from gateway.catalog.diff import Changed, diff, looks_of, saved
-from gateway.catalog.pins import PinError, write
+from gateway.catalog.diff import ChangedTool, compare_catalogs, read_snapshots, snapshots_of
+from gateway.catalog.pins import PinError, write_pins
 from gateway.mcp.modern import PROJECTOR
-from gateway.model import Listing, Method, Naming, Parameter, Structure, Tool
-from gateway.schema.validation import Validators
+from gateway.model import Listing, Method, NameStyle, Parameter, Structure, Tool
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import Auth, CatalogSettings, Params
 from gateway.web.rest import RestProjector
 from tests.each import each
 
-MCP, LLM = Naming
+MCP, LLM = NameStyle
 STRING, NUMBER = {"type": "string"}, {"type": "number", "maximum": 50}
 TWO = (Parameter("query", STRING, True), Parameter("limit", NUMBER))
 
@@ -29,14 +29,16 @@ def method(name: str = "m", **members: Any) -> Method:
 
 async def tools(*methods: Method, **knobs: Any) -> tuple[Tool, ...]:
     listing = Listing("openrpc", methods)
-    return (await Builder(Params(), Validators()).build(listing, CatalogSettings.model_validate(knobs))).tools
+    return (
+        await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings.model_validate(knobs))
+    ).tools
 
 
 async def changes(before: Method, after: Method, **knobs: Any) -> tuple[str, ...]:
-    found = diff(looks_of(await tools(before), LLM), looks_of(await tools(after, **knobs), LLM))
+    found = compare_catalogs(snapshots_of(await tools(before), LLM), snapshots_of(await tools(after, **knobs), LLM))
     assert not found.added
     assert not found.removed
-    return tuple(line for change in found.changed for line in change.how)
+    return tuple(line for change in found.changed for line in change.differences)
 
 
 CHANGES = {
@@ -121,20 +123,20 @@ async def test_the_order_of_positions_is_told() -> None:
 
 
 async def test_tools_come_and_go_and_a_renamed_one_is_the_same() -> None:
-    before = looks_of(await tools(method("a"), method("b"), method("c")), LLM)
-    after = looks_of(await tools(method("b"), method("c"), method("d"), tools={"c": {"name": "see"}}), LLM)
-    found = diff(before, after)
+    before = snapshots_of(await tools(method("a"), method("b"), method("c")), LLM)
+    after = snapshots_of(await tools(method("b"), method("c"), method("d"), tools={"c": {"name": "see"}}), LLM)
+    found = compare_catalogs(before, after)
     assert [look.name for look in found.added] == ["d"]
     assert [look.name for look in found.removed] == ["a"]
-    assert found.changed == (Changed("c", ('name: "c" → "see"',)),)
+    assert found.changed == (ChangedTool("c", ('name: "c" → "see"',)),)
     assert found
-    assert not diff(before, before)
+    assert not compare_catalogs(before, before)
 
 
 async def test_a_name_for_llm_apis_is_another_name() -> None:
     listed = await tools(method("a.b"))
-    found = diff(looks_of(listed, MCP), looks_of(listed, LLM))
-    assert found.changed == (Changed("a.b", ('name: "a.b" → "a_b"',)),)
+    found = compare_catalogs(snapshots_of(listed, MCP), snapshots_of(listed, LLM))
+    assert found.changed == (ChangedTool("a.b", ('name: "a.b" → "a_b"',)),)
 
 
 # --- files ----------------------------------------------------------------------------------------------------
@@ -154,61 +156,65 @@ REST = RestProjector(Access(Auth(mode="off"), per_caller=False))
 async def test_a_saved_listing_equals_the_tools_it_was_made_of(projector: Any) -> None:
     listed = await tools(*BEFORE)
     raw = json.dumps({"tools": [projector.project(tool) for tool in listed]}).encode()
-    looks = saved(raw, "file")
+    looks = read_snapshots(raw, "file")
     assert looks is not None
-    assert not diff(looks, looks_of(listed, LLM))
-    changed = diff(looks, looks_of(await tools(BEFORE[0], method("c", description="", parameters=TWO[:1])), LLM))
-    assert changed.changed == (Changed("c", ("argument limit: gone",)),)
+    assert not compare_catalogs(looks, snapshots_of(listed, LLM))
+    changed = compare_catalogs(
+        looks, snapshots_of(await tools(BEFORE[0], method("c", description="", parameters=TWO[:1])), LLM)
+    )
+    assert changed.changed == (ChangedTool("c", ("argument limit: gone",)),)
 
 
 async def test_tools_saved_under_the_other_names_are_the_same_tools_with_other_names() -> None:
     listed = await tools(*BEFORE)
     for before, after, told in ((MCP, LLM, '"a.b" → "a_b"'), (LLM, MCP, '"a_b" → "a.b"')):
-        projector = PROJECTOR.named(before)
-        looks = saved(json.dumps({"tools": [projector.project(tool) for tool in listed]}).encode(), "file")
+        projector = PROJECTOR.with_name_style(before)
+        looks = read_snapshots(json.dumps({"tools": [projector.project(tool) for tool in listed]}).encode(), "file")
         assert looks is not None
-        found = diff(looks, looks_of(listed, after))
-        assert [change.how for change in found.changed] == [(f"name: {told}",)]
+        found = compare_catalogs(looks, snapshots_of(listed, after))
+        assert [change.differences for change in found.changed] == [(f"name: {told}",)]
         assert not found.added
         assert not found.removed
 
 
 async def test_what_rest_showed_equals_the_tools_whatever_models_are_shown() -> None:
     listed = await tools(*BEFORE)
-    looks = saved(json.dumps({"tools": [REST.project(tool) for tool in listed]}).encode(), "file")
+    looks = read_snapshots(json.dumps({"tools": [REST.project(tool) for tool in listed]}).encode(), "file")
     assert looks is not None
-    for naming in Naming:
-        assert not diff(looks, looks_of(listed, naming))
+    for naming in NameStyle:
+        assert not compare_catalogs(looks, snapshots_of(listed, naming))
     renamed = await tools(*BEFORE, tools={"a.b": {"name": "x"}})
-    assert diff(looks, looks_of(renamed, LLM)).changed == (Changed("a.b", ('name: "a.b" → "x"',)),)
+    assert compare_catalogs(looks, snapshots_of(renamed, LLM)).changed == (ChangedTool("a.b", ('name: "a.b" → "x"',)),)
 
 
 async def test_a_pin_file_equals_the_tools_it_was_made_of_under_either_names(tmp_path: Any) -> None:
     listed = await tools(*BEFORE)
-    write(tmp_path / "pins.json", listed)
-    looks = saved((tmp_path / "pins.json").read_bytes(), "file")
+    write_pins(tmp_path / "pins.json", listed)
+    looks = read_snapshots((tmp_path / "pins.json").read_bytes(), "file")
     assert looks is not None
-    for naming in Naming:
-        assert not diff(looks, looks_of(listed, naming))
+    for naming in NameStyle:
+        assert not compare_catalogs(looks, snapshots_of(listed, naming))
     other = method("c", description="", parameters=(TWO[0], Parameter("limit", STRING)))
-    changed = diff(looks, looks_of(await tools(BEFORE[0], other), LLM))
-    assert changed.changed == (Changed("c", ("input schema",)),), "a digest has no details"
+    changed = compare_catalogs(looks, snapshots_of(await tools(BEFORE[0], other), LLM))
+    assert changed.changed == (ChangedTool("c", ("input schema",)),), "a digest has no details"
 
 
 @each("raw", [b"backend: {url: x}", b"{}", b"[]", b'{"tools": 5}', b"\xff"])
 def test_what_is_neither_is_left_to_others(raw: bytes) -> None:
-    assert saved(raw, "file") is None
+    assert read_snapshots(raw, "file") is None
 
 
 @pytest.mark.parametrize("raw", [b'{"tools": [5]}', b'{"tools": [{"name": "a"}]}', b'{"tools": {"m": 5}}'])
 def test_a_broken_one_is_named(raw: bytes) -> None:
     with pytest.raises(PinError, match=r"^file: "):
-        saved(raw, "file")
+        read_snapshots(raw, "file")
 
 
 async def test_another_order_of_positions_is_told_against_a_pin_file(tmp_path: Any) -> None:
     """It holds a tool back, so that who looks for the reason finds it."""
-    write(tmp_path / "pins.json", await tools(method(structure=Structure.BY_POSITION)))
-    before = saved((tmp_path / "pins.json").read_bytes(), "pins.json") or []
-    after = looks_of(await tools(method(structure=Structure.BY_POSITION, parameters=TWO[::-1])), MCP)
-    assert diff(before, after).changed == (Changed("m", ("order of arguments: query, limit → limit, query",)),)
+    write_pins(tmp_path / "pins.json", await tools(method(structure=Structure.BY_POSITION)))
+    before = read_snapshots((tmp_path / "pins.json").read_bytes(), "pins.json") or []
+    after = snapshots_of(await tools(method(structure=Structure.BY_POSITION, parameters=TWO[::-1])), MCP)
+    assert compare_catalogs(before, after).changed == (
+        ChangedTool("m", ("order of arguments: query, limit → limit, query",)),
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.model import Binding, Catalog, HeaderParameter, Naming, Quarantined, Structure, Tool
+from gateway.model import Binding, Catalog, HeaderParameter, NameStyle, QuarantinedMethod, Structure, Tool
 from tests.each import each
 
 HEADER = HeaderParameter("Mcp-Param-A", ("a",), "string")
@@ -18,7 +18,7 @@ TOOL = Tool("t", "m", "Does it.", {"type": "object"}, Binding("m", Structure.BY_
 def other(field: Field[Any], value: Any) -> Any:
     """Another value for a field, by the type of the one it has."""
     if field.name == "names":
-        return {Naming.LLM: "other", Naming.MCP: "t"}
+        return {NameStyle.LLM: "other", NameStyle.MCP: "t"}
     if isinstance(value, Enum):
         return next(member for member in type(value) if member is not value)
     if isinstance(value, bool):
@@ -76,6 +76,9 @@ def test_what_json_cannot_say_has_no_digest() -> None:
 
 def test_a_catalog_has_the_digest_of_its_tools_and_of_nothing_else() -> None:
     one = Catalog((TOOL,), "openrpc", 1.0)
-    assert replace(one, created=2.0, dialect="kodi", quarantined=(Quarantined("q", "r", "x"),)).digest == one.digest
+    assert (
+        replace(one, created_at=2.0, dialect="kodi", quarantined=(QuarantinedMethod("q", "r", "x"),)).digest
+        == one.digest
+    )
     assert replace(one, tools=()).digest != one.digest
     assert replace(one, tools=(TOOL, replace(TOOL, name="u"))).digest != one.digest

@@ -26,7 +26,7 @@ async def test_a_fresh_catalog_asks_the_backend_once(world: World) -> None:
     world.now += TTL - 0.1
     assert await world.names() == ("a", "b")
     assert world.fetches == 1
-    assert world.discovery.remaining(ANYBODY.view) == pytest.approx(0.1)
+    assert world.discovery.seconds_fresh(ANYBODY.view) == pytest.approx(0.1)
 
 
 async def test_a_stale_catalog_is_served_while_one_refresh_runs(world: World) -> None:
@@ -182,10 +182,10 @@ async def test_an_unexpected_failure_of_the_build_keeps_the_last_good(world: Wor
 
 
 async def test_an_attempt_counts_as_one_whether_it_went_well_or_not(world: World) -> None:
-    assert not world.discovery.attempted.is_set()
+    assert not world.discovery.first_attempt_over.is_set()
     world.backend.failure = no_listing()
     await world.discovery.refresh()
-    assert world.discovery.attempted.is_set()
+    assert world.discovery.first_attempt_over.is_set()
     assert world.discovery.current() is None
 
 
@@ -226,7 +226,7 @@ async def test_while_an_empty_listing_is_distrusted_the_backend_is_not_asked_all
 async def test_a_first_listing_may_be_empty_and_is_kept_for_seconds_only(world: World) -> None:
     world.backend.methods = ()
     assert await world.names() == ()
-    assert world.discovery.remaining(ANYBODY.view) == EMPTY_TTL
+    assert world.discovery.seconds_fresh(ANYBODY.view) == EMPTY_TTL
     world.backend.methods = ("granted",)
     assert await refreshed(world, world.now + EMPTY_TTL) == ("granted",)
 
@@ -239,7 +239,7 @@ async def test_a_change_of_the_knobs_builds_anew_without_a_fetch(world: World) -
     await world.reload(exclude=("a",))
     assert await world.names() == ("b",)
     assert world.fetches == 1
-    assert world.discovery.remaining(ANYBODY.view) == TTL
+    assert world.discovery.seconds_fresh(ANYBODY.view) == TTL
 
 
 async def test_what_the_knobs_hide_is_no_shrinking_and_comes_back(world: World) -> None:
@@ -259,7 +259,7 @@ async def test_a_listing_that_came_while_a_reload_was_made_is_had_again_at_once(
     world.backend.methods = ("b", "c")
     await before.refresh()
     world.discovery.take_over(before, listings=True, catalogs=False)
-    assert world.discovery.remaining(ANYBODY.view) == 0
+    assert world.discovery.seconds_fresh(ANYBODY.view) == 0
     assert await world.names() == ("b",), "of the listing before"
     assert await refreshed(world, world.now) == ("b", "c")
 
@@ -295,8 +295,8 @@ async def test_listeners_hear_nothing_where_nothing_changed(world: World) -> Non
 
 
 async def test_keeping_fresh_asks_at_once_and_ends_when_cancelled(world: World) -> None:
-    keeping = asyncio.create_task(world.discovery.keep_fresh())
-    await world.discovery.attempted.wait()
+    keeping = asyncio.create_task(world.discovery.refresh_forever())
+    await world.discovery.first_attempt_over.wait()
     assert world.discovery.current() is not None
     keeping.cancel()
     await asyncio.wait([keeping])

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gateway.discovery.shrink_guard import ASK_AGAIN_AFTER, CONFIRMED_AFTER
+from gateway.discovery.shrink_guard import CONFIRMED_AFTER, RETRY_AFTER
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.listing.dialect import NoListing, Step
-from gateway.model import Caller, Catalog, Seen, Tool, View
+from gateway.model import Caller, Catalog, SourceAnswer, Tool, View
 from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
 
 MANY = tuple(f"m{n:02}" for n in range(40))
@@ -47,7 +47,7 @@ async def test_a_listing_that_loses_most_of_its_tools_is_believed_only_after_a_m
     started = world.now + TTL
     for seconds in (0, 20, CONFIRMED_AFTER - 1):
         assert await refreshed(world, started + seconds) == MANY
-    assert await refreshed(world, started + CONFIRMED_AFTER + ASK_AGAIN_AFTER) == MANY[:10]
+    assert await refreshed(world, started + CONFIRMED_AFTER + RETRY_AFTER) == MANY[:10]
 
 
 @pytest.mark.parametrize(("before", "after"), [(40, 20), (10, 1), (3, 1), (40, 39)])
@@ -60,7 +60,7 @@ async def test_what_is_lost_in_the_course_of_things_is_gone_at_once(world: World
 
 async def test_a_failure_is_no_empty_listing(world: World) -> None:
     await world.names()
-    world.backend.failure = NoListing([Step("GET /list", Seen("HTTP 404"))])
+    world.backend.failure = NoListing([Step("GET /list", SourceAnswer("HTTP 404"))])
     assert await refreshed(world, world.now + MAX_STALE) == ("a", "b")
 
 
@@ -68,7 +68,7 @@ async def test_a_failure_is_no_empty_listing(world: World) -> None:
 
 
 async def found(world: World, name: str, who: Caller = ANYBODY) -> Tool | None:
-    return await world.discovery.find(who, name)
+    return await world.discovery.find_tool(who, name)
 
 
 async def test_a_tool_that_vanished_can_be_called_for_another_ttl(world: World) -> None:
@@ -145,7 +145,7 @@ async def test_a_bound_that_is_lowered_below_the_listing_is_said_and_nothing_is_
 async def test_the_fallback_serves_where_there_never_was_a_listing(spared: World) -> None:
     spared.backend.failure = no_listing()
     assert await spared.names() == ("spare",)
-    assert spared.discovery.remaining(ANYBODY.view) == 0
+    assert spared.discovery.seconds_fresh(ANYBODY.view) == 0
 
 
 async def test_the_fallback_comes_after_the_last_good_listing(spared: World) -> None:
@@ -227,7 +227,7 @@ async def test_a_promise_that_the_fallback_makes_is_broken_like_any_other() -> N
 
 
 async def test_a_caller_to_whom_the_listing_is_denied_gets_no_fallback(spared: World) -> None:
-    spared.backend.failure = NoListing([Step("rpc.discover", Seen("HTTP 401", denied=True))])
+    spared.backend.failure = NoListing([Step("rpc.discover", SourceAnswer("HTTP 401", denied=True))])
     with pytest.raises(Forbidden):
         await spared.names(caller("eve"))
     assert await spared.names() == ("spare",)
@@ -274,7 +274,7 @@ async def outputs(world: World, who: Caller = ANYBODY) -> dict[str, Any]:
 async def broken(world: World, name: str) -> Tool:
     tool = await found(world, name)
     assert tool is not None
-    await world.discovery.distrust_output(tool)
+    await world.discovery.drop_output_schema(tool)
     return tool
 
 
@@ -316,7 +316,7 @@ async def test_a_second_break_of_the_same_schema_changes_nothing(world: World) -
     tool = await broken(world, "a")
     told: list[View] = []
     world.discovery.after_publish = told.append
-    await world.discovery.distrust_output(tool)
+    await world.discovery.drop_output_schema(tool)
     assert told == []
 
 

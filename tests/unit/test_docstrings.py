@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.listing.docstrings import documented
+from gateway.listing.docstrings import fill_from_docstring
 from gateway.listing.typewords import schema_of_phrase
 from gateway.model import Method, Parameter, Structure
 from tests.pace import quickly
@@ -111,7 +111,7 @@ def shown(method: Method) -> dict[str, Any]:
 )
 def test_arguments_are_typed_and_described_as_the_text_does(text: str) -> None:
     listed = tuple(Parameter(name, required=True) for name in ("query", "limit", "exact"))
-    method = documented(Method("find", "mopidy", description=text, parameters=listed))
+    method = fill_from_docstring(Method("find", "mopidy", description=text, parameters=listed))
     assert shown(method) == {"query": STRINGS, "limit": INTEGER, "exact": {"type": "boolean"}}
     assert [parameter.required for parameter in method.parameters or ()] == [True, True, False]
     described = [parameter.description for parameter in method.parameters or ()]
@@ -124,7 +124,7 @@ def test_arguments_are_typed_and_described_as_the_text_does(text: str) -> None:
 
 
 def test_phps_array_says_nothing_since_it_is_a_list_or_a_map() -> None:
-    method = documented(Method("find", "introspection", description=PHPDOC, parameters=None))
+    method = fill_from_docstring(Method("find", "introspection", description=PHPDOC, parameters=None))
     assert shown(method) == {"query": True, "limit": INTEGER, "exact": {"type": "boolean"}}
 
 
@@ -134,7 +134,7 @@ def test_what_the_listing_says_itself_stays() -> None:
         Parameter("limit", {"default": None}),
         Parameter("exact", {"default": False}),
     )
-    method = documented(Method("find", "mopidy", description=SPHINX, parameters=listed, result=STRING))
+    method = fill_from_docstring(Method("find", "mopidy", description=SPHINX, parameters=listed, result=STRING))
     assert shown(method) == {
         "query": STRING,
         "limit": {"anyOf": [INTEGER, NULL], "default": None},
@@ -147,14 +147,14 @@ def test_what_the_listing_says_itself_stays() -> None:
 def test_places_that_a_listing_only_counts_get_the_names_of_the_text() -> None:
     places = (Parameter("arg0", STRING, True), Parameter("arg1", INTEGER, True))
     text = "Add.\n\n:param title: a title\n:param copies: optional"
-    method = documented(Method("add", "introspection", description=text, parameters=places))
+    method = fill_from_docstring(Method("add", "introspection", description=text, parameters=places))
     assert shown(method) == {"title": STRING, "copies": INTEGER}
     assert [parameter.required for parameter in method.parameters or ()] == [True, False]
 
 
 def test_a_text_that_names_another_number_of_arguments_names_none() -> None:
     places = (Parameter("arg0"), Parameter("arg1"))
-    method = documented(Method("add", "introspection", description=":param title: a title", parameters=places))
+    method = fill_from_docstring(Method("add", "introspection", description=":param title: a title", parameters=places))
     assert list(shown(method)) == ["arg0", "arg1"]
 
 
@@ -170,14 +170,14 @@ CALLS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(("line", "required"), CALLS.items(), ids=CALLS.keys())
 def test_a_first_line_that_is_the_call_names_all_arguments(line: str, required: dict[str, bool]) -> None:
     text = f"{line}\n\nAdds."
-    method = documented(Method("shop.add", "introspection", description=text, parameters=None))
+    method = fill_from_docstring(Method("shop.add", "introspection", description=text, parameters=None))
     assert method.parameters is not None
     assert {parameter.name: parameter.required for parameter in method.parameters} == required
 
 
 def test_types_of_a_call_are_read() -> None:
     text = "add(a: int, b: list[str] = [], c: dict[str, int] | None = None) -> int"
-    method = documented(Method("add", "introspection", description=text, parameters=None))
+    method = fill_from_docstring(Method("add", "introspection", description=text, parameters=None))
     assert shown(method) == {"a": INTEGER, "b": STRINGS, "c": {"anyOf": [{"type": "object"}, NULL]}}
     assert method.result == INTEGER
 
@@ -185,12 +185,12 @@ def test_types_of_a_call_are_read() -> None:
 def test_an_argument_that_is_taken_by_name_alone_makes_the_method_by_name() -> None:
     text = "add(a, *, b=1)"
     listed = Method("add", "introspection", description=text, parameters=None, structure=Structure.BY_POSITION)
-    assert documented(listed).structure is Structure.BY_NAME
+    assert fill_from_docstring(listed).structure is Structure.BY_NAME
 
 
 @pytest.mark.parametrize("text", ["add(*items)", "Adds.\n\n:param *items: what to add", "Args:\n    *items: what"])
 def test_what_collects_any_number_of_arguments_leaves_them_open(text: str) -> None:
-    assert documented(Method("add", "introspection", description=text, parameters=None)).parameters is None
+    assert fill_from_docstring(Method("add", "introspection", description=text, parameters=None)).parameters is None
 
 
 PROSE = [
@@ -207,7 +207,7 @@ PROSE = [
 @pytest.mark.parametrize("text", PROSE)
 def test_prose_is_left_as_it_is(text: str) -> None:
     method = Method("add", "introspection", description=text, parameters=None)
-    assert documented(method) == method
+    assert fill_from_docstring(method) == method
 
 
 PHRASES: dict[str, Any] = {
@@ -254,4 +254,4 @@ HOSTILE += [":rtype: " + "list of " * 2000, ":type a: " + "[" * 5000, "a\n" + "-
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
 def test_no_text_takes_long(text: str) -> None:
     with quickly(0.05):
-        documented(Method("f", "introspection", description=text, parameters=None))
+        fill_from_docstring(Method("f", "introspection", description=text, parameters=None))

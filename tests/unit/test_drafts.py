@@ -10,10 +10,10 @@ import referencing
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.catalog.normalize import Policy, tool_of
-from gateway.model import Method, Naming, Parameter
-from gateway.schema.bundling import Unsound, bundle
-from gateway.schema.validation import Validators
+from gateway.catalog.normalize import ToolPolicy, build_tool
+from gateway.model import Method, NameStyle, Parameter
+from gateway.schema.bundling import UnsoundSchema, bundle_schema
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride
 from tests.each import each
 
@@ -23,7 +23,7 @@ DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
-VALIDATORS = Validators()
+VALIDATORS = ValidatorCache()
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 
 RULES = {
@@ -133,18 +133,18 @@ RULES = {
 
 @each(("written", "said"), RULES.values(), ids=RULES.keys())
 def test_older_words_are_said_in_2020_12(written: Json, said: Json) -> None:
-    assert bundle(written, {}) == said
+    assert bundle_schema(written, {}) == said
 
 
 @pytest.mark.parametrize("keyword", ["extends", "disallow", "divisibleBy", "enums"])
 def test_words_of_draft_3_mean_nothing_where_a_later_draft_is_named(keyword: str) -> None:
-    published = bundle({"$schema": DRAFT_7, keyword: ["http://example.invalid"]}, {})
+    published = bundle_schema({"$schema": DRAFT_7, keyword: ["http://example.invalid"]}, {})
     assert published == {keyword: ["http://example.invalid"]}
 
 
 def test_a_dialect_that_is_unknown_is_read_like_none() -> None:
     schema = {"$schema": "http://example.invalid/mine", "divisibleBy": 2, "items": [TEXT]}
-    assert bundle(schema, {}) == {"multipleOf": 2, "prefixItems": [TEXT]}
+    assert bundle_schema(schema, {}) == {"multipleOf": 2, "prefixItems": [TEXT]}
 
 
 # --- Kodi's inheritance ---------------------------------------------------------------------------------------
@@ -164,19 +164,19 @@ KODI = {
 
 
 def test_a_type_that_extends_a_closed_one_takes_the_properties_of_both_and_no_others() -> None:
-    published = bundle({"$ref": "Item.Movie"}, KODI)
+    published = bundle_schema({"$ref": "Item.Movie"}, KODI)
     movie = VALIDATORS.compile(published)
     assert movie.is_valid({"label": "x", "year": 2000})
     assert not movie.is_valid({"year": 2000})
     assert not movie.is_valid({"label": "x", "year": "y"})
     assert not movie.is_valid({"label": "x", "other": 1})
-    base = VALIDATORS.compile(bundle({"$ref": "Item.Base"}, KODI))
+    base = VALIDATORS.compile(bundle_schema({"$ref": "Item.Base"}, KODI))
     assert base.is_valid({"label": "x"})
     assert not base.is_valid({"label": "x", "year": 2000})
 
 
 def test_types_are_found_by_their_bare_names_and_recursion_stays() -> None:
-    assert bundle({"type": "array", "items": {"$ref": "Filter"}}, KODI) == {
+    assert bundle_schema({"type": "array", "items": {"$ref": "Filter"}}, KODI) == {
         "type": "array",
         "items": {"$ref": "#/$defs/Filter"},
         "$defs": {
@@ -199,8 +199,8 @@ def test_a_parameter_that_says_itself_that_it_is_required_is_so() -> None:
     method = Method("m", "kodi", parameters=parameters, root=KODI)
 
     def required(override: Any) -> Any:
-        names = dict.fromkeys(Naming, "m")
-        tool = tool_of(method, names, ToolOverride.model_validate(override), Policy(Params()), VALIDATORS)
+        names = dict.fromkeys(NameStyle, "m")
+        tool = build_tool(method, names, ToolOverride.model_validate(override), ToolPolicy(Params()), VALIDATORS)
         return tool.input_schema.get("required")
 
     assert required({}) == ["a"]
@@ -330,8 +330,8 @@ def test_an_upgraded_schema_decides_as_the_original_does_by_its_own_draft(dialec
     schema = {"$schema": dialect, **data.draw(strategy)}
     assume(not extends_what_is_closed(schema))
     try:
-        validator = VALIDATORS.compile(bundle(schema, {}))
-    except Unsound:
+        validator = VALIDATORS.compile(bundle_schema(schema, {}))
+    except UnsoundSchema:
         assume(False)
     reference = oracle(schema, registry=referencing.Registry())
     for value in data.draw(st.lists(VALUES, min_size=1, max_size=5)):

@@ -16,13 +16,13 @@ from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Final, NamedTuple
 
-from gateway.catalog.names import RULES
+from gateway.catalog.names import NAME_RULES
 from tests.each import each
 from tests.unit.test_structure import MODULES, path_of
 
 # Names that an expression is made of at run time, with what they may stand for.
 MADE_OF: Final[Mapping[str, list[dict[str, Any]]]] = {
-    "gateway.catalog.names": [{"self": rule} for rule in RULES.values()],
+    "gateway.catalog.names": [{"self": rule} for rule in NAME_RULES.values()],
     "gateway.catalog.curation": [{"together": translate("*a*b?[cd]*")}],
 }
 _TEXTLESS: Final = {"escape", "purge", "Pattern", "Match", "error"}

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from gateway.backend.error_redaction import MAX_BYTES, Cleaner
-from gateway.backend.redaction import shown_in
-from gateway.jsonrpc import Fault
+from gateway.backend.error_redaction import MAX_BYTES, ErrorRedactor
+from gateway.backend.redaction import secrets_in_headers
+from gateway.jsonrpc import ResponseError
 from tests.each import each
 from tests.pace import quickly
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJib2IifQ.c2lnbmF0dXJl"
-CLEANER = Cleaner(["backend.internal:8080", "backend.internal", "hunter2-hunter2", "pw", ""])
+CLEANER = ErrorRedactor(["backend.internal:8080", "backend.internal", "hunter2-hunter2", "pw", ""])
 
 # Messages as real services word them: they help a model to mend its call, and go through unharmed.
 UNHARMED = [
@@ -89,19 +89,19 @@ Stack trace:
 
 @each("message", UNHARMED)
 def test_an_ordinary_message_goes_through_unharmed(message: str) -> None:
-    assert CLEANER.clean(message) == message
+    assert CLEANER.redact(message) == message
 
 
 @each(("text", "leak", "shown"), REDACTED.values(), ids=REDACTED.keys())
 def test_what_is_internal_is_taken_out(text: str, leak: str, shown: str) -> None:
-    cleaned = CLEANER.clean(text)
+    cleaned = CLEANER.redact(text)
     assert leak not in cleaned
     assert cleaned == shown
 
 
 @each("stack", STACKS.values(), ids=STACKS.keys())
 def test_a_stack_is_taken_out_and_its_sentence_stays(stack: str) -> None:
-    cleaned = CLEANER.clean(stack)
+    cleaned = CLEANER.redact(stack)
     assert "no key" in cleaned
     for leak in (
         "secret_value",
@@ -120,69 +120,74 @@ def test_a_stack_is_taken_out_and_its_sentence_stays(stack: str) -> None:
 @pytest.mark.parametrize("pad", ["", "x" * 3000], ids=["short", "beyond the bound"])
 def test_a_secret_that_json_escapes_is_taken_out_of_json_as_well(pad: str) -> None:
     secret = 'Token token="k3y/one", p="a\\b"'
-    cleaner = Cleaner([secret])
+    cleaner = ErrorRedactor([secret])
     for fault in (
-        Fault(1, "failed", {"sent": secret, "pad": pad}),
-        Fault(1, "failed", [secret, pad]),
-        Fault(1, json.dumps({"sent": secret})),
-        Fault(1, json.dumps({"sent": secret}).replace("/", "\\/")),  # PHP
+        ResponseError(1, "failed", {"sent": secret, "pad": pad}),
+        ResponseError(1, "failed", [secret, pad]),
+        ResponseError(1, json.dumps({"sent": secret})),
+        ResponseError(1, json.dumps({"sent": secret}).replace("/", "\\/")),  # PHP
     ):
-        passed = cleaner.passed(fault)
-        for said in (cleaner.describe(fault), str(passed), Cleaner().describe(fault, [secret])):
+        passed = cleaner.service_error(fault)
+        for said in (cleaner.error_text(fault), str(passed), ErrorRedactor().error_text(fault, [secret])):
             assert "[redacted]" in said
             assert "k3y" not in said
 
 
 def test_short_secrets_do_not_blot_out_words() -> None:
-    assert CLEANER.clean("pw is short") == "pw is short"
+    assert CLEANER.redact("pw is short") == "pw is short"
 
 
 FAULTS = {
-    "a message": (Fault(1, "No such order"), "No such order"),
-    "a message and its detail": (Fault(1, "Invalid Params", "Missing: nid"), "Invalid Params: Missing: nid"),
-    "a message that ends in a full stop": (Fault(1, "Invalid params.", "a is absent"), "Invalid params: a is absent"),
-    "a detail with a message of its own": (Fault(1, "Server error", {"message": "no n"}), "Server error: no n"),
-    "a detail that says the same": (Fault(1, "Method not found: x", "Method not found"), "Method not found: x"),
+    "a message": (ResponseError(1, "No such order"), "No such order"),
+    "a message and its detail": (ResponseError(1, "Invalid Params", "Missing: nid"), "Invalid Params: Missing: nid"),
+    "a message that ends in a full stop": (
+        ResponseError(1, "Invalid params.", "a is absent"),
+        "Invalid params: a is absent",
+    ),
+    "a detail with a message of its own": (ResponseError(1, "Server error", {"message": "no n"}), "Server error: no n"),
+    "a detail that says the same": (ResponseError(1, "Method not found: x", "Method not found"), "Method not found: x"),
     "a structured detail": (
-        Fault(1, "Invalid params", {"errors": [{"loc": ["a"], "msg": "Field required"}]}),
+        ResponseError(1, "Invalid params", {"errors": [{"loc": ["a"], "msg": "Field required"}]}),
         'Invalid params: {"errors":[{"loc":["a"],"msg":"Field required"}]}',
     ),
     "a detail that is a stack": (
-        Fault(1, "Oops", {"stack": "at f (x.js:1:2)", "Traceback": "t", "exception": "E", "file": "f", "line": 3}),
+        ResponseError(
+            1, "Oops", {"stack": "at f (x.js:1:2)", "Traceback": "t", "exception": "E", "file": "f", "line": 3}
+        ),
         "Oops",
     ),
     "a stack further in": (
-        Fault(1, "Oops", {"a": [{"stackTrace": "t", "why": "late"}]}),
+        ResponseError(1, "Oops", {"a": [{"stackTrace": "t", "why": "late"}]}),
         'Oops: {"a":[{"why":"late"}]}',
     ),
-    "a number for a detail": (Fault(1, "Oops", 5), "Oops"),
-    "nothing at all": (Fault(None, ""), "The backend reported an error"),
-    "only a detail": (Fault(None, "", "late"), "The backend reported an error: late"),
-    "a big integer in the detail": (Fault(1, "Oops", {"n": 2**70}), f'Oops: {{"n":{2**70}}}'),
+    "a number for a detail": (ResponseError(1, "Oops", 5), "Oops"),
+    "nothing at all": (ResponseError(None, ""), "The backend reported an error"),
+    "only a detail": (ResponseError(None, "", "late"), "The backend reported an error: late"),
+    "a big integer in the detail": (ResponseError(1, "Oops", {"n": 2**70}), f'Oops: {{"n":{2**70}}}'),
 }
 
 
 @each(("fault", "text"), FAULTS.values(), ids=FAULTS.keys())
-def test_a_fault_is_described_in_a_sentence_or_two(fault: Fault, text: str) -> None:
-    assert CLEANER.describe(fault) == text
+def test_a_fault_is_described_in_a_sentence_or_two(fault: ResponseError, text: str) -> None:
+    assert CLEANER.error_text(fault) == text
 
 
 @pytest.mark.parametrize("data", ["é" * 5000, {"k": ["x" * 3000]}, "a" * 10**6])
 def test_whatever_comes_is_capped(data: Any) -> None:
-    described = CLEANER.describe(Fault(1, "m" * 1500, data))
+    described = CLEANER.error_text(ResponseError(1, "m" * 1500, data))
     assert len(described.encode()) <= MAX_BYTES
     assert described.endswith("…")
 
 
 def test_of_a_long_list_only_the_beginning_is_told() -> None:
-    assert CLEANER.describe(Fault(1, "m", ["x"] * 50_000)) == "m: [" + ",".join(['"x"'] * 20) + "]"
+    assert CLEANER.error_text(ResponseError(1, "m", ["x"] * 50_000)) == "m: [" + ",".join(['"x"'] * 20) + "]"
 
 
 def test_a_deep_detail_is_cut_off() -> None:
     deep: Any = "end"
     for _ in range(500):
         deep = {"a": deep}
-    assert "end" not in CLEANER.describe(Fault(1, "m", deep))
+    assert "end" not in CLEANER.error_text(ResponseError(1, "m", deep))
 
 
 TORTURES = {
@@ -203,9 +208,9 @@ TORTURES = {
 @pytest.mark.parametrize("text", TORTURES.values(), ids=TORTURES.keys())
 def test_cleaning_takes_time_linear_in_the_text(text: str) -> None:
     with quickly(0.2):
-        CLEANER.clean(text)
+        CLEANER.redact(text)
 
 
 def test_what_headers_show_is_secret_whatever_they_are_called_but_not_what_everybody_may_know() -> None:
     headers = {"Authorization": "Bearer t0ken", "X-Api-Key": "k3y", "Accept-Language": "de", "traceparent": "00-1-2-01"}
-    assert shown_in(headers) == ("t0ken", "k3y")
+    assert secrets_in_headers(headers) == ("t0ken", "k3y")

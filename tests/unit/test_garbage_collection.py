@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.discovery.garbage_collection import Collector
+from gateway.discovery.garbage_collection import GarbageCollector
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +27,9 @@ class Knot:
 
 
 def test_full_collections_are_postponed_until_the_last_of_overlapping_listings_is_done() -> None:
-    collector = Collector()
+    collector = GarbageCollector()
     usual = gc.get_threshold()
-    first, second = collector.postponed(), collector.postponed()
+    first, second = collector.gc_paused(), collector.gc_paused()
     first.__enter__()
     second.__enter__()
     assert gc.get_threshold()[:2] == usual[:2]
@@ -42,7 +42,7 @@ def test_full_collections_are_postponed_until_the_last_of_overlapping_listings_i
 
 def test_a_listing_that_fails_leaves_the_collector_as_it_was() -> None:
     usual = gc.get_threshold()
-    with pytest.raises(ValueError, match="no listing"), Collector().postponed():
+    with pytest.raises(ValueError, match="no listing"), GarbageCollector().gc_paused():
         raise ValueError("no listing")
     assert gc.get_threshold() == usual
 
@@ -54,7 +54,7 @@ def test_what_is_set_aside_is_freed_once_nobody_refers_to_it_and_young_garbage_a
     tools, knot = [Tool() for _ in range(3)], Knot()
     alive, garbage = weakref.ref(tools[0]), weakref.ref(knot)
     del knot
-    Collector().set_aside()
+    GarbageCollector().freeze()
     assert gc.get_freeze_count() > 0
     assert garbage() is None
     assert alive() is not None

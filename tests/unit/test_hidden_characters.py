@@ -10,10 +10,10 @@ import pytest
 from gateway.auth.access import Access
 from gateway.catalog.build import Builder
 from gateway.model import Listing, Method, Tool
-from gateway.schema.hidden_characters import visible
-from gateway.schema.validation import Validators
+from gateway.schema.hidden_characters import remove_hidden_characters
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import Auth, CatalogSettings, Params
-from gateway.text import hides
+from gateway.text import has_hidden_characters
 from gateway.web.rest import RestProjector
 from tests.each import each
 
@@ -30,7 +30,7 @@ Z = HIDDEN["zero width"]
 
 async def tool_of(schema: Json, result: Any = None) -> Tool:
     listing = Listing("static", (Method("m", "static", input_schema=schema, result=result),))
-    (tool,) = (await Builder(Params(), Validators()).build(listing, CatalogSettings())).tools
+    (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
     return tool
 
 
@@ -75,11 +75,11 @@ def texts(value: Any) -> Iterator[str]:
 
 @each("text", HIDDEN.values(), ids=HIDDEN.keys())
 async def test_what_hides_reaches_no_model_wherever_it_stands(text: str) -> None:
-    assert sum(map(hides, texts(everywhere(text)))) > 15
+    assert sum(map(has_hidden_characters, texts(everywhere(text)))) > 15
     tool = await tool_of(everywhere(text), result=everywhere(text))
     for schema in (tool.input_schema, tool.output_schema):
-        assert not [found for found in texts(schema) if hides(found)]
-        Validators().compile(schema)  # type: ignore[arg-type]
+        assert not [found for found in texts(schema) if has_hidden_characters(found)]
+        ValidatorCache().compile(schema)  # type: ignore[arg-type]
 
 
 async def test_why_an_output_schema_is_left_out_hides_nothing() -> None:
@@ -90,10 +90,10 @@ async def test_why_an_output_schema_is_left_out_hides_nothing() -> None:
 
 async def test_a_method_whose_name_hides_something_is_shown_without_it() -> None:
     listing = Listing("static", (Method(f"do.{Z}", "static"),))
-    (tool,) = (await Builder(Params(), Validators()).build(listing, CatalogSettings())).tools
+    (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
     shown = RestProjector(Access(Auth(), per_caller=False)).project(tool)
     assert shown["method"] == "do.ignore"
-    assert not [found for found in texts(shown) if hides(found)]
+    assert not [found for found in texts(shown) if has_hidden_characters(found)]
 
 
 async def test_what_cannot_be_shown_is_left_out_and_the_rest_stays() -> None:
@@ -120,7 +120,7 @@ async def test_what_cannot_be_shown_is_left_out_and_the_rest_stays() -> None:
 
 async def test_what_is_left_out_is_accepted_by_the_check_and_what_was_refused_still_is() -> None:
     tool = await tool_of(everywhere(Z))
-    check = Validators().compile(tool.input_check or {})
+    check = ValidatorCache().compile(tool.input_check or {})
     for arguments in (
         {"enum": Z, "const": Z, "hidden": Z, "one": Z},
         {"enum": {"a": [Z]}},
@@ -136,8 +136,8 @@ async def test_a_result_with_a_value_that_is_not_shown_passes_what_clients_check
     schema = {"type": "object", "properties": {"state": {"enum": ["open", Z]}, Z: {}}, "additionalProperties": False}
     tool = await tool_of({"type": "object"}, schema)
     assert tool.output_schema == {"type": "object", "properties": {"state": {}}}
-    assert Validators().compile(tool.output_schema).is_valid({"state": Z, Z: 1})
-    assert not Validators().compile(tool.output_check or {}).is_valid({"state": "shut"})
+    assert ValidatorCache().compile(tool.output_schema).is_valid({"state": Z, Z: 1})
+    assert not ValidatorCache().compile(tool.output_check or {}).is_valid({"state": "shut"})
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,16 @@ async def test_a_result_with_a_value_that_is_not_shown_passes_what_clients_check
     ],
 )
 async def test_ordinary_values_of_any_script_stay_and_are_checked_as_they_are_shown(schema: Json) -> None:
-    assert visible(schema) is schema
+    assert remove_hidden_characters(schema) is schema
     tool = await tool_of({"type": "object", "properties": {"a": schema}})
     assert tool.input_schema["properties"]["a"] == schema
     assert tool.input_check is None
 
 
 async def test_a_property_that_is_called_like_a_keyword_is_a_property() -> None:
-    shown = visible({"properties": {"default": {"enum": [Z, "a"]}, "const": {"title": Z}, "enum": {"const": Z}}})
+    shown = remove_hidden_characters(
+        {"properties": {"default": {"enum": [Z, "a"]}, "const": {"title": Z}, "enum": {"const": Z}}}
+    )
     assert shown["properties"]["default"] == {"enum": ["a"]}
     assert shown["properties"]["enum"] == {}
 

@@ -15,10 +15,10 @@ import pytest
 
 from gateway.catalog.build import Builder
 from gateway.discovery.garbage_collection import COLLECTOR
-from gateway.listing.openrpc import parse
-from gateway.model import Catalog, Listing, Method, Quarantined
+from gateway.listing.openrpc import parse_listing
+from gateway.model import Catalog, Listing, Method, QuarantinedMethod
 from gateway.schema.bundling import MAX_ENUM, MAX_SUBSCHEMAS
-from gateway.schema.validation import MISMATCH, TOO_LARGE, Validators
+from gateway.schema.validation import MISMATCH, TOO_LARGE, ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.fault.scripted import Bystander
@@ -31,7 +31,7 @@ GOOD = {"name": "good", "params": [{"name": "a", "schema": {"type": "string"}}]}
 @contextmanager
 def promptly(limit: float = 0.05) -> Iterator[None]:
     """Bounds processor time, without that of full collections: listings are read without any."""
-    with COLLECTOR.postponed(), quickly(limit):
+    with COLLECTOR.gc_paused(), quickly(limit):
         yield
 
 
@@ -42,10 +42,10 @@ async def built(*schemas: Any, tools: Any = None, components: Any = None, result
         methods.append({"name": "r", "params": [], "result": {"name": "x", "schema": result}})
     document = {"openrpc": "1.2.6", "methods": [*methods, GOOD], "components": {"schemas": components or {}}}
     settings = CatalogSettings.model_validate({"tools": tools or {}})
-    return await Builder(Params(), Validators()).build(parse(document), settings)
+    return await Builder(Params(), ValidatorCache()).build_catalog(parse_listing(document), settings)
 
 
-async def refused(schema: Any, components: Any = None) -> Quarantined:
+async def refused(schema: Any, components: Any = None) -> QuarantinedMethod:
     """Why the method with this schema is left out, and that an override of the argument brings it back."""
     with promptly():
         catalog = await built(schema, components=components)
@@ -61,9 +61,9 @@ async def refused(schema: Any, components: Any = None) -> Quarantined:
 
 async def validator(schema: Any) -> Any:
     """The validator of the one method with this schema, whose argument is ``p``."""
-    validators = Validators()
+    validators = ValidatorCache()
     document = {"openrpc": "1.2.6", "methods": [{"name": "m", "params": [{"name": "p", "schema": schema}]}]}
-    (tool,) = (await Builder(Params(), validators).build(parse(document), CatalogSettings())).tools
+    (tool,) = (await Builder(Params(), validators).build_catalog(parse_listing(document), CatalogSettings())).tools
     return validators.compile(tool.input_schema)
 
 
@@ -260,7 +260,9 @@ async def test_s10_schemas_of_older_drafts_are_upgraded_with_or_without_their_na
 async def test_s15_a_backends_word_on_harmlessness_is_data() -> None:
     entry = {**GOOD, "annotations": {"readOnlyHint": True}, "x-annotations": {"readOnlyHint": True}}
     (tool,) = (
-        await Builder(Params(), Validators()).build(parse({"openrpc": "1.3", "methods": [entry]}), CatalogSettings())
+        await Builder(Params(), ValidatorCache()).build_catalog(
+            parse_listing({"openrpc": "1.3", "methods": [entry]}), CatalogSettings()
+        )
     ).tools
     assert tool.annotations == {}
 
@@ -284,8 +286,8 @@ async def test_s21_s22_bad_entries_take_no_good_one_down_and_order_does_not_matt
     for shuffle in range(5):
         methods = [*entries, *bad]
         random.Random(shuffle).shuffle(methods)
-        listing = parse({"openrpc": "1.3.2", "methods": methods})
-        catalog = await Builder(Params(), Validators()).build(listing, CatalogSettings())
+        listing = parse_listing({"openrpc": "1.3.2", "methods": methods})
+        catalog = await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())
         assert [tool.name for tool in catalog.tools] == sorted(names)
         assert len(catalog.quarantined) == len(bad)
         digests.add(catalog.digest)
@@ -295,10 +297,10 @@ async def test_s21_s22_bad_entries_take_no_good_one_down_and_order_does_not_matt
 @pytest.mark.parametrize("kind", ["array", "string", ["array", "null"]])
 async def test_s09_arguments_that_are_no_object_are_quarantined_until_an_override_names_them(kind: Any) -> None:
     listing = Listing("jsonrpc_mcp", (Method("m", "jsonrpc_mcp", input_schema={"type": kind}),))
-    catalog = await Builder(Params(), Validators()).build(listing, CatalogSettings())
+    catalog = await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())
     (entry,) = catalog.quarantined
     assert (entry.name, entry.pointer) == ("m", "/type")
     assert entry.remedy == 'give it a schema under catalog.tools."m".arguments'
     freeing = CatalogSettings.model_validate({"tools": {"m": {"arguments": {"a": {"schema": {"type": "string"}}}}}})
-    (tool,) = (await Builder(Params(), Validators()).build(listing, freeing)).tools
+    (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, freeing)).tools
     assert list(tool.input_schema["properties"]) == ["a"]

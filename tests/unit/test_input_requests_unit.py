@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gateway.errors import InvalidParams
-from gateway.invocation.input_requests import CONFIRM, TTL, Rounds
-from gateway.model import AccessToken, Ask, Binding, Caller, CallExtras, Principal, Structure, Tool
-from gateway.signing import SKEW, Keys
+from gateway.invocation.input_requests import CONFIRM, TTL, InputRequests
+from gateway.model import AccessToken, Binding, Caller, CallExtras, InputRequest, Principal, Structure, Tool
+from gateway.signing import SKEW, SigningKeys
 from gateway.store.memory import MemoryStore
 
 
@@ -24,7 +24,7 @@ def somebody(subject: str, token: str = "t") -> Caller:
 ADA, BOB = somebody("ada"), somebody("bob")
 TOOL = Tool("drop", "db.drop", "Drop a table", {}, Binding("db.drop", Structure.BY_NAME), confirm=True)
 ARGUMENTS = {"table": "users"}
-KEYS = Keys((b"a secret of sixteen bytes and more",), "https://gateway.example.com/mcp")
+KEYS = SigningKeys((b"a secret of sixteen bytes and more",), "https://gateway.example.com/mcp")
 ROOTS = {"where": {"method": "roots/list"}}
 
 
@@ -42,28 +42,28 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def rounds(clock: Clock) -> Rounds:
-    return Rounds(KEYS, MemoryStore(clock), clock)
+def rounds(clock: Clock) -> InputRequests:
+    return InputRequests(KEYS, MemoryStore(clock), clock)
 
 
 def extras(**responses: Any) -> CallExtras:
     return CallExtras(responses, capabilities={"elicitation": {}, "roots": {}})
 
 
-async def asked(rounds: Rounds, caller: Caller = ADA) -> str:
+async def asked(rounds: InputRequests, caller: Caller = ADA) -> str:
     """The state that comes with our own question."""
-    ask = await rounds.consent(extras(), None, caller, TOOL, ARGUMENTS)
-    assert isinstance(ask, Ask)
+    ask = await rounds.request_consent(extras(), None, caller, TOOL, ARGUMENTS)
+    assert isinstance(ask, InputRequest)
     assert ask.state is not None
     return ask.state
 
 
-async def agree(rounds: Rounds, state: str, caller: Caller = ADA) -> Ask | None:
-    read = rounds.read(state, caller, TOOL, ARGUMENTS)
-    return await rounds.consent(extras(**{CONFIRM: {"action": "accept"}}), read, caller, TOOL, ARGUMENTS)
+async def agree(rounds: InputRequests, state: str, caller: Caller = ADA) -> InputRequest | None:
+    read = rounds.read_state(state, caller, TOOL, ARGUMENTS)
+    return await rounds.request_consent(extras(**{CONFIRM: {"action": "accept"}}), read, caller, TOOL, ARGUMENTS)
 
 
-async def test_a_question_waits_some_minutes_for_its_answer_and_no_longer(rounds: Rounds, clock: Clock) -> None:
+async def test_a_question_waits_some_minutes_for_its_answer_and_no_longer(rounds: InputRequests, clock: Clock) -> None:
     first, second = await asked(rounds), await asked(rounds)
     clock.now += TTL - 1
     assert await agree(rounds, first) is None
@@ -72,7 +72,7 @@ async def test_a_question_waits_some_minutes_for_its_answer_and_no_longer(rounds
         await agree(rounds, second)
 
 
-async def test_a_consent_stays_used_until_it_would_be_too_old_anyway(rounds: Rounds, clock: Clock) -> None:
+async def test_a_consent_stays_used_until_it_would_be_too_old_anyway(rounds: InputRequests, clock: Clock) -> None:
     """Its trace must not be forgotten before the state itself expires."""
     state = await asked(rounds)
     clock.now += TTL / 2
@@ -87,8 +87,8 @@ async def test_a_consent_from_a_replica_whose_clock_is_ahead_stays_used_for_as_l
     ahead = Clock()
     ahead.now += SKEW
     store = MemoryStore(clock)
-    state = await asked(Rounds(KEYS, store, ahead))
-    here = Rounds(KEYS, store, clock)
+    state = await asked(InputRequests(KEYS, store, ahead))
+    here = InputRequests(KEYS, store, clock)
     assert await agree(here, state) is None
     for wait in (0, TTL - 1, 1, SKEW - 1, 1):
         clock.now += wait
@@ -96,17 +96,17 @@ async def test_a_consent_from_a_replica_whose_clock_is_ahead_stays_used_for_as_l
             await agree(here, state)
 
 
-async def test_asking_again_gives_the_person_the_whole_time_again(rounds: Rounds, clock: Clock) -> None:
+async def test_asking_again_gives_the_person_the_whole_time_again(rounds: InputRequests, clock: Clock) -> None:
     state = await asked(rounds)
     clock.now += TTL - 1
-    ask = await rounds.consent(extras(), rounds.read(state, ADA, TOOL, ARGUMENTS), ADA, TOOL, ARGUMENTS)
+    ask = await rounds.request_consent(extras(), rounds.read_state(state, ADA, TOOL, ARGUMENTS), ADA, TOOL, ARGUMENTS)
     assert ask is not None
     assert ask.state is not None
     clock.now += TTL - 1
     assert await agree(rounds, ask.state) is None
 
 
-async def test_a_state_is_its_caller_s_alone(rounds: Rounds) -> None:
+async def test_a_state_is_its_caller_s_alone(rounds: InputRequests) -> None:
     """What one person agreed to is not another's consent."""
     state = await asked(rounds)
     with pytest.raises(InvalidParams):
@@ -116,27 +116,27 @@ async def test_a_state_is_its_caller_s_alone(rounds: Rounds) -> None:
     assert await agree(rounds, state) is None
 
 
-async def test_a_state_outlives_the_token_it_was_asked_for_with(rounds: Rounds) -> None:
+async def test_a_state_outlives_the_token_it_was_asked_for_with(rounds: InputRequests) -> None:
     state = await asked(rounds)
     assert await agree(rounds, state, somebody("ada", "refreshed")) is None
 
 
 async def test_replicas_share_the_use_of_a_consent_by_their_store(clock: Clock) -> None:
     store = MemoryStore(clock)
-    one, other = (Rounds(KEYS, store, clock) for _ in range(2))
+    one, other = (InputRequests(KEYS, store, clock) for _ in range(2))
     state = await asked(one)
     assert await agree(other, state) is None
     with pytest.raises(InvalidParams, match="used before"):
         await agree(one, state)
 
 
-async def test_a_backend_s_question_expires_as_well(rounds: Rounds, clock: Clock) -> None:
+async def test_a_backend_s_question_expires_as_well(rounds: InputRequests, clock: Clock) -> None:
     question = {"resultType": "input_required", "inputRequests": ROOTS, "requestState": "own"}
-    state = rounds.ask(question, extras(), ADA, TOOL, ARGUMENTS).state
+    state = rounds.request_input(question, extras(), ADA, TOOL, ARGUMENTS).state
     assert state is not None
     clock.now += TTL - 1
-    read = rounds.read(state, ADA, TOOL, ARGUMENTS)
+    read = rounds.read_state(state, ADA, TOOL, ARGUMENTS)
     assert (read.backend, read.consent) == ("own", True)
     clock.now += 1
     with pytest.raises(InvalidParams, match="too old"):
-        rounds.read(state, ADA, TOOL, ARGUMENTS)
+        rounds.read_state(state, ADA, TOOL, ARGUMENTS)

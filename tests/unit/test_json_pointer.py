@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.json_pointer import escape, parts_of, pointer_of, resolve
+from gateway.json_pointer import escape_pointer, parts_of, pointer_of, resolve
 from tests.each import each
 
 # RFC 6901 §5 and §6: the document, and where each pointer leads as a URI fragment.
@@ -43,7 +43,7 @@ def test_a_pointer_leads_within_the_document_or_nowhere(reference: str) -> None:
 def test_what_is_written_is_read_back(parts: list[str]) -> None:
     pointer = pointer_of(parts)
     assert parts_of(pointer) == parts
-    assert pointer == "".join(f"/{escape(part)}" for part in parts)
+    assert pointer == "".join(f"/{escape_pointer(part)}" for part in parts)
 
 
 def test_indexes_are_parts_too() -> None:

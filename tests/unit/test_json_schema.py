@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from jsonschema_specifications import REGISTRY
 
-from gateway.catalog.argument_names import published
+from gateway.catalog.argument_names import publish_names
 from gateway.catalog.headers import header_parameters
 from gateway.json_schema import (
     ANNOTATIONS,
@@ -25,12 +25,12 @@ from gateway.json_schema import (
     ONE,
 )
 from gateway.listing import truenas
-from gateway.schema.bundling import Unsound, bundle
-from gateway.schema.cost import measured
-from gateway.schema.drafts import upgraded
-from gateway.schema.hidden_characters import visible
-from gateway.schema.patterns import patterns_of, without_all
-from gateway.schema.texts import shown_schema
+from gateway.schema.bundling import UnsoundSchema, bundle_schema
+from gateway.schema.cost import measure_cost
+from gateway.schema.drafts import upgrade_keywords
+from gateway.schema.hidden_characters import remove_hidden_characters
+from gateway.schema.patterns import patterns_of, remove_patterns_and_numbers
+from gateway.schema.texts import clean_schema_texts
 from tests.each import each
 
 Json: TypeAlias = dict[str, Any]
@@ -114,15 +114,15 @@ def finds_expressions(place: Place) -> bool:
 
 
 def leaves_out_expressions(place: Place) -> bool:
-    return "x+" not in written(without_all(place({"pattern": "x+"})))
+    return "x+" not in written(remove_patterns_and_numbers(place({"pattern": "x+"})))
 
 
 def cleans_texts(place: Place) -> bool:
-    return HIDDEN not in written(shown_schema(place({"description": HIDDEN})))
+    return HIDDEN not in written(clean_schema_texts(place({"description": HIDDEN})))
 
 
 def leaves_out_empty_enums(place: Place) -> bool:
-    return '"enum": []' not in written(visible({"title": HIDDEN, **place({"enum": [], "x": 1})}))
+    return '"enum": []' not in written(remove_hidden_characters({"title": HIDDEN, **place({"enum": [], "x": 1})}))
 
 
 def drops_bad_header_names(place: Place) -> bool:
@@ -131,8 +131,8 @@ def drops_bad_header_names(place: Place) -> bool:
 
 def finds_anchors(place: Place) -> bool:
     try:
-        bundle({"allOf": [{"$ref": "#here"}], "x": place({"$anchor": "here"})}, {})
-    except Unsound:
+        bundle_schema({"allOf": [{"$ref": "#here"}], "x": place({"$anchor": "here"})}, {})
+    except UnsoundSchema:
         return False
     return True
 
@@ -142,13 +142,13 @@ def mends(place: Place) -> bool:
     definitions = whole.keys() & DEFINITIONS
     used = {"items": {"$ref": f"#/{definitions.pop()}/default"}} if definitions else {}
     try:
-        return '"boolean"' in written(bundle(whole | used, {}))
-    except Unsound:
+        return '"boolean"' in written(bundle_schema(whole | used, {}))
+    except UnsoundSchema:
         return False
 
 
 def unmarks(place: Place) -> bool:
-    return "_name_" not in written(truenas._unmarked(place({"_name_": "a"})))
+    return "_name_" not in written(truenas._remove_marks(place({"_name_": "a"})))
 
 
 WALKERS = [
@@ -179,24 +179,24 @@ def test_a_property_that_is_called_like_a_keyword_is_a_property_to_whoever_walks
 
 @each("keyword", sorted(LITERAL))
 def test_values_that_hide_are_left_out_of_a_property_that_is_called_like_a_keyword(keyword: str) -> None:
-    shown = visible({"properties": {keyword: {"enum": ["a", HIDDEN]}}})
+    shown = remove_hidden_characters({"properties": {keyword: {"enum": ["a", HIDDEN]}}})
     assert shown == {"properties": {keyword: {"enum": ["a"]}}}
 
 
 def test_the_cost_of_a_schema_counts_what_applies_to_the_value_or_to_a_part_of_it() -> None:
     wide = {"allOf": [{}] * 5}
-    counted = {keyword for keyword in SCHEMAS if measured(within(keyword, wide)).breadth > 5}
+    counted = {keyword for keyword in SCHEMAS if measure_cost(within(keyword, wide)).breadth > 5}
     assert counted == {*SCHEMAS} - {"contentSchema", *DEFINITIONS}
-    assert all(measured({keyword: wide}).breadth == 1 for keyword in DATA)
+    assert all(measure_cost({keyword: wide}).breadth == 1 for keyword in DATA)
 
 
 def test_arguments_are_renamed_wherever_a_schema_applies_to_the_same_object() -> None:
     named = {"properties": {"a b": {}}}
-    renamed = {keyword for keyword in SCHEMAS if published(within(keyword, named))[1] == {"a_b": "a b"}}
+    renamed = {keyword for keyword in SCHEMAS if publish_names(within(keyword, named))[1] == {"a_b": "a b"}}
     assert renamed == {*IN_PLACE, *IN_PLACE_LISTS, "dependentSchemas"}
 
 
 @each("keyword", sorted(KEYWORDS | OLDER))
 def test_null_is_as_good_as_absent_but_for_data(keyword: str) -> None:
-    kept = upgraded({keyword: None}, None)
+    kept = upgrade_keywords({keyword: None}, None)
     assert kept == ({keyword: None} if keyword in ("const", "default") else {})

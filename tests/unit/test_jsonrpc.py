@@ -14,19 +14,19 @@ from gateway.jsonrpc import (
     NULL,
     BadMessage,
     ClientResponse,
-    Fault,
     Notification,
     Raw,
     Request,
-    canonical,
+    ResponseError,
     decode,
     decode_strictly,
     encode,
+    encode_canonical,
     error_bytes,
-    message_of,
+    parse_message,
+    parse_response,
     request_bytes,
     response_bytes,
-    response_of,
 )
 from tests.each import each
 from tests.pace import quickly
@@ -122,9 +122,9 @@ def test_what_nests_deeper_than_clients_read_has_no_canonical_form() -> None:
     deep: list[Any] = []
     for _ in range(255):
         deep = [deep]
-    assert canonical(deep) == b"[" * 256 + b"]" * 256
+    assert encode_canonical(deep) == b"[" * 256 + b"]" * 256
     with pytest.raises(ValueError, match="nested too deeply"):
-        canonical([deep])
+        encode_canonical([deep])
 
 
 def test_many_shallow_brackets_are_not_deep() -> None:
@@ -182,7 +182,7 @@ def test_integers_are_exact_in_both_directions_at_any_size(number: int) -> None:
     for read in (decode, decode_strictly):
         assert read(str(number).encode()) == number
     assert encode({"n": number}) == b'{"n":%b}' % str(number).encode()
-    assert canonical(number) == str(number).encode()
+    assert encode_canonical(number) == str(number).encode()
     assert type(decode(encode(number))) is int
 
 
@@ -197,7 +197,7 @@ def test_what_json_cannot_say_is_a_value_error() -> None:
 
 
 def test_canonical_bytes_do_not_depend_on_the_order_of_members() -> None:
-    assert canonical({"b": [1, {"d": 1, "c": 2}], "a": 0}) == b'{"a":0,"b":[1,{"c":2,"d":1}]}'
+    assert encode_canonical({"b": [1, {"d": 1, "c": 2}], "a": 0}) == b'{"a":0,"b":[1,{"c":2,"d":1}]}'
 
 
 # --- messages -------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def call(**members: Any) -> dict[str, Any]:
 
 @each("id", ["", "a", 0, -1, HUGE, "x" * 256, "é" * 128])
 def test_an_id_is_a_string_or_an_integer_and_comes_as_it_is(id: Any) -> None:
-    message = message_of(call(id=id, params={"a": 1}))
+    message = parse_message(call(id=id, params={"a": 1}))
     assert message == Request(id, "m", {"a": 1})
     assert response_bytes(id, []) == b'{"jsonrpc":"2.0","id":%b,"result":[]}' % encode(id)
 
@@ -229,14 +229,14 @@ def test_a_result_that_json_cannot_say_is_refused() -> None:
 @each("id", [None, True, False, 1.0, 1.5, {}, [], ["a"], "x" * 257, "é" * 129, 10**256])
 def test_other_ids_are_refused_and_not_given_back(id: Any) -> None:
     with pytest.raises(BadMessage) as caught:
-        message_of(call(id=id))
+        parse_message(call(id=id))
     assert caught.value.id is None
 
 
 def test_params_may_be_an_object_an_array_or_absent() -> None:
-    assert message_of(call(params=[1])) == Request(1, "m", [1])
-    assert message_of(call(params={})) == Request(1, "m", {})
-    assert message_of(call()) == Request(1, "m", None)
+    assert parse_message(call(params=[1])) == Request(1, "m", [1])
+    assert parse_message(call(params={})) == Request(1, "m", {})
+    assert parse_message(call()) == Request(1, "m", None)
 
 
 @each(
@@ -255,24 +255,24 @@ def test_params_may_be_an_object_an_array_or_absent() -> None:
 )
 def test_a_broken_message_is_refused_with_its_id(broken: dict[str, Any]) -> None:
     with pytest.raises(BadMessage) as caught:
-        message_of(call(id="mine", **broken))
+        parse_message(call(id="mine", **broken))
     assert caught.value.id == "mine"
 
 
 @each("value", [None, 1, "x", True, [], [call()], [[]]])
 def test_what_is_not_one_object_is_refused(value: Any) -> None:
     with pytest.raises(BadMessage, match="one JSON-RPC message"):
-        message_of(value)
+        parse_message(value)
 
 
 def test_a_message_without_an_id_is_a_notification() -> None:
-    assert message_of({"jsonrpc": "2.0", "method": "n", "params": [1]}) == Notification("n", [1])
+    assert parse_message({"jsonrpc": "2.0", "method": "n", "params": [1]}) == Notification("n", [1])
 
 
 @pytest.mark.parametrize("member", [{"result": None}, {"result": {}}, {"error": {"code": 1}}])
 def test_an_answer_posted_by_a_client_is_told_from_a_call(member: dict[str, Any]) -> None:
-    assert message_of({"jsonrpc": "2.0", "id": 1} | member) == ClientResponse()
-    assert isinstance(message_of(call() | member), Request)
+    assert parse_message({"jsonrpc": "2.0", "id": 1} | member) == ClientResponse()
+    assert isinstance(parse_message(call() | member), Request)
 
 
 def test_a_request_to_a_backend_has_only_the_members_it_needs() -> None:
@@ -302,27 +302,30 @@ FORGIVEN = {
     "an extra member": (b'{"id":"7","result":5,"debug":{}}', (5, None)),
     "a null result beside an error": (
         b'{"id":"7","result":null,"error":{"code":1,"message":"m"}}',
-        (None, Fault(1, "m")),
+        (None, ResponseError(1, "m")),
     ),
-    "an error without a code": (b'{"id":"7","error":{"message":"m"}}', (None, Fault(None, "m"))),
-    "an error with a code in words": (b'{"error":{"code":"E1","message":"m"}}', (None, Fault(None, "m"))),
-    "a message that is no text": (b'{"error":{"code":1,"message":{"a":1},"data":[1]}}', (None, Fault(1, "", [1]))),
-    "an error that is a text": (b'{"error":"broken"}', (None, Fault(None, "broken"))),
-    "an error of 1.0 beside a result": (b'{"id":"7","result":5,"error":{"code":1}}', (None, Fault(1, ""))),
+    "an error without a code": (b'{"id":"7","error":{"message":"m"}}', (None, ResponseError(None, "m"))),
+    "an error with a code in words": (b'{"error":{"code":"E1","message":"m"}}', (None, ResponseError(None, "m"))),
+    "a message that is no text": (
+        b'{"error":{"code":1,"message":{"a":1},"data":[1]}}',
+        (None, ResponseError(1, "", [1])),
+    ),
+    "an error that is a text": (b'{"error":"broken"}', (None, ResponseError(None, "broken"))),
+    "an error of 1.0 beside a result": (b'{"id":"7","result":5,"error":{"code":1}}', (None, ResponseError(1, ""))),
     "an empty error beside a result": (b'{"id":7,"result":5,"error":""}', (5, None)),
-    "an error with a trace": (b'{"id":7,"error":["broken","Trace"]}', (None, Fault(None, "broken", "Trace"))),
+    "an error with a trace": (b'{"id":7,"error":["broken","Trace"]}', (None, ResponseError(None, "broken", "Trace"))),
     "an error in many words": (
         b'{"error":["UserError",["a","b"],null]}',
-        (None, Fault(None, "UserError", [["a", "b"], None])),
+        (None, ResponseError(None, "UserError", [["a", "b"], None])),
     ),
-    "an error that is empty": (b'{"error":[]}', (None, Fault(None, ""))),
-    "an error that is a number": (b'{"error":5}', (None, Fault(None, ""))),
+    "an error that is empty": (b'{"error":[]}', (None, ResponseError(None, ""))),
+    "an error that is a number": (b'{"error":5}', (None, ResponseError(None, ""))),
 }
 
 
 @each(("raw", "expected"), FORGIVEN.values(), ids=FORGIVEN.keys())
-def test_what_is_harmless_in_a_response_is_forgiven(raw: bytes, expected: tuple[Any, Fault | None]) -> None:
-    assert response_of(raw, "7") == expected
+def test_what_is_harmless_in_a_response_is_forgiven(raw: bytes, expected: tuple[Any, ResponseError | None]) -> None:
+    assert parse_response(raw, "7") == expected
 
 
 BARE = {
@@ -336,14 +339,14 @@ BARE = {
 
 @pytest.mark.parametrize(("raw", "expected"), BARE.values(), ids=BARE.keys())
 def test_what_is_no_response_is_the_result_where_results_are_bare(
-    raw: bytes, expected: tuple[Any, Fault | None]
+    raw: bytes, expected: tuple[Any, ResponseError | None]
 ) -> None:
-    assert response_of(raw, "7", bare=True) == expected
+    assert parse_response(raw, "7", bare=True) == expected
 
 
 def test_a_response_without_an_outcome_is_no_bare_result() -> None:
     with pytest.raises(ValueError, match="neither"):
-        response_of(b'{"jsonrpc":"2.0","id":"7"}', "7", bare=True)
+        parse_response(b'{"jsonrpc":"2.0","id":"7"}', "7", bare=True)
 
 
 def test_a_message_of_1_0_has_id_method_and_params_and_no_version() -> None:
@@ -368,9 +371,9 @@ VIOLATIONS = {
 @each(("raw", "violation"), VIOLATIONS.values(), ids=VIOLATIONS.keys())
 def test_anything_else_is_a_violation_that_is_named(raw: bytes, violation: str) -> None:
     with pytest.raises(ValueError, match=violation):
-        response_of(raw, "7")
+        parse_response(raw, "7")
 
 
 def test_a_wide_result_is_not_a_deep_one() -> None:
     wide = [[{}] for _ in range(1000)]
-    assert response_of(encode({"result": wide}), "7") == (wide, None)
+    assert parse_response(encode({"result": wide}), "7") == (wide, None)

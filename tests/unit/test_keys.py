@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from gateway.auth.keys import UnusableKey, key_of, key_set_of
+from gateway.auth.keys import UnusableKey, parse_key, parse_key_set
 from tests.authorization.keys import b64
 from tests.each import each
 
@@ -46,7 +46,7 @@ def broken_modulus() -> int:
     ids=["rsa", "rsa that names PS256", "P-256", "P-384", "Ed25519"],
 )
 def test_a_key_has_the_algorithm_it_names_else_the_usual_one_of_its_type(member: dict[str, Any], alg: str) -> None:
-    assert key_of(member).alg == alg
+    assert parse_key(member).alg == alg
 
 
 @each(
@@ -78,7 +78,7 @@ def test_a_key_has_the_algorithm_it_names_else_the_usual_one_of_its_type(member:
 )
 def test_what_must_not_verify_is_left_out_with_the_reason(member: Any, reason: str) -> None:
     with pytest.raises(UnusableKey, match=reason):
-        key_of(member)
+        parse_key(member)
 
 
 SMALL_ORDER = [
@@ -100,35 +100,35 @@ SMALL_ORDER = [
 @each("point", SMALL_ORDER)
 def test_an_ed25519_point_of_small_order_is_no_key(point: str) -> None:
     with pytest.raises(UnusableKey, match="small order"):
-        key_of({**ED, "x": b64(bytes.fromhex(point))})
+        parse_key({**ED, "x": b64(bytes.fromhex(point))})
 
 
 def test_other_ed25519_points_are_keys() -> None:
     for _ in range(200):
         public = ed25519.Ed25519PrivateKey.generate().public_key()
-        assert key_of(OKPAlgorithm.to_jwk(public, as_dict=True)).alg == "EdDSA"
+        assert parse_key(OKPAlgorithm.to_jwk(public, as_dict=True)).alg == "EdDSA"
 
 
 def test_a_modulus_that_is_not_of_the_broken_kind_is_not_mistaken_for_it() -> None:
     for _ in range(5):
-        key_of(RSAAlgorithm.to_jwk(rsa.generate_private_key(65537, 2048).public_key(), as_dict=True))
+        parse_key(RSAAlgorithm.to_jwk(rsa.generate_private_key(65537, 2048).public_key(), as_dict=True))
 
 
 def test_a_token_without_a_kid_needs_the_one_key_that_fits() -> None:
-    keys = key_set_of({"keys": [{**EC, "kid": "a"}, {**RSA, "kid": "b"}]})
+    keys = parse_key_set({"keys": [{**EC, "kid": "a"}, {**RSA, "kid": "b"}]})
     assert [key.kid for key in keys.candidates(None, "ES256")] == ["a"]
-    twice = key_set_of({"keys": [{**EC, "kid": "a"}, {**EC, "kid": "c"}]})
+    twice = parse_key_set({"keys": [{**EC, "kid": "a"}, {**EC, "kid": "c"}]})
     assert twice.candidates(None, "ES256") == ()
 
 
 def test_of_keys_with_one_kid_those_of_the_algorithm_are_tried() -> None:
-    keys = key_set_of({"keys": [{**EC, "kid": "a"}, {**RSA, "kid": "a"}]})
+    keys = parse_key_set({"keys": [{**EC, "kid": "a"}, {**RSA, "kid": "a"}]})
     assert [key.alg for key in keys.candidates("a", "RS256")] == ["RS256"]
     assert keys.candidates("a", "PS256") == ()
 
 
 def test_reasons_show_no_key_material() -> None:
-    keys = key_set_of({"keys": [EC, {**P384, "use": "enc", "kid": "x\n\x1b[31m"}]})
+    keys = parse_key_set({"keys": [EC, {**P384, "use": "enc", "kid": "x\n\x1b[31m"}]})
     (reason,) = keys.ignored
     assert P384["x"] not in reason
     assert reason.isprintable()

@@ -23,7 +23,7 @@ from gateway.discovery.discovery import Discovery
 from gateway.listing.openrpc import OpenRpc
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.outbound import Answer
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.bench.work import openrpc
 from tests.pace import quickly, slowness
@@ -91,9 +91,9 @@ def discovery(document: Json) -> Discovery:
 
     async def fetch(caller: Caller) -> Listing:
         source = BackendSource(transport, "http://backend.example/rpc", {}, timeout=60, max_bytes=2**25)
-        return await OpenRpc().fetch(source)
+        return await OpenRpc().fetch_listing(source)
 
-    return Discovery(fetch, Builder(Params(), Validators()), settings)
+    return Discovery(fetch, Builder(Params(), ValidatorCache()), settings)
 
 
 @asynccontextmanager
@@ -159,11 +159,11 @@ async def test_a_large_catalog_is_nothing_for_the_garbage_collector_to_look_at()
 
 async def test_an_ordinary_tool_is_made_within_a_millisecond() -> None:
     settings = CatalogSettings()
-    listing = await OpenRpc().fetch(
+    listing = await OpenRpc().fetch_listing(
         BackendSource(OneListing(openrpc(200)), "http://backend.example/rpc", {}, timeout=60, max_bytes=2**25)
     )
     with quickly(200 * 0.001):
-        await Builder(Params(), Validators()).build(listing, settings)
+        await Builder(Params(), ValidatorCache()).build_catalog(listing, settings)
 
 
 async def test_the_same_listing_again_gives_the_same_tools() -> None:

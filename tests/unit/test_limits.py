@@ -60,7 +60,7 @@ async def test_the_whole_count_may_come_at_once_and_then_one_at_a_time(store: Me
 
 
 async def test_a_refusal_says_what_is_allowed(store: MemoryStore) -> None:
-    budget = Budget(store, "next page", "3/minute", times=10)
+    budget = Budget(store, "next page", "3/minute", multiplier=10)
     await spend(budget, times=30)
     with pytest.raises(RateLimited, match=r"^Too many next page requests, at most 30 per minute$"):
         await budget.spend(Caller("192.0.2.1"))
@@ -186,7 +186,7 @@ CALLERS = {
 def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(
     trusted: tuple[str, ...], peer: str, header: list[str], caller: str
 ) -> None:
-    assert AddressReader(trusted).caller(peer, header) == caller
+    assert AddressReader(trusted).caller_address(peer, header) == caller
 
 
 async def test_addresses_without_number_keep_no_caller_with_a_token_waiting(clock: Clock) -> None:

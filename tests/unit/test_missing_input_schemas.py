@@ -7,7 +7,7 @@ from typing import Any
 from gateway.catalog.build import Builder
 from gateway.listing import jsonrpc_mcp, static
 from gateway.model import Catalog, Listing
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 
@@ -23,13 +23,13 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 async def built(listing: Listing, **knobs: Any) -> Catalog:
-    return await Builder(Params(), Validators()).build(listing, CatalogSettings.model_validate(knobs))
+    return await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings.model_validate(knobs))
 
 
 @each("members", BAD.values(), ids=BAD.keys())
 async def test_an_entry_without_an_input_schema_is_quarantined_alone_with_reason_and_remedy(members: Any) -> None:
     entries = [GOOD, {"name": "purge", **members}]
-    for listing in (jsonrpc_mcp.parse(entries), static.parse({"tools": entries}, "saved.json")):
+    for listing in (jsonrpc_mcp.parse_listing(entries), static.parse_listing({"tools": entries}, "saved.json")):
         catalog = await built(listing)
         assert catalog.names == ("good",)
         (entry,) = catalog.quarantined
@@ -38,11 +38,11 @@ async def test_an_entry_without_an_input_schema_is_quarantined_alone_with_reason
 
 
 async def test_the_arguments_that_the_operator_gives_free_it() -> None:
-    listing = jsonrpc_mcp.parse([{"name": "purge"}])
+    listing = jsonrpc_mcp.parse_listing([{"name": "purge"}])
     catalog = await built(listing, tools={"purge": {"arguments": {"id": {"schema": {"type": "string"}}}}})
     assert catalog.quarantined == ()
     assert list(catalog.tools[0].input_schema["properties"]) == ["id"]
 
 
 async def test_an_input_schema_that_says_nothing_is_still_one() -> None:
-    assert (await built(jsonrpc_mcp.parse([{"name": "any", "inputSchema": {}}]))).names == ("any",)
+    assert (await built(jsonrpc_mcp.parse_listing([{"name": "any", "inputSchema": {}}]))).names == ("any",)

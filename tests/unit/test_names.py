@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.catalog import names
-from gateway.catalog.names import RULES
-from gateway.model import Naming
+from gateway.catalog.names import NAME_RULES
+from gateway.model import NameStyle
 from tests.each import each
 
-MCP, LLM = RULES[Naming.MCP], RULES[Naming.LLM]
+MCP, LLM = NAME_RULES[NameStyle.MCP], NAME_RULES[NameStyle.LLM]
 MAX_LENGTH = 128
 
 
@@ -23,12 +23,12 @@ def digest(method: str) -> str:
 
 def assign(methods: list[str], chosen: dict[str, str]) -> dict[str, str]:
     """MCP's name of each."""
-    return {method: both[Naming.MCP] for method, both in names.assign(methods, chosen).items()}
+    return {method: both[NameStyle.MCP] for method, both in names.assign_names(methods, chosen).items()}
 
 
 def assign_llm(methods: list[str], chosen: dict[str, str]) -> dict[str, str]:
     """The name of each for LLM APIs."""
-    return {method: both[Naming.LLM] for method, both in names.assign(methods, chosen).items()}
+    return {method: both[NameStyle.LLM] for method, both in names.assign_names(methods, chosen).items()}
 
 
 @each("method", ["a", "node.list", "eth_call", "A-b_C.9", "x" * 128, "."])
@@ -61,7 +61,7 @@ def test_a_long_name_is_cut_and_stays_unique() -> None:
     long = ["x" * 200, "x" * 201, "x" * 128 + "/y"]
     given = assign(long, {})
     assert len(set(given.values())) == 3
-    assert all(len(name) == MAX_LENGTH and MCP.suits(name) for name in given.values())
+    assert all(len(name) == MAX_LENGTH and MCP.accepts(name) for name in given.values())
     assert given[long[0]].endswith("_" + digest(long[0]))
 
 
@@ -136,7 +136,7 @@ def test_long_names_that_part_late_stay_apart_within_the_bound() -> None:
     long = ["a." * 40 + "x", "a." * 40 + "y", "a_" * 40]
     given = assign_llm(long, {})
     assert len(set(given.values())) == 3
-    assert all(LLM.suits(name) for name in given.values())
+    assert all(LLM.accepts(name) for name in given.values())
 
 
 METHODS = st.lists(
@@ -151,19 +151,19 @@ CHOSEN = st.dictionaries(st.sampled_from(["a/b", "a_b", "a.b", "x" * 70]), st.sa
 def test_names_are_valid_unique_and_equal_under_any_order(
     methods: list[str], chosen: dict[str, str], chance: random.Random
 ) -> None:
-    both = names.assign(methods, chosen)
+    both = names.assign_names(methods, chosen)
     assert set(both) == set(methods)
-    for naming, rule in RULES.items():
+    for naming, rule in NAME_RULES.items():
         of_one = [pair[naming] for pair in both.values()]
         assert len(set(of_one)) == len(of_one)
-        assert all(rule.suits(name) for name in of_one)
+        assert all(rule.accepts(name) for name in of_one)
     chance.shuffle(methods)
-    assert names.assign(methods, chosen) == both
+    assert names.assign_names(methods, chosen) == both
 
 
 @given(METHODS, CHOSEN)
 def test_no_text_names_two_tools_whichever_of_the_names_it_is(methods: list[str], chosen: dict[str, str]) -> None:
     owner: dict[str, str] = {}
-    for method, pair in names.assign(methods, chosen).items():
+    for method, pair in names.assign_names(methods, chosen).items():
         for name in pair.values():
             assert owner.setdefault(name, method) == method

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from gateway.catalog.normalize import Policy, tool_of
-from gateway.model import Method, Naming, Parameter, Structure, Tool
-from gateway.schema.bundling import Unsound
-from gateway.schema.validation import Validators
+from gateway.catalog.normalize import ToolPolicy, build_tool
+from gateway.model import Method, NameStyle, Parameter, Structure, Tool
+from gateway.schema.bundling import UnsoundSchema
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride
 from tests.each import each
 
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
 TWO = (Parameter("a", STRING, True, "First."), Parameter("b", NUMBER))
-VALIDATORS = Validators()
-NAMES = {Naming.MCP: "tool", Naming.LLM: "llm_tool"}
+VALIDATORS = ValidatorCache()
+NAMES = {NameStyle.MCP: "tool", NameStyle.LLM: "llm_tool"}
 
 
 def made(method: Method, override: Any = None, *, params: Any = None, trusted: bool = False) -> Tool:
-    policy = Policy(Params.model_validate(params or {}), trusted)
-    return tool_of(method, NAMES, ToolOverride.model_validate(override or {}), policy, VALIDATORS)
+    policy = ToolPolicy(Params.model_validate(params or {}), trusted)
+    return build_tool(method, NAMES, ToolOverride.model_validate(override or {}), policy, VALIDATORS)
 
 
 def method(**members: Any) -> Method:
@@ -77,19 +77,19 @@ def test_unknown_parameters_are_taken_as_one_array() -> None:
     tool = made(method(parameters=None, structure=Structure.BY_POSITION))
     assert tool.input_schema["properties"].keys() == {"params"}
     assert tool.input_schema["properties"]["params"]["type"] == "array"
-    assert (tool.binding.spread, tool.binding.order, tool.binding.declares_parameters) == ("params", (), True)
+    assert (tool.binding.spread_argument, tool.binding.order, tool.binding.declares_parameters) == ("params", (), True)
 
 
 def test_unknown_parameters_in_an_unknown_structure_are_a_list_or_an_object() -> None:
     tool = made(method(parameters=None, structure=Structure.UNKNOWN))
     assert tool.input_schema["properties"]["params"]["type"] == ["array", "object"]
-    assert (tool.binding.spread, tool.binding.certain) == ("params", True)
+    assert (tool.binding.spread_argument, tool.binding.structure_is_known) == ("params", True)
 
 
 def test_unknown_parameters_by_name_are_any_object() -> None:
     tool = made(method(parameters=None, structure=Structure.BY_NAME))
     assert tool.input_schema == {"type": "object"}
-    assert (tool.binding.spread, tool.binding.structure) == (None, Structure.BY_NAME)
+    assert (tool.binding.spread_argument, tool.binding.structure) == (None, Structure.BY_NAME)
 
 
 STRUCTURES = [
@@ -125,7 +125,7 @@ def test_gaps_are_filled_with_defaults_or_with_null_where_the_schema_takes_it() 
         "no": {"anyOf": [STRING, NUMBER]},
     }
     tool = made(method(parameters=tuple(Parameter(name, schema) for name, schema in schemas.items())))
-    assert tool.binding.defaults == {"default": 3, "null": None, "nullable": None, "either": None, "anything": None}
+    assert tool.binding.gap_values == {"default": 3, "null": None, "nullable": None, "either": None, "anything": None}
 
 
 def test_defaults_are_sent_where_the_operator_says_so_and_where_the_listing_declares_them() -> None:
@@ -152,7 +152,7 @@ def test_where_the_listing_tells_no_parameters_the_overrides_are_all_of_them_in_
     unknown = method(parameters=None, structure=Structure.BY_POSITION)
     tool = made(unknown, {"arguments": {"uris": {"required": True}, "options": {"schema": {"type": "object"}}}})
     assert tool.binding.order == ("uris", "options")
-    assert tool.binding.spread is None
+    assert tool.binding.spread_argument is None
     assert tool.input_schema["required"] == ["uris"]
 
 
@@ -328,7 +328,7 @@ def test_long_texts_are_cut() -> None:
 
 def test_a_bad_parameter_is_unsound_with_its_name_and_place() -> None:
     bad = Parameter("a/b", {"items": {"$ref": "http://evil.example"}})
-    with pytest.raises(Unsound) as caught:
+    with pytest.raises(UnsoundSchema) as caught:
         made(method(parameters=(bad,)))
     assert caught.value.pointer == "/properties/a~1b/items/$ref"
     assert caught.value.argument == "a/b"
@@ -336,7 +336,7 @@ def test_a_bad_parameter_is_unsound_with_its_name_and_place() -> None:
 
 def test_a_bad_definition_is_unsound_with_the_parameter_that_needs_it() -> None:
     root = {"X": {"not": {"$ref": "other.json"}}}
-    with pytest.raises(Unsound) as caught:
+    with pytest.raises(UnsoundSchema) as caught:
         made(method(parameters=(Parameter("p", {"$ref": "#/X"}),), root=root))
     assert (caught.value.pointer, caught.value.argument) == ("/$defs/X/not/$ref", "p")
 

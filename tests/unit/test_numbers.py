@@ -10,14 +10,14 @@ import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.schema.numbers import compares, literals, weight_of
-from gateway.schema.patterns import without_all
-from gateway.schema.validation import TOO_LARGE, Validators
+from gateway.schema.numbers import compares_numbers, weigh_literals, weight_of
+from gateway.schema.patterns import remove_patterns_and_numbers
+from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from tests.each import each
 from tests.pace import quickly
 
 Json = dict[str, Any]
-VALIDATORS = Validators()
+VALIDATORS = ValidatorCache()
 MANY = 100_000
 
 # A schema of each item, with a list of them that fills a body of a mebibyte, or nearly so.
@@ -115,7 +115,7 @@ def test_what_is_looked_for_one_by_one_counts(schema: Json, item: Any) -> None:
     ],
 )
 def test_numbers_of_a_schema_are_those_that_values_are_compared_with(schema: Json, expected: tuple[int, int]) -> None:
-    assert literals(schema) == expected
+    assert weigh_literals(schema) == expected
 
 
 def test_numbers_weigh_what_they_cost_to_compare() -> None:
@@ -165,7 +165,7 @@ def has_numbers(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return False
     return any(
-        any(map(has_numbers, content.values())) if keyword == "properties" else compares(keyword, content) or
+        any(map(has_numbers, content.values())) if keyword == "properties" else compares_numbers(keyword, content) or
         (keyword not in ("enum", "const") and has_numbers(content))
         for keyword, content in schema.items()
     )  # fmt: skip
@@ -174,7 +174,7 @@ def has_numbers(schema: Any) -> bool:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(schema=SCHEMAS, value=VALUES)
 def test_a_schema_without_its_numbers_accepts_at_least_what_the_whole_accepts(schema: Json, value: Any) -> None:
-    relaxed = without_all(schema)
+    relaxed = remove_patterns_and_numbers(schema)
     assert not has_numbers(relaxed)
     if jsonschema.Draft202012Validator(schema, registry=referencing.Registry()).is_valid(value):
         assert jsonschema.Draft202012Validator(relaxed, registry=referencing.Registry()).is_valid(value)

@@ -12,18 +12,18 @@ from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
 from gateway.listing.documents import joined
-from gateway.listing.openrpc import parse
+from gateway.listing.openrpc import parse_listing
 from gateway.listing.static import Static
 from gateway.model import Catalog
 from gateway.outbound import Outbound
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 
 LONG = "Looks up a book by its number, and tells where in the library it stands at the moment."
 
 
 def described(**members: Any) -> str:
-    (method,) = parse({"openrpc": "1.2.6", "methods": [{"name": "m", "params": [], **members}]}).methods
+    (method,) = parse_listing({"openrpc": "1.2.6", "methods": [{"name": "m", "params": [], **members}]}).methods
     return method.description
 
 
@@ -82,7 +82,7 @@ BOOK = {"type": "object", "properties": {"shelf": {"$ref": "#/$defs/Shelf"}}}
 
 
 async def catalog_of(document: Any) -> Catalog:
-    return await Builder(Params(), Validators()).build(parse(document), CatalogSettings())
+    return await Builder(Params(), ValidatorCache()).build_catalog(parse_listing(document), CatalogSettings())
 
 
 async def test_references_into_named_documents_are_resolved() -> None:
@@ -130,10 +130,10 @@ async def test_the_files_are_those_of_the_configuration(tmp_path: Path) -> None:
             transport, "http://127.0.0.1:9/", {}, file=str(tmp_path / "openrpc.json"), documents=files,
             timeout=5, max_bytes=2**20,
         )  # fmt: skip
-        listing = await Static().fetch(source)
+        listing = await Static().fetch_listing(source)
         assert [method.name for method in listing.methods] == ["find", "lend"]
         (tmp_path / "common.json").unlink()
         with pytest.raises(NoListing, match=r"common\.json: No such file"):
-            await Static().fetch(source)
+            await Static().fetch_listing(source)
     finally:
         await transport.close()

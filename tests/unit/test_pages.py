@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway import jsonrpc
-from gateway.catalog.pages import MAX_PAGE_BYTES, Pages
+from gateway.catalog.pages import MAX_PAGE_BYTES, PageCache
 from gateway.model import Binding, Catalog, Structure, Tool
 from tests.each import each
 
@@ -33,10 +33,10 @@ def names_of(tools: jsonrpc.Raw) -> list[str]:
     return [tool["name"] for tool in jsonrpc.decode(bytes(tools))]
 
 
-def walk(pages: Pages, listed: Catalog, size: int) -> list[list[str]]:
+def walk(pages: PageCache, listed: Catalog, size: int) -> list[list[str]]:
     found, after = [], None
     while True:
-        page = pages.page(listed, Names(), after, size)
+        page = pages.get_page(listed, Names(), after, size)
         found.append(names_of(page.tools))
         if page.last is None:
             return found
@@ -46,24 +46,24 @@ def walk(pages: Pages, listed: Catalog, size: int) -> list[list[str]]:
 
 @each(("size", "lengths"), [(1, [1] * 5), (2, [2, 2, 1]), (5, [5]), (4, [4, 1]), (500, [5])])
 def test_pages_hold_at_most_so_many_tools_and_together_all_of_them(size: int, lengths: list[int]) -> None:
-    found = walk(Pages(), catalog(*"abcde"), size)
+    found = walk(PageCache(), catalog(*"abcde"), size)
     assert list(map(len, found)) == lengths
     assert [name for page in found for name in page] == list("abcde")
 
 
 def test_an_empty_catalog_has_one_empty_page() -> None:
-    page = Pages().page(catalog(), Names(), None, 10)
+    page = PageCache().get_page(catalog(), Names(), None, 10)
     assert (bytes(page.tools), page.last) == (b"[]", None)
 
 
 def test_a_page_is_bounded_in_bytes_as_well() -> None:
     big = catalog(*"abcdef", description="x" * (MAX_PAGE_BYTES * 2 // 5))
-    found = walk(Pages(), big, 500)
+    found = walk(PageCache(), big, 500)
     assert list(map(len, found)) == [2, 2, 2]
 
 
 def test_a_tool_larger_than_a_page_has_one_of_its_own() -> None:
-    found = walk(Pages(), catalog(*"abc", description="x" * (MAX_PAGE_BYTES + 1)), 500)
+    found = walk(PageCache(), catalog(*"abc", description="x" * (MAX_PAGE_BYTES + 1)), 500)
     assert found == [["a"], ["b"], ["c"]]
 
 
@@ -79,53 +79,53 @@ def test_a_tool_larger_than_a_page_has_one_of_its_own() -> None:
     ],
 )
 def test_a_page_goes_on_behind_a_name_whether_it_is_still_there_or_not(after: str, rest: list[str]) -> None:
-    page = Pages().page(catalog(*"abcd"), Names(), after, 10)
+    page = PageCache().get_page(catalog(*"abcd"), Names(), after, 10)
     assert names_of(page.tools) == rest
     assert page.last is None
 
 
 def test_a_page_is_serialized_once_for_each_catalog_projector_and_size() -> None:
-    pages, names = Pages(), Names()
-    first = pages.page(catalog(*"ab"), names, None, 10)
-    assert pages.page(catalog(*"ab"), names, None, 10) is first
+    pages, names = PageCache(), Names()
+    first = pages.get_page(catalog(*"ab"), names, None, 10)
+    assert pages.get_page(catalog(*"ab"), names, None, 10) is first
     assert names.shown == 2
-    assert pages.page(catalog(*"ab"), Names("other"), None, 10) is not first
-    assert pages.page(catalog(*"ab"), names, None, 1) is not first
-    assert pages.page(catalog(*"ab", description="changed"), names, None, 10) is not first
+    assert pages.get_page(catalog(*"ab"), Names("other"), None, 10) is not first
+    assert pages.get_page(catalog(*"ab"), names, None, 1) is not first
+    assert pages.get_page(catalog(*"ab", description="changed"), names, None, 10) is not first
 
 
 def test_names_that_lead_to_the_same_place_share_a_page() -> None:
-    pages = Pages()
-    assert pages.page(catalog(*"abc"), Names(), "a", 10) is pages.page(catalog(*"abc"), Names(), "aa", 10)
+    pages = PageCache()
+    assert pages.get_page(catalog(*"abc"), Names(), "a", 10) is pages.get_page(catalog(*"abc"), Names(), "aa", 10)
 
 
 def test_prepared_pages_cost_the_first_reader_nothing() -> None:
-    pages, names = Pages(), Names()
-    pages.prepare(catalog(*"abc"), (names,), 2)
+    pages, names = PageCache(), Names()
+    pages.prepare_first_pages(catalog(*"abc"), (names,), 2)
     shown = names.shown
-    pages.page(catalog(*"abc"), names, None, 2)
+    pages.get_page(catalog(*"abc"), names, None, 2)
     assert names.shown == shown == 2
 
 
 @pytest.mark.parametrize(("size", "fits"), [(150, True), (800, True), (801, False), (1200, False)])
 def test_the_cache_is_bounded_and_a_page_that_does_not_fit_is_still_served(size: int, fits: bool) -> None:
     """A page counts with 200 bytes besides its tools."""
-    bare = len(Pages().page(catalog("a", description="x"), Names(), None, 10).tools) - 1
-    pages, names = Pages(max_bytes=1000), Names()
+    bare = len(PageCache().get_page(catalog("a", description="x"), Names(), None, 10).tools) - 1
+    pages, names = PageCache(max_bytes=1000), Names()
     listed = catalog("a", description="x" * (size - bare))
-    page = pages.page(listed, names, None, 10)
+    page = pages.get_page(listed, names, None, 10)
     assert (len(page.tools), names_of(page.tools)) == (size, ["a"])
-    again = pages.page(listed, names, None, 10)
+    again = pages.get_page(listed, names, None, 10)
     assert again == page
     assert (again is page) == fits
 
 
 def test_the_least_used_page_makes_room() -> None:
-    pages, names = Pages(max_bytes=1000), Names()
+    pages, names = PageCache(max_bytes=1000), Names()
     listed = [catalog("a", description=str(n) * 300) for n in range(3)]
     for one in listed:
-        pages.page(one, names, None, 10)
-    pages.page(listed[2], names, None, 10)
+        pages.get_page(one, names, None, 10)
+    pages.get_page(listed[2], names, None, 10)
     assert names.shown == 3
-    pages.page(listed[0], names, None, 10)
+    pages.get_page(listed[0], names, None, 10)
     assert names.shown == 4

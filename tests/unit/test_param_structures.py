@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from gateway.backend.params import Conventions, Params, Shapes
+from gateway.backend.params import ParamConventions, ParamStructures, ParamsValue
 from gateway.catalog.build import Builder
-from gateway.catalog.lint import lint
+from gateway.catalog.lint import lint_catalog
 from gateway.errors import BackendError, InvalidArguments, ParamsRefused, ServiceError
 from gateway.listing import openrpc
 from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings
 from gateway.settings import Params as Knobs
 from tests.each import each
 
-GUESS = Binding("m", Structure.BY_NAME, ("a", "b"), certain=False)
+GUESS = Binding("m", Structure.BY_NAME, ("a", "b"), structure_is_known=False)
 SAFE = replace(GUESS, repeatable=True)
 ARGUMENTS = {"a": 1, "b": 2}
 OWN = ServiceError(-32602, "Invalid params")
@@ -30,9 +30,9 @@ class Service:
     def __init__(self, takes: type, failure: Exception | None = None) -> None:
         self.takes = takes
         self.failure = failure
-        self.got: list[Params] = []
+        self.got: list[ParamsValue] = []
 
-    async def send(self, params: Params) -> Any:
+    async def send(self, params: ParamsValue) -> Any:
         self.got.append(params)
         if not isinstance(params, self.takes):
             raise ParamsRefused("Invalid params", passed=OWN)
@@ -42,89 +42,95 @@ class Service:
 
 
 @pytest.fixture
-def shapes() -> Shapes:
-    return Shapes(Conventions())
+def shapes() -> ParamStructures:
+    return ParamStructures(ParamConventions())
 
 
-async def test_a_tool_that_may_run_twice_is_tried_in_the_other_shape_and_then_only_in_that_one(shapes: Shapes) -> None:
+async def test_a_tool_that_may_run_twice_is_tried_in_the_other_shape_and_then_only_in_that_one(
+    shapes: ParamStructures,
+) -> None:
     service = Service(list)
-    assert await shapes.call(SAFE, ARGUMENTS, service.send) == "done"
+    assert await shapes.call_method(SAFE, ARGUMENTS, service.send) == "done"
     assert service.got == [{"a": 1, "b": 2}, [1, 2]]
-    assert await shapes.call(SAFE, {"a": 3}, service.send) == "done"
+    assert await shapes.call_method(SAFE, {"a": 3}, service.send) == "done"
     assert service.got[2:] == [[3]]
 
 
-async def test_positions_that_are_refused_are_tried_by_name(shapes: Shapes) -> None:
+async def test_positions_that_are_refused_are_tried_by_name(shapes: ParamStructures) -> None:
     service = Service(dict)
-    await shapes.call(replace(SAFE, structure=Structure.BY_POSITION), ARGUMENTS, service.send)
+    await shapes.call_method(replace(SAFE, structure=Structure.BY_POSITION), ARGUMENTS, service.send)
     assert service.got == [[1, 2], {"a": 1, "b": 2}]
 
 
-async def test_a_tool_that_nobody_vouches_for_is_called_once_and_the_error_names_the_knob(shapes: Shapes) -> None:
+async def test_a_tool_that_nobody_vouches_for_is_called_once_and_the_error_names_the_knob(
+    shapes: ParamStructures,
+) -> None:
     service = Service(list)
     with pytest.raises(ParamsRefused, match=r"Invalid params\. .*backend\.params\.structure.*by-position") as caught:
-        await shapes.call(GUESS, ARGUMENTS, service.send)
+        await shapes.call_method(GUESS, ARGUMENTS, service.send)
     assert service.got == [{"a": 1, "b": 2}]
-    assert caught.value.passed is OWN
+    assert caught.value.service_error is OWN
 
 
-async def test_what_the_listing_says_is_never_second_guessed(shapes: Shapes) -> None:
+async def test_what_the_listing_says_is_never_second_guessed(shapes: ParamStructures) -> None:
     service = Service(list)
     with pytest.raises(ParamsRefused, match=r"^Invalid params$"):
-        await shapes.call(replace(SAFE, certain=True), ARGUMENTS, service.send)
+        await shapes.call_method(replace(SAFE, structure_is_known=True), ARGUMENTS, service.send)
     assert len(service.got) == 1
 
 
-async def test_the_shape_that_worked_is_kept_and_a_later_refusal_is_about_the_arguments(shapes: Shapes) -> None:
-    await shapes.call(SAFE, ARGUMENTS, Service(dict).send)
+async def test_the_shape_that_worked_is_kept_and_a_later_refusal_is_about_the_arguments(
+    shapes: ParamStructures,
+) -> None:
+    await shapes.call_method(SAFE, ARGUMENTS, Service(dict).send)
     refusing = Service(list)
     with pytest.raises(ParamsRefused, match=r"^Invalid params$"):
-        await shapes.call(SAFE, ARGUMENTS, refusing.send)
+        await shapes.call_method(SAFE, ARGUMENTS, refusing.send)
     assert len(refusing.got) == 1
 
 
-async def test_no_params_at_all_teach_nothing(shapes: Shapes) -> None:
-    await shapes.call(SAFE, {}, Service(dict).send)
+async def test_no_params_at_all_teach_nothing(shapes: ParamStructures) -> None:
+    await shapes.call_method(SAFE, {}, Service(dict).send)
     service = Service(list)
-    await shapes.call(SAFE, ARGUMENTS, service.send)
+    await shapes.call_method(SAFE, ARGUMENTS, service.send)
     assert len(service.got) == 2
 
 
-async def test_both_shapes_refused_means_the_arguments_are_at_fault(shapes: Shapes) -> None:
+async def test_both_shapes_refused_means_the_arguments_are_at_fault(shapes: ParamStructures) -> None:
     service = Service(str)
     for calls in (2, 4):
         with pytest.raises(ParamsRefused, match=r"^Invalid params$"):
-            await shapes.call(SAFE, ARGUMENTS, service.send)
+            await shapes.call_method(SAFE, ARGUMENTS, service.send)
         assert len(service.got) == calls
 
 
-async def test_another_error_of_the_second_try_is_the_answer(shapes: Shapes) -> None:
+async def test_another_error_of_the_second_try_is_the_answer(shapes: ParamStructures) -> None:
     with pytest.raises(BackendError, match="out of stock"):
-        await shapes.call(SAFE, ARGUMENTS, Service(list, BackendError("out of stock")).send)
+        await shapes.call_method(SAFE, ARGUMENTS, Service(list, BackendError("out of stock")).send)
 
 
-async def test_an_error_that_is_not_about_params_is_not_tried_again(shapes: Shapes) -> None:
+async def test_an_error_that_is_not_about_params_is_not_tried_again(shapes: ParamStructures) -> None:
     service = Service(dict, BackendError("out of stock"))
     with pytest.raises(BackendError, match="out of stock"):
-        await shapes.call(SAFE, ARGUMENTS, service.send)
+        await shapes.call_method(SAFE, ARGUMENTS, service.send)
     assert len(service.got) == 1
 
 
-async def test_arguments_that_have_no_other_shape_are_tried_in_one(shapes: Shapes) -> None:
+async def test_arguments_that_have_no_other_shape_are_tried_in_one(shapes: ParamStructures) -> None:
     service = Service(list)
     with pytest.raises(ParamsRefused, match=r"^Invalid params$"):
-        await shapes.call(SAFE, {"a": 1, "more": 2}, service.send)
+        await shapes.call_method(SAFE, {"a": 1, "more": 2}, service.send)
     with pytest.raises(InvalidArguments, match="has no place"):
-        await shapes.call(replace(SAFE, structure=Structure.BY_POSITION), {"more": 2}, service.send)
+        await shapes.call_method(replace(SAFE, structure=Structure.BY_POSITION), {"more": 2}, service.send)
     assert len(service.got) == 1
 
 
 async def test_no_more_is_remembered_than_the_bound_allows() -> None:
-    shapes = Shapes(Conventions(), most=1)
-    await shapes.call(SAFE, ARGUMENTS, Service(list).send)
-    await shapes.call(replace(SAFE, method="other"), ARGUMENTS, Service(list).send)
+    shapes = ParamStructures(ParamConventions(), most=1)
+    await shapes.call_method(SAFE, ARGUMENTS, Service(list).send)
+    await shapes.call_method(replace(SAFE, method="other"), ARGUMENTS, Service(list).send)
     service = Service(list)
-    await shapes.call(SAFE, ARGUMENTS, service.send)
+    await shapes.call_method(SAFE, ARGUMENTS, service.send)
     assert len(service.got) == 2
 
 
@@ -133,8 +139,8 @@ async def test_no_more_is_remembered_than_the_bound_allows() -> None:
 
 async def bound(knobs: dict[str, Any] | None = None, params: dict[str, Any] | None = None, **members: Any) -> Binding:
     method = Method("m", "openrpc", **{"parameters": (Parameter("a"),), **members})
-    builder = Builder(Knobs.model_validate(params or {}), Validators())
-    catalog = await builder.build(Listing("openrpc", (method,)), CatalogSettings.model_validate(knobs or {}))
+    builder = Builder(Knobs.model_validate(params or {}), ValidatorCache())
+    catalog = await builder.build_catalog(Listing("openrpc", (method,)), CatalogSettings.model_validate(knobs or {}))
     return catalog.tools[0].binding
 
 
@@ -168,7 +174,7 @@ async def test_only_the_operator_vouches_for_a_tool(knobs: dict[str, Any], repea
 async def test_a_shape_is_a_guess_where_nobody_says_it(
     knobs: dict[str, Any], params: dict[str, Any], members: dict[str, Any], certain: bool
 ) -> None:
-    assert (await bound(knobs, params, **members)).certain is certain
+    assert (await bound(knobs, params, **members)).structure_is_known is certain
 
 
 @pytest.mark.parametrize("structure", [Structure.EITHER, Structure.UNKNOWN])
@@ -178,15 +184,15 @@ async def test_behind_a_prefix_arguments_come_by_position_where_the_method_takes
 
 
 async def test_parameters_that_nobody_knows_are_one_array_or_where_the_operator_says_so_any_object() -> None:
-    assert await bound(parameters=None) == Binding("m", Structure.BY_POSITION, spread="params")
+    assert await bound(parameters=None) == Binding("m", Structure.BY_POSITION, spread_argument="params")
     by_name = await bound({}, {"structure": "by-name"}, parameters=None, structure=Structure.BY_POSITION)
-    assert (by_name.structure, by_name.spread) == (Structure.BY_NAME, None)
+    assert (by_name.structure, by_name.spread_argument) == (Structure.BY_NAME, None)
 
 
 async def test_tools_that_are_called_differently_are_different_tools() -> None:
     async def digest(knobs: dict[str, Any]) -> str:
         method = Method("m", "openrpc", parameters=(Parameter("a"),))
-        return (await Builder(Knobs(), Validators()).build(
+        return (await Builder(Knobs(), ValidatorCache()).build_catalog(
             Listing("openrpc", (method,)), CatalogSettings.model_validate(knobs)
         )).tools[0].digest  # fmt: skip
 
@@ -209,18 +215,18 @@ async def test_a_name_that_can_be_no_key_decides_for_all_methods_that_do_not_say
         {"name": "silent", "params": [{"name": "from-date", "schema": {}}]},
         {"name": "said", "paramStructure": "by-name", "params": [{"name": "a", "schema": {}}]},
     ]
-    catalog = await catalog_of(openrpc.parse({"openrpc": "1.2.6", "methods": entries}))
-    structures = {tool.method: (tool.binding.structure, tool.binding.certain) for tool in catalog.tools}
+    catalog = await catalog_of(openrpc.parse_listing({"openrpc": "1.2.6", "methods": entries}))
+    structures = {tool.method: (tool.binding.structure, tool.binding.structure_is_known) for tool in catalog.tools}
     assert structures["silent"] == (Structure.BY_POSITION, False)
     assert structures["said"] == (Structure.BY_NAME, True)
-    assert "silent: called by-position, which is a guess" in " ".join(lint(catalog, CatalogSettings()))
+    assert "silent: called by-position, which is a guess" in " ".join(lint_catalog(catalog, CatalogSettings()))
 
 
 async def test_without_such_a_name_methods_that_do_not_say_are_called_by_name() -> None:
     entries = [{"name": "silent", "params": [{"name": "from-date", "schema": {}}, {"name": "$top", "schema": {}}]}]
-    (tool,) = (await catalog_of(openrpc.parse({"openrpc": "1.2.6", "methods": entries}))).tools
-    assert (tool.binding.structure, tool.binding.certain) == (Structure.BY_NAME, False)
+    (tool,) = (await catalog_of(openrpc.parse_listing({"openrpc": "1.2.6", "methods": entries}))).tools
+    assert (tool.binding.structure, tool.binding.structure_is_known) == (Structure.BY_NAME, False)
 
 
 async def catalog_of(listing: Listing) -> Catalog:
-    return await Builder(Knobs(), Validators()).build(listing, CatalogSettings())
+    return await Builder(Knobs(), ValidatorCache()).build_catalog(listing, CatalogSettings())

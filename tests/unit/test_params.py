@@ -6,26 +6,33 @@ from typing import Any
 
 import pytest
 
-from gateway.backend.params import Conventions, to_params
+from gateway.backend.params import ParamConventions, build_params
 from gateway.errors import InvalidArguments
 from gateway.model import Binding, Structure
 from tests.each import each
 
-PLAIN = Conventions()
-SECRET = Conventions(prefix=("token:s3cret",))
+PLAIN = ParamConventions()
+SECRET = ParamConventions(prefix=("token:s3cret",))
 BY_NAME = Binding("m", Structure.BY_NAME, ("a", "b"))
-BY_POSITION = Binding("m", Structure.BY_POSITION, ("a", "b", "c"), defaults={"b": 7})
+BY_POSITION = Binding("m", Structure.BY_POSITION, ("a", "b", "c"), gap_values={"b": 7})
 NOTHING_DECLARED = Binding("m", Structure.BY_NAME, declares_parameters=False)
 NONE_BY_POSITION = Binding("m", Structure.BY_POSITION, declares_parameters=False)
-HEADINGS = Binding("m", Structure.BY_POSITION, ("Block hash", "b"), renamed={"Block_hash": "Block hash"})
-DOLLAR = Binding("m", Structure.BY_NAME, ("$top", "b"), renamed={"top": "$top"}, fixed={"key": 1}, fills={"b": 2})
-SPREAD = Binding("m", Structure.BY_POSITION, spread="params")
+HEADINGS = Binding("m", Structure.BY_POSITION, ("Block hash", "b"), own_names={"Block_hash": "Block hash"})
+DOLLAR = Binding(
+    "m",
+    Structure.BY_NAME,
+    ("$top", "b"),
+    own_names={"top": "$top"},
+    fixed_arguments={"key": 1},
+    default_arguments={"b": 2},
+)
+SPREAD = Binding("m", Structure.BY_POSITION, spread_argument="params")
 
 IN_LIST = Binding("m", Structure.BY_NAME_IN_LIST, ("a", "b"))
 NONE_IN_LIST = Binding("m", Structure.BY_NAME_IN_LIST, declares_parameters=False)
-SENT = Binding("m", Structure.BY_POSITION, ("a", "b", "c", "d"), sent={"b": 2, "d": 4}, defaults={"b": 2, "d": 4})
-ALL_SENT = Binding("m", Structure.BY_POSITION, ("a", "b"), sent={"a": 1, "b": 2}, fills={"b": 7})
-SENT_BY_NAME = Binding("m", Structure.BY_NAME, ("a", "b", "c"), sent={"b": 2, "c": 3}, fixed={"c": 9})
+SENT = Binding("m", Structure.BY_POSITION, ("a", "b", "c", "d"), sent={"b": 2, "d": 4}, gap_values={"b": 2, "d": 4})
+ALL_SENT = Binding("m", Structure.BY_POSITION, ("a", "b"), sent={"a": 1, "b": 2}, default_arguments={"b": 7})
+SENT_BY_NAME = Binding("m", Structure.BY_NAME, ("a", "b", "c"), sent={"b": 2, "c": 3}, fixed_arguments={"c": 9})
 
 CALLS = {
     "by name, as given": (BY_NAME, {"b": 1}, PLAIN, {"b": 1}),
@@ -37,8 +44,8 @@ CALLS = {
     "a null is a value and no gap": (BY_POSITION, {"a": 1, "b": None, "c": 3}, PLAIN, [1, None, 3]),
     "nothing declared: no such member": (NOTHING_DECLARED, {}, PLAIN, None),
     "nothing declared by position either": (NONE_BY_POSITION, {}, PLAIN, None),
-    "nothing declared, but always": (NOTHING_DECLARED, {}, Conventions(always=True), {}),
-    "nothing declared by position, but always": (NONE_BY_POSITION, {}, Conventions(always=True), []),
+    "nothing declared, but always": (NOTHING_DECLARED, {}, ParamConventions(always=True), {}),
+    "nothing declared by position, but always": (NONE_BY_POSITION, {}, ParamConventions(always=True), []),
     "parameters unknown: as one array": (SPREAD, {"params": [1, [2]]}, PLAIN, [1, [2]]),
     "parameters unknown: as one object": (SPREAD, {"params": {"a": 1}}, PLAIN, {"a": 1}),
     "a prefix before an unknown object": (SPREAD, {"params": {"a": 1}}, SECRET, ["token:s3cret", {"a": 1}]),
@@ -57,7 +64,7 @@ CALLS = {
     "one object in a list": (IN_LIST, {"b": 1}, PLAIN, [{"b": 1}]),
     "one object in a list, empty but declared": (IN_LIST, {}, PLAIN, [{}]),
     "one object in a list, nothing declared": (NONE_IN_LIST, {}, PLAIN, None),
-    "one object in a list, nothing declared, but always": (NONE_IN_LIST, {}, Conventions(always=True), []),
+    "one object in a list, nothing declared, but always": (NONE_IN_LIST, {}, ParamConventions(always=True), []),
     "a prefix before one object in a list": (IN_LIST, {"b": 1}, SECRET, ["token:s3cret", {"b": 1}]),
     "defaults to be sent, by position": (SENT, {"a": 1}, PLAIN, [1, 2]),
     "none before what has no value": (SENT, {}, PLAIN, []),
@@ -71,43 +78,43 @@ CALLS = {
 
 @each(("binding", "arguments", "conventions", "params"), CALLS.values(), ids=CALLS.keys())
 def test_params_have_the_shape_that_the_method_takes(
-    binding: Binding, arguments: dict[str, Any], conventions: Conventions, params: Any
+    binding: Binding, arguments: dict[str, Any], conventions: ParamConventions, params: Any
 ) -> None:
-    assert to_params(binding, arguments, conventions) == params
+    assert build_params(binding, arguments, conventions) == params
 
 
 def test_a_gap_without_a_default_takes_null_where_the_schema_does() -> None:
-    binding = Binding("m", Structure.BY_POSITION, ("a", "b"), defaults={"a": None})
-    assert to_params(binding, {"b": 2}, PLAIN) == [None, 2]
+    binding = Binding("m", Structure.BY_POSITION, ("a", "b"), gap_values={"a": None})
+    assert build_params(binding, {"b": 2}, PLAIN) == [None, 2]
 
 
 def test_a_gap_that_nothing_may_fill_is_refused_rather_than_shifted() -> None:
     with pytest.raises(InvalidArguments, match="'a' must be given because 'c' comes after it"):
-        to_params(BY_POSITION, {"c": 3}, PLAIN)
+        build_params(BY_POSITION, {"c": 3}, PLAIN)
 
 
 def test_a_gap_is_refused_in_the_names_that_the_caller_knows() -> None:
     with pytest.raises(InvalidArguments, match="'Block_hash' must be given because 'b' comes after it"):
-        to_params(HEADINGS, {"b": 2}, PLAIN)
+        build_params(HEADINGS, {"b": 2}, PLAIN)
 
 
 def test_an_argument_without_a_place_is_refused_rather_than_lost() -> None:
     with pytest.raises(InvalidArguments, match="'d' has no place"):
-        to_params(BY_POSITION, {"a": 1, "d": 4}, PLAIN)
+        build_params(BY_POSITION, {"a": 1, "d": 4}, PLAIN)
 
 
 def test_another_shape_can_be_asked_for() -> None:
-    assert to_params(BY_NAME, {"b": 2, "a": 1}, PLAIN, Structure.BY_POSITION) == [1, 2]
-    assert to_params(BY_POSITION, {"c": 2}, PLAIN, Structure.BY_NAME) == {"c": 2}
+    assert build_params(BY_NAME, {"b": 2, "a": 1}, PLAIN, Structure.BY_POSITION) == [1, 2]
+    assert build_params(BY_POSITION, {"c": 2}, PLAIN, Structure.BY_NAME) == {"c": 2}
 
 
 def test_published_names_and_the_methods_own_translate_both_ways() -> None:
-    assert HEADINGS.open == ("Block_hash", "b")
-    assert HEADINGS.published({"Block hash": 1, "b": 2}) == {"Block_hash": 1, "b": 2}
-    assert HEADINGS.published({"Block_hash": 1}) == {"Block_hash": 1}
+    assert HEADINGS.published_order == ("Block_hash", "b")
+    assert HEADINGS.publish_params({"Block hash": 1, "b": 2}) == {"Block_hash": 1, "b": 2}
+    assert HEADINGS.publish_params({"Block_hash": 1}) == {"Block_hash": 1}
 
 
 def test_params_are_a_copy_that_leaves_the_arguments_alone() -> None:
     arguments = {"a": 1}
-    params = to_params(BY_NAME, arguments, PLAIN)
+    params = build_params(BY_NAME, arguments, PLAIN)
     assert params is not arguments

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.discovery.garbage_collection import COLLECTOR
-from gateway.schema.patterns import MAX_WEIGHT, SIZES, admitted, patterns_of, without
-from gateway.schema.validation import MISMATCH, Validators
+from gateway.schema.patterns import MAX_WEIGHT, SIZES, admit_patterns, patterns_of, remove_patterns
+from gateway.schema.validation import MISMATCH, ValidatorCache
 from tests.each import each
 from tests.pace import quickly
 
 Json = dict[str, Any]
-VALIDATORS = Validators()
+VALIDATORS = ValidatorCache()
 
 
 def test_expressions_are_found_where_they_are_expressions() -> None:
@@ -39,18 +39,18 @@ def weigh(pattern: str) -> int | None:
 
 def test_a_schema_has_one_budget_for_all_of_its_expressions() -> None:
     large = [f"large{n}" for n in range(2 * MAX_WEIGHT // SIZES[-1])]
-    held, weight = admitted({"anyOf": [{"pattern": pattern} for pattern in ["small", *large]]}, weigh)
+    held, weight = admit_patterns({"anyOf": [{"pattern": pattern} for pattern in ["small", *large]]}, weigh)
     assert held == {"small", *large[:3]}
     assert weight == SIZES[0] + 3 * SIZES[-1] <= MAX_WEIGHT
 
 
 def test_equal_expressions_count_once_and_a_refused_one_spends_its_part() -> None:
     again: list[Json] = [{"pattern": "small"}] * 1000
-    assert admitted({"anyOf": again}, weigh) == ({"small"}, SIZES[0])
+    assert admit_patterns({"anyOf": again}, weigh) == ({"small"}, SIZES[0])
     refused = [{"pattern": f"refused {n}"} for n in range(MAX_WEIGHT // SIZES[-1])]
-    assert admitted({"anyOf": [*refused, *again]}, weigh) == (frozenset(), 0)
+    assert admit_patterns({"anyOf": [*refused, *again]}, weigh) == (frozenset(), 0)
     looking = [{"pattern": f"(?={n})"} for n in range(1000)]
-    assert admitted({"anyOf": [*looking, *again]}, weigh) == ({"small"}, SIZES[0])
+    assert admit_patterns({"anyOf": [*looking, *again]}, weigh) == ({"small"}, SIZES[0])
 
 
 HEAVY = [r"(a{90}|b{90}){3}", r"\p{L}{5}", "[^a]{200}", ".{30}", "a|" * 400, r"(?i)\p{L}{3}", "(?=a)", "("]
@@ -59,8 +59,8 @@ HEAVY = [r"(a{90}|b{90}){3}", r"\p{L}{5}", "[^a]{200}", ".{30}", "a|" * 400, r"(
 @pytest.mark.parametrize("pattern", HEAVY, ids=lambda pattern: pattern[:20])
 def test_a_thousand_expressions_are_compiled_in_bounded_time(pattern: str) -> None:
     schema = {"properties": {f"p{n}": {"pattern": f"{pattern}{n}"} for n in range(1000)}}
-    with COLLECTOR.postponed(), quickly():
-        Validators().compile(schema)
+    with COLLECTOR.gc_paused(), quickly():
+        ValidatorCache().compile(schema)
 
 
 @pytest.mark.parametrize("pattern", ["[ab]*a[ab]{400}c", "[ab]*a[ab]{20}c", "^(a|b|ab)*c$"])
@@ -161,7 +161,7 @@ def test_a_schema_without_some_expressions_accepts_at_least_what_the_whole_accep
     schema: Json, definition: Json, value: Any
 ) -> None:
     whole = {**schema, "$defs": {"x": definition}}
-    relaxed = without(whole, lambda pattern: "(?" in pattern)
+    relaxed = remove_patterns(whole, lambda pattern: "(?" in pattern)
     assert not any("(?" in pattern for pattern in patterns_of(relaxed))
     if jsonschema.Draft202012Validator(whole, registry=referencing.Registry()).is_valid(value):
         assert jsonschema.Draft202012Validator(relaxed, registry=referencing.Registry()).is_valid(value)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.diff import diff, saved
-from gateway.catalog.pins import _NOT_PINNED, Pin, PinError, Pins, pin_of, read, write
+from gateway.catalog.diff import compare_catalogs, read_snapshots
+from gateway.catalog.pins import _NOT_PINNED, Pin, PinError, Pins, pin_of, read_pins, write_pins
 from gateway.listing import jsonrpc_mcp
 from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure, Tool
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 
@@ -29,8 +29,8 @@ def method(name: str = "m", **members: Any) -> Method:
 
 
 async def built(*methods: Method, pins: Pins | None = None, **knobs: Any) -> Catalog:
-    builder = Builder(Params(), Validators(), pins=pins)
-    return await builder.build(Listing("openrpc", methods), CatalogSettings.model_validate(knobs))
+    builder = Builder(Params(), ValidatorCache(), pins=pins)
+    return await builder.build_catalog(Listing("openrpc", methods), CatalogSettings.model_validate(knobs))
 
 
 async def pinned(*methods: Method, **knobs: Any) -> Pins:
@@ -78,7 +78,7 @@ async def test_a_tool_that_changed_is_held_back_alone_with_what_changed(change: 
     assert catalog.names == ("other",)
     (held,) = catalog.quarantined
     assert (held.name, held.reason, held.remedy) == ("m", f"changed since it was pinned: {what}", REMEDY)
-    assert held.held
+    assert held.held_by_pin
 
 
 LEVELS = [
@@ -92,7 +92,7 @@ LEVELS = [
 def guarded(annotations: Any) -> Method:
     """A method as jsonrpc_mcp lists it."""
     entry = {"name": "m", "inputSchema": {"type": "object"}, "annotations": annotations}
-    (listed,) = jsonrpc_mcp.parse([entry]).methods
+    (listed,) = jsonrpc_mcp.parse_listing([entry]).methods
     return listed
 
 
@@ -165,13 +165,13 @@ def names_in(folder: Path) -> list[str]:
 
 async def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "pins.json"
-    write(file, await tools())
-    assert read(file) == {tool.method: pin_of(tool) for tool in await tools()}
+    write_pins(file, await tools())
+    assert read_pins(file) == {tool.method: pin_of(tool) for tool in await tools()}
 
 
 async def test_the_file_is_fit_for_review_one_sorted_entry_per_method(tmp_path: Path) -> None:
     file = tmp_path / "pins.json"
-    write(file, await tools())
+    write_pins(file, await tools())
     text = file.read_text()
     assert text.endswith("}\n")
     entries = json.loads(text)["tools"]
@@ -183,7 +183,7 @@ async def test_the_file_is_fit_for_review_one_sorted_entry_per_method(tmp_path: 
     assert '      "description": "Does it.",\n' in text
     assert entries["a"]["output_schema"].startswith("sha256:")
     assert entries["z"]["output_schema"] is None
-    write(file, (await tools())[::-1])
+    write_pins(file, (await tools())[::-1])
     assert file.read_text() == text
 
 
@@ -193,7 +193,7 @@ async def test_writing_replaces_the_file_in_one_step_and_keeps_its_mode(tmp_path
     file.chmod(0o640)
     link.symlink_to(file)
     with file.open() as reader:
-        write(link, await tools())
+        write_pins(link, await tools())
         assert reader.read() == "old", "who was reading still reads the old file"
     assert link.is_symlink()
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
@@ -203,7 +203,7 @@ async def test_writing_replaces_the_file_in_one_step_and_keeps_its_mode(tmp_path
 async def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "pins.json").mkdir()
     with pytest.raises(OSError, match="directory"):
-        write(tmp_path / "pins.json", await tools())
+        write_pins(tmp_path / "pins.json", await tools())
     assert names_in(tmp_path) == ["pins.json"]
 
 
@@ -233,21 +233,21 @@ def test_a_broken_file_is_named_with_what_is_wrong_and_the_remedy(tmp_path: Path
     file = tmp_path / "pins.json"
     file.write_text(content)
     with pytest.raises(PinError) as caught:
-        read(file)
+        read_pins(file)
     assert str(caught.value).startswith(f"{file}: {said}")
     assert str(caught.value).endswith("`tools --pin` writes it anew")
 
 
 def test_a_file_that_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(PinError, match=r"pins\.json: no such file; `tools --pin` writes it"):
-        read(tmp_path / "pins.json")
+        read_pins(tmp_path / "pins.json")
     with pytest.raises(PinError, match="directory"):
-        read(tmp_path)
+        read_pins(tmp_path)
 
 
 def test_a_good_entry_is_a_pin(tmp_path: Path) -> None:
     (tmp_path / "pins.json").write_text(json.dumps({"tools": {"m": GOOD}}))
-    assert read(tmp_path / "pins.json") == {"m": Pin(**GOOD)}  # type: ignore[arg-type]
+    assert read_pins(tmp_path / "pins.json") == {"m": Pin(**GOOD)}  # type: ignore[arg-type]
 
 
 # --- a new field ---------------------------------------------------------------------------------------------
@@ -300,5 +300,5 @@ async def test_every_field_of_a_pin_is_compared_with_the_tool_and_told_by_a_diff
     differs = Pins({"m": replace(pin_of(tool), **{name: entry[name]})}).drift(tool)
     assert differs is not None
     assert differs.reason == f"changed since it was pinned: {name.replace('_', ' ')}"
-    before, after = (saved(json.dumps({"tools": {"m": one}}).encode(), "a file") for one in (ENTRY, entry))
-    assert diff(before or (), after or ()).changed
+    before, after = (read_snapshots(json.dumps({"tools": {"m": one}}).encode(), "a file") for one in (ENTRY, entry))
+    assert compare_catalogs(before or (), after or ()).changed

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from gateway.errors import GatewayError, InvalidParams
 from gateway.jsonrpc import Raw, Request
 from gateway.mcp.messages import Events
-from gateway.mcp.progress import with_progress
+from gateway.mcp.progress import stream_progress
 
 Result: TypeAlias = dict[str, Any]
 
@@ -30,7 +30,7 @@ def stream(work: Callable[[], Awaitable[Result]], *, cancels: bool = True) -> tu
         tasks.append(asyncio.ensure_future(work()))
         return tasks[0]
 
-    return with_progress(REQUEST, "p", start, HOUR, cancels=cancels, tool="add"), tasks
+    return stream_progress(REQUEST, "p", start, HOUR, cancels=cancels, tool="add"), tasks
 
 
 async def last(events: Events) -> Any:

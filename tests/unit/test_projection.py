@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from gateway.mcp.projection import ToolProjector
-from gateway.model import Naming
+from gateway.model import NameStyle
 
 
 def test_whatever_changes_what_is_shown_changes_the_key() -> None:
     one = ToolProjector()
     others = {
-        field.name: replace(one, **{field.name: Naming.MCP if field.name == "naming" else not field.default})
+        field.name: replace(one, **{field.name: NameStyle.MCP if field.name == "name_style" else not field.default})
         for field in fields(ToolProjector)
         if field.init
     }
@@ -19,4 +19,7 @@ def test_whatever_changes_what_is_shown_changes_the_key() -> None:
 
 
 def test_revisions_that_show_tools_alike_share_their_pages() -> None:
-    assert ToolProjector(titles=False).named(Naming.MCP).key == ToolProjector(titles=False, naming=Naming.MCP).key
+    assert (
+        ToolProjector(titles=False).with_name_style(NameStyle.MCP).key
+        == ToolProjector(titles=False, name_style=NameStyle.MCP).key
+    )

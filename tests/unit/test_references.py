@@ -9,8 +9,8 @@ import pytest
 import referencing
 
 from gateway.listing import openrpc
-from gateway.schema.bundling import Unsound, bundle, object_schema
-from gateway.schema.validation import Validators
+from gateway.schema.bundling import UnsoundSchema, bundle_schema, object_schema
+from gateway.schema.validation import ValidatorCache
 from tests.each import each
 from tests.pace import quickly
 
@@ -36,7 +36,7 @@ FOUND = {
 
 @each(("reference", "target"), FOUND.values(), ids=FOUND.keys())
 def test_what_the_listing_holds_is_found_by_any_name_it_has(reference: str, target: Any) -> None:
-    published = bundle({"items": {"$ref": reference}}, LISTING)
+    published = bundle_schema({"items": {"$ref": reference}}, LISTING)
     name = published["items"]["$ref"].removeprefix("#/$defs/")
     found = published["$defs"][name]
     assert found is target or found.items() >= target.items()
@@ -44,12 +44,12 @@ def test_what_the_listing_holds_is_found_by_any_name_it_has(reference: str, targ
 
 @each("reference", ["Absent", "Name/x", "Name#/absent", "#absent", "http://service.example/other.json"])
 def test_what_the_listing_does_not_hold_is_not_found(reference: str) -> None:
-    with pytest.raises(Unsound, match=r"leads out of the listing|points to nothing"):
-        bundle({"items": {"$ref": reference}}, LISTING)
+    with pytest.raises(UnsoundSchema, match=r"leads out of the listing|points to nothing"):
+        bundle_schema({"items": {"$ref": reference}}, LISTING)
 
 
 def test_two_names_of_one_type_are_one_definition() -> None:
-    published = bundle({"anyOf": [{"$ref": "Name"}, {"$ref": "#/types/Name"}]}, LISTING)
+    published = bundle_schema({"anyOf": [{"$ref": "Name"}, {"$ref": "#/types/Name"}]}, LISTING)
     assert published["$defs"] == {"Name": TEXT}
 
 
@@ -84,9 +84,9 @@ EMBEDDED = {
 
 @each("schema", EMBEDDED.values(), ids=EMBEDDED.keys())
 def test_what_a_schema_holds_is_found_as_its_specification_says(schema: Json) -> None:
-    published = bundle(schema, {"openrpc": "1.3.2", "$defs": {"b": {"type": "null"}}})
+    published = bundle_schema(schema, {"openrpc": "1.3.2", "$defs": {"b": {"type": "null"}}})
     assert "$id" not in str(published)
-    check = Validators().compile(published)
+    check = ValidatorCache().compile(published)
     draft = jsonschema.Draft7Validator if "$id': '#" in str(schema) else jsonschema.Draft202012Validator
     if "'id'" in str(schema):
         draft = jsonschema.Draft4Validator
@@ -107,14 +107,14 @@ def test_arguments_that_are_one_reference_are_what_it_leads_to() -> None:
 
 def test_names_that_are_searched_for_in_a_large_schema_are_found_or_not_at_once() -> None:
     deep = {"allOf": [{"$defs": {f"d{n}": {"properties": {"a": {}}} for n in range(20_000)}}] * 4}
-    with quickly(0.1), pytest.raises(Unsound):
-        bundle({**deep, "items": {"$ref": "absent"}}, {})
+    with quickly(0.1), pytest.raises(UnsoundSchema):
+        bundle_schema({**deep, "items": {"$ref": "absent"}}, {})
 
 
 def test_a_parameter_is_found_in_the_document_alone_by_a_pointer_as_its_uri_is_written() -> None:
     named = {"name": "text", "schema": TEXT}
     references = ["#/components/contentDescriptors/a%20b", "http://x.example/d.json#/components/contentDescriptors/a b"]
-    listing = openrpc.parse({
+    listing = openrpc.parse_listing({
         "openrpc": "1.3.2",
         "methods": [{"name": f"m{n}", "params": [{"$ref": reference}]} for n, reference in enumerate(references)],
         "components": {"contentDescriptors": {"a b": named}},

@@ -7,17 +7,17 @@ from typing import Final
 
 import pytest
 
-from gateway.auth.dpop import Proofs
+from gateway.auth.dpop import ProofChecker
 from gateway.auth.refusals import InvalidProof
-from gateway.config import load
+from gateway.config import load_settings
 from gateway.errors import InvalidCursor, InvalidParams, RateLimited, SessionNotFound
-from gateway.invocation.input_requests import CONFIRM, Rounds
+from gateway.invocation.input_requests import CONFIRM, InputRequests
 from gateway.limits import Budget
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.sessions import Sessions
-from gateway.model import AccessToken, Ask, Binding, Caller, CallExtras, Principal, Structure, Tool
+from gateway.model import AccessToken, Binding, Caller, CallExtras, InputRequest, Principal, Structure, Tool
 from gateway.settings import Settings
-from gateway.signing import Keys
+from gateway.signing import SigningKeys
 from gateway.store import ResourceStore
 from gateway.store.memory import MemoryStore
 from tests.authorization.forge import dpop_proof
@@ -41,28 +41,28 @@ class Mount:
     """What one resource makes of the secret and the store that all share."""
 
     def __init__(self, resource: str, shared: MemoryStore) -> None:
-        keys = Keys(SECRETS, resource)
+        keys = SigningKeys(SECRETS, resource)
         store = ResourceStore(shared, resource)
         self.budget = Budget(store, "discovery", "1/hour")
         self.cursors = Cursors(keys, Budget(store, "next page", "10/hour"))
         self.sessions = Sessions(keys, store)
-        self.rounds = Rounds(keys, store)
-        self.proofs = Proofs(ORIGIN, store)
+        self.rounds = InputRequests(keys, store)
+        self.proofs = ProofChecker(ORIGIN, store)
 
-    async def agree(self, state: str) -> Ask | None:
-        read = self.rounds.read(state, ADA, TOOL, {})
-        return await self.rounds.consent(
+    async def agree(self, state: str) -> InputRequest | None:
+        read = self.rounds.read_state(state, ADA, TOOL, {})
+        return await self.rounds.request_consent(
             CallExtras({CONFIRM: {"action": "accept"}}, capabilities={"elicitation": {}}), read, ADA, TOOL, {}
         )
 
     async def state(self) -> str:
-        ask = await self.rounds.consent(CallExtras({}, capabilities={"elicitation": {}}), None, ADA, TOOL, {})
+        ask = await self.rounds.request_consent(CallExtras({}, capabilities={"elicitation": {}}), None, ADA, TOOL, {})
         assert ask is not None
         assert ask.state is not None
         return ask.state
 
     async def prove(self, proof: str) -> None:
-        await self.proofs.check(proof, method="GET", path="/x", token="token", bound_to=KEY.thumbprint)
+        await self.proofs.check_proof(proof, method="GET", path="/x", token="token", bound_to=KEY.thumbprint)
 
 
 @pytest.fixture
@@ -82,15 +82,15 @@ async def test_a_cursor_of_one_resource_is_none_at_another(mounts: tuple[Mount, 
 
 async def test_a_session_of_one_resource_is_none_at_another(mounts: tuple[Mount, Mount, Mount]) -> None:
     one, replica, other = mounts
-    id = one.sessions.open("2025-11-25", ADA)
-    assert (await replica.sessions.read(id, ADA)).revision == "2025-11-25"
-    for refused in (other.sessions.read, other.sessions.close):
+    id = one.sessions.open_session("2025-11-25", ADA)
+    assert (await replica.sessions.read_session(id, ADA)).revision == "2025-11-25"
+    for refused in (other.sessions.read_session, other.sessions.end_session):
         with pytest.raises(SessionNotFound):
             await refused(id, ADA)
-    await one.sessions.read(id, ADA)
-    await replica.sessions.close(id, ADA)
+    await one.sessions.read_session(id, ADA)
+    await replica.sessions.end_session(id, ADA)
     with pytest.raises(SessionNotFound):
-        await one.sessions.read(id, ADA)
+        await one.sessions.read_session(id, ADA)
 
 
 async def test_a_state_of_one_resource_is_none_at_another(mounts: tuple[Mount, Mount, Mount]) -> None:
@@ -123,7 +123,7 @@ async def test_what_a_caller_spent_at_one_resource_is_not_spent_at_another(
 
 
 def settings(*knobs: str, url: str = "http://crm.example.com/jsonrpc") -> Settings:
-    return load(None, ground(url, *knobs), environ={})
+    return load_settings(None, ground(url, *knobs), environ={})
 
 
 JWT: Final = (

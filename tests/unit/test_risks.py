@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.catalog.lint import lint
+from gateway.catalog.lint import lint_catalog
 from gateway.catalog.risks import moves_value, reveals_secret
 from gateway.model import Catalog, Listing, Method, Structure
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.pace import quickly
 
@@ -69,7 +69,7 @@ def test_any_name_is_judged_quickly(name: str) -> None:
 
 async def offered(*names: str, **knobs: Any) -> Catalog:
     methods = tuple(Method(name, "static", "", "Does it.", structure=Structure.BY_NAME) for name in names)
-    return await Builder(Params(), Validators()).build(
+    return await Builder(Params(), ValidatorCache()).build_catalog(
         Listing("static", methods), CatalogSettings.model_validate(knobs)
     )
 
@@ -78,7 +78,7 @@ async def test_what_reveals_a_secret_is_hidden_until_the_operator_has_a_list_of_
     assert (await offered("getinfo", "dumpprivkeys")).hidden == ("dumpprivkeys",)
     catalog = await offered("getinfo", "dumpprivkeys", exclude=["stop"])
     assert catalog.names == ("dumpprivkeys", "getinfo")
-    said = " ".join(lint(catalog, CatalogSettings(exclude=("stop",))))
+    said = " ".join(lint_catalog(catalog, CatalogSettings(exclude=("stop",))))
     assert "dumpprivkeys: hidden by default, and offered because catalog.exclude has a list of its own" in said
 
 
@@ -87,7 +87,7 @@ async def test_what_moves_money_is_offered_marked_and_named() -> None:
     hints = {tool.name: tool.annotations.get("destructiveHint") for tool in catalog.tools}
     assert hints == {"getinfo": None, "sendtoaddress": True, "signmessage": True}
     assert "sendtoaddress, signmessage: by their names they move money or sign" in " ".join(
-        lint(catalog, CatalogSettings())
+        lint_catalog(catalog, CatalogSettings())
     )
 
 
@@ -106,7 +106,7 @@ async def test_a_trusted_backends_word_that_it_changes_nothing_counts() -> None:
     method = Method("sign", "static", "", "x", structure=Structure.BY_NAME, annotations={"readOnlyHint": True})
     for trusted, hints in ((True, {"readOnlyHint": True}), (False, {"destructiveHint": True})):
         knobs = CatalogSettings(trust_annotations=trusted)
-        (tool,) = (await Builder(Params(), Validators()).build(Listing("static", (method,)), knobs)).tools
+        (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(Listing("static", (method,)), knobs)).tools
         assert tool.annotations == hints
 
 

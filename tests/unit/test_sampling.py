@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from gateway.auth.authenticator import Authenticator, Presented
+from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.auth.verifier import Verified
+from gateway.auth.verifier import VerifiedToken
 from gateway.errors import AuthUnavailable, Unauthorized
 from gateway.telemetry.sampling import Sampler
 
@@ -40,7 +40,7 @@ def test_what_comes_seldom_is_always_written() -> None:
 class Unwilling:
     """A verifier that knows no token, or of some cannot tell."""
 
-    async def verify(self, raw: str) -> Verified:
+    async def verify_token(self, raw: str) -> VerifiedToken:
         raise Undecidable("no keys") if raw.startswith("doubt") else InvalidToken("not known")
 
 
@@ -51,7 +51,7 @@ async def test_a_flood_of_bad_tokens_is_a_few_lines_in_the_log() -> None:
         for _ in range(2):
             for number in range(100):
                 for kind, expected in (("bad", Unauthorized), ("doubt", AuthUnavailable)):
-                    shown = Presented([f"Bearer {kind}-{number}"], [], "POST", "/mcp", False, "192.0.2.1")
+                    shown = PresentedToken([f"Bearer {kind}-{number}"], [], "POST", "/mcp", False, "192.0.2.1")
                     try:
                         await authenticator.authenticate(shown)
                     except expected:

@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 
 from gateway.catalog.build import Builder
-from gateway.model import Binding, Catalog, Listing, Method, Naming, Parameter, Structure, Tool
-from gateway.schema.validation import Validators
+from gateway.model import Binding, Catalog, Listing, Method, NameStyle, Parameter, Structure, Tool
+from gateway.schema.validation import ValidatorCache
 from gateway.search.ranking import words_of
-from gateway.search.tools import CALL_TOOL, DOORS, MAX_BYTES, SEARCH_TOOLS, Search
+from gateway.search.tools import CALL_TOOL, MAX_BYTES, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.pace import quickly
@@ -36,7 +36,7 @@ async def catalog_of(methods: dict[str, tuple[str, tuple[str, ...]]]) -> Catalog
         Method(name, "static", description=text, parameters=tuple(Parameter(key) for key in parameters))
         for name, (text, parameters) in methods.items()
     )
-    return await Builder(Params(), Validators()).build(Listing("static", tuple(listed)), CatalogSettings())
+    return await Builder(Params(), ValidatorCache()).build_catalog(Listing("static", tuple(listed)), CatalogSettings())
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def catalog() -> Catalog:
 
 
 async def found(catalog: Catalog, query: str) -> list[str]:
-    answer = await Search().answer(catalog, query, 20, Naming.MCP)
+    answer = await ToolSearch().search(catalog, query, 20, NameStyle.MCP)
     return [tool["name"] for tool in answer["tools"]]
 
 
@@ -93,12 +93,12 @@ async def test_the_tool_that_fits_comes_first(catalog: Catalog, query: str, best
 
 @pytest.mark.parametrize("query", ["zebra", "?!", " "])
 async def test_what_nothing_has_to_do_with_finds_nothing(catalog: Catalog, query: str) -> None:
-    assert await Search().answer(catalog, query) == {"tools": [], "matches": 0}
+    assert await ToolSearch().search(catalog, query) == {"tools": [], "matches": 0}
 
 
 async def test_small_words_of_a_question_match_nothing_by_themselves(catalog: Catalog) -> None:
-    assert (await Search().answer(catalog, "what is the height of a block"))["matches"] == 2
-    assert (await Search().answer(catalog, "of a"))["matches"] > 2
+    assert (await ToolSearch().search(catalog, "what is the height of a block"))["matches"] == 2
+    assert (await ToolSearch().search(catalog, "of a"))["matches"] > 2
 
 
 async def test_an_empty_catalog_finds_nothing() -> None:
@@ -106,7 +106,7 @@ async def test_an_empty_catalog_finds_nothing() -> None:
 
 
 async def test_the_answer_is_what_the_tool_declares_and_says_how_many_more_there_are(catalog: Catalog) -> None:
-    answer = await Search().answer(catalog, "create user account page block", 2)
+    answer = await ToolSearch().search(catalog, "create user account page block", 2)
     assert isinstance(SEARCH_TOOLS.output_schema, dict)
     jsonschema.Draft202012Validator(SEARCH_TOOLS.output_schema).validate(answer)
     assert len(answer["tools"]) == 2
@@ -128,15 +128,15 @@ async def test_large_schemas_do_not_make_a_large_answer() -> None:
         Tool(f"t{n:02}", "m", "Copy.", {"properties": {"a": labels}}, Binding("m", Structure.BY_NAME))
         for n in range(10)
     )
-    answer = await Search().answer(Catalog(tools, "static", 0.0), "copy", 10)
+    answer = await ToolSearch().search(Catalog(tools, "static", 0.0), "copy", 10)
     assert 1 <= len(answer["tools"]) < 10
     assert len(str(answer)) <= MAX_BYTES * 1.1
     assert answer["matches"] == 10
 
 
 async def test_searches_at_the_same_time_share_one_index_and_one_that_is_cancelled_ends_none(catalog: Catalog) -> None:
-    search = Search()
-    first, *others = [asyncio.create_task(search.answer(catalog, "user")) for _ in range(5)]
+    search = ToolSearch()
+    first, *others = [asyncio.create_task(search.search(catalog, "user")) for _ in range(5)]
     await asyncio.sleep(0)
     first.cancel()
     answers = await asyncio.gather(*others)
@@ -157,13 +157,13 @@ class Failing(tuple[Tool, ...]):
 
 async def test_an_index_that_could_not_be_made_is_made_by_the_next_search(catalog: Catalog) -> None:
     tools = Failing(catalog.tools)
-    flaky, search = replace(catalog, tools=tools), Search()
+    flaky, search = replace(catalog, tools=tools), ToolSearch()
     assert flaky.digest == catalog.digest
     tools.failure = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
-        await search.answer(flaky, "user")
+        await search.search(flaky, "user")
     tools.failure = None
-    assert (await search.answer(flaky, "user"))["matches"] == 2
+    assert (await search.search(flaky, "user"))["matches"] == 2
 
 
 async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_holding_up_the_loop() -> None:
@@ -177,7 +177,7 @@ async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_hold
         )
         for n in range(5000)
     )
-    catalog, search = Catalog(tools, "static", 0.0), Search()
+    catalog, search = Catalog(tools, "static", 0.0), ToolSearch()
     turns = 0
 
     async def count() -> None:
@@ -187,22 +187,22 @@ async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_hold
             turns += 1
 
     counting = asyncio.create_task(count())
-    await search.answer(catalog, "first")
+    await search.search(catalog, "first")
     counting.cancel()
     await asyncio.wait([counting])
     assert turns >= 5
     with quickly(0.1):
-        answer = await search.answer(catalog, "update the thing 4242 of area 42")
+        answer = await search.search(catalog, "update the thing 4242 of area 42")
     assert answer["tools"][0]["name"] == "area42.thing4242.update"
     with quickly(0.3):
-        assert (await search.answer(catalog, "a area thing update field dry run what given tell listen " * 8))["tools"]
+        assert (await search.search(catalog, "a area thing update field dry run what given tell listen " * 8))["tools"]
 
 
 def test_the_two_doors_are_sound_tools() -> None:
-    validators = Validators()
-    for tool in DOORS.tools:
+    validators = ValidatorCache()
+    for tool in SEARCH_CATALOG.tools:
         validators.compile(tool.input_schema)
-    assert DOORS.names == ("call_tool", "search_tools")
-    assert DOORS.by_name["call_tool"] is CALL_TOOL
+    assert SEARCH_CATALOG.names == ("call_tool", "search_tools")
+    assert SEARCH_CATALOG.by_name["call_tool"] is CALL_TOOL
     arguments: dict[str, Any] = {"query": "x", "limit": 3}
     assert validators.compile(SEARCH_TOOLS.input_schema).is_valid(arguments)

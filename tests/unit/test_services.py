@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gateway.config import ConfigError, files_of, load, needs_restart
+from gateway.config import ConfigError, files_of, load_settings, needs_restart
 from gateway.layers import mistaken_names
 from gateway.settings import ServiceSettings, Settings
 
@@ -31,7 +31,7 @@ services:
 def read(folder: Path, text: str, *overrides: str, **environ: str) -> Settings:
     file = folder / "gateway.yaml"
     file.write_text(text)
-    return load(file, overrides, environ)
+    return load_settings(file, overrides, environ)
 
 
 def faults(folder: Path, text: str, *overrides: str, **environ: str) -> tuple[str, ...]:
@@ -168,13 +168,13 @@ def test_knobs_of_a_service_are_set_in_the_environment_in_files_and_with_set(tmp
 
 def test_services_can_be_had_from_the_environment_alone() -> None:
     environ = {f"GATEWAY__SERVICES__{name}__BACKEND__URL": f"http://127.0.0.1/{name}" for name in ("CRM", "MY_SHOP")}
-    assert list(load(None, (), environ | {"GATEWAY__AUTH__MODE": "off"}).by_mount) == ["/crm", "/my_shop"]
+    assert list(load_settings(None, (), environ | {"GATEWAY__AUTH__MODE": "off"}).by_mount) == ["/crm", "/my_shop"]
 
 
 def test_a_misspelled_knob_of_a_service_is_told_with_the_right_one() -> None:
     name = "GATEWAY__SERVICES__CRM__BACKEND__CREDENTALS__MODE"
     with pytest.raises(ConfigError) as caught:
-        load(None, ["services.crm.backend.url=http://127.0.0.1/", "auth.mode=off"], {name: "none"})
+        load_settings(None, ["services.crm.backend.url=http://127.0.0.1/", "auth.mode=off"], {name: "none"})
     meant = "GATEWAY__SERVICES__CRM__BACKEND__CREDENTIALS__MODE"
     assert caught.value.faults == (f"{name}: is no knob; did you mean {meant}?",)
     (line,) = mistaken_names({"GATEWAY_SERVICES_MY_CRM_BACKEND_URL": "x"})

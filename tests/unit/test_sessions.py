@@ -7,12 +7,12 @@ import pytest
 from gateway.errors import SessionNotFound
 from gateway.mcp.sessions import TTL, Session, Sessions
 from gateway.model import AccessToken, Caller, Principal
-from gateway.signing import Keys, Signer
+from gateway.signing import Signer, SigningKeys
 from gateway.store.memory import MemoryStore
 
 LOGIN = "https://login.example.com"
 RESOURCE = "https://gateway.example.com/mcp"
-KEYS = Keys((b"a secret of sixteen bytes and more",), RESOURCE)
+KEYS = SigningKeys((b"a secret of sixteen bytes and more",), RESOURCE)
 
 
 def somebody(
@@ -46,19 +46,19 @@ def sessions(clock: Clock) -> Sessions:
 
 async def is_found(sessions: Sessions, id: str, caller: Caller = ADA) -> bool:
     try:
-        await sessions.read(id, caller)
+        await sessions.read_session(id, caller)
     except SessionNotFound:
         return False
     return True
 
 
 async def test_a_session_is_read_as_it_was_opened(sessions: Sessions) -> None:
-    id = sessions.open("2025-06-18", ADA)
-    assert await sessions.read(id, ADA) == Session(id, "2025-06-18")
+    id = sessions.open_session("2025-06-18", ADA)
+    assert await sessions.read_session(id, ADA) == Session(id, "2025-06-18")
 
 
 async def test_it_is_good_for_a_day_and_no_longer(sessions: Sessions, clock: Clock) -> None:
-    id = sessions.open("2025-06-18", ADA)
+    id = sessions.open_session("2025-06-18", ADA)
     clock.now += TTL - 1
     assert await is_found(sessions, id)
     clock.now += 1
@@ -66,7 +66,7 @@ async def test_it_is_good_for_a_day_and_no_longer(sessions: Sessions, clock: Clo
 
 
 async def test_use_does_not_prolong_it(sessions: Sessions, clock: Clock) -> None:
-    id = sessions.open("2025-06-18", ADA)
+    id = sessions.open_session("2025-06-18", ADA)
     for _ in range(3):
         clock.now += TTL / 3
         found = await is_found(sessions, id)
@@ -96,32 +96,32 @@ async def test_use_does_not_prolong_it(sessions: Sessions, clock: Clock) -> None
 )
 async def test_it_is_its_caller_s_alone(sessions: Sessions, caller: Caller, found: bool) -> None:
     """security.md R20: bound to issuer and subject, since it authenticates nobody."""
-    id = sessions.open("2025-06-18", ADA)
+    id = sessions.open_session("2025-06-18", ADA)
     assert await is_found(sessions, id, caller) == found
 
 
 async def test_another_caller_cannot_end_it(sessions: Sessions) -> None:
-    id = sessions.open("2025-06-18", ADA)
+    id = sessions.open_session("2025-06-18", ADA)
     with pytest.raises(SessionNotFound):
-        await sessions.close(id, Caller())
+        await sessions.end_session(id, Caller())
     assert await is_found(sessions, id)
 
 
 async def test_once_ended_it_is_gone_for_as_long_as_it_would_have_been_good(sessions: Sessions, clock: Clock) -> None:
-    id, other = sessions.open("2025-06-18", ADA), sessions.open("2025-06-18", ADA)
-    await sessions.close(id, ADA)
+    id, other = sessions.open_session("2025-06-18", ADA), sessions.open_session("2025-06-18", ADA)
+    await sessions.end_session(id, ADA)
     assert await is_found(sessions, other)
     for _ in range(3):
         assert not await is_found(sessions, id)
         clock.now += TTL / 2 - 1
     with pytest.raises(SessionNotFound):
-        await sessions.close(id, ADA)
+        await sessions.end_session(id, ADA)
 
 
 async def test_an_id_of_another_secret_or_purpose_is_none(clock: Clock, sessions: Sessions) -> None:
-    another = Sessions(Keys((b"another secret of enough bytes",), RESOURCE), MemoryStore(clock), clock).open(
-        "2025-06-18", ADA
-    )
+    another = Sessions(
+        SigningKeys((b"another secret of enough bytes",), RESOURCE), MemoryStore(clock), clock
+    ).open_session("2025-06-18", ADA)
     cursor = Signer(KEYS, "cursor", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
     genuine = Signer(KEYS, "session", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
     assert [await is_found(sessions, id) for id in (another, cursor, genuine)] == [False, False, True]
@@ -129,11 +129,11 @@ async def test_an_id_of_another_secret_or_purpose_is_none(clock: Clock, sessions
 
 async def test_replicas_with_one_secret_know_each_other_s_sessions(clock: Clock, sessions: Sessions) -> None:
     replica = Sessions(KEYS, MemoryStore(clock), clock)
-    assert await is_found(sessions, replica.open("2025-06-18", ADA))
+    assert await is_found(sessions, replica.open_session("2025-06-18", ADA))
 
 
 async def test_ids_differ_at_the_same_moment(sessions: Sessions) -> None:
-    assert len({sessions.open("2025-06-18", ADA) for _ in range(100)}) == 100
+    assert len({sessions.open_session("2025-06-18", ADA) for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize("id", ["", "x", "\u00fc", "=", "A" * 10_000])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.signing import MIN_SECRET_BYTES, Keys, SecretError, Signer, read_secrets
+from gateway.signing import MIN_SECRET_BYTES, SecretError, Signer, SigningKeys, read_secrets
 from tests.each import each
 
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -24,7 +24,7 @@ class Clock:
 def signer(
     *secrets: bytes, purpose: str = "cursor", resource: str = "https://gw/mcp", clock: Clock | None = None
 ) -> Signer:
-    return Signer(Keys(secrets, resource), purpose, TTL, clock or Clock())
+    return Signer(SigningKeys(secrets, resource), purpose, TTL, clock or Clock())
 
 
 SIGNER = signer(OLD)
@@ -82,7 +82,7 @@ def test_another_secret_purpose_or_resource_does_not_verify() -> None:
 
 
 def test_keys_do_not_show_the_secrets() -> None:
-    assert repr(Keys((OLD, NEW), "https://gw/mcp")) == "Keys(resource='https://gw/mcp')"
+    assert repr(SigningKeys((OLD, NEW), "https://gw/mcp")) == "SigningKeys(resource='https://gw/mcp')"
 
 
 def test_a_token_is_good_for_its_time_and_no_longer() -> None:

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from gateway.catalog.build import Builder
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.subscriptions import Changes, Event
+from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.model import SHARED, Caller, Listing, View
-from gateway.schema.validation import Validators
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 
 ADA: Final = View("https://login.example.com", "ada")
@@ -47,8 +47,8 @@ def virtually(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Non
     return run
 
 
-def hub(interval: float = INTERVAL, heartbeat: float = HEARTBEAT) -> Changes:
-    changes = Changes()
+def hub(interval: float = INTERVAL, heartbeat: float = HEARTBEAT) -> Subscriptions:
+    changes = Subscriptions()
     changes.follow(discovery(), interval, heartbeat)
     return changes
 
@@ -57,29 +57,29 @@ def discovery() -> Discovery:
     async def fetch(_: Caller) -> Listing:
         raise NotImplementedError
 
-    return Discovery(fetch, Builder(Params(), Validators()), CatalogSettings())
+    return Discovery(fetch, Builder(Params(), ValidatorCache()), CatalogSettings())
 
 
 class Listener:
     """Reads all the time, and notes what it heard and when."""
 
-    def __init__(self, changes: Changes, view: View = SHARED, client: str | None = None) -> None:
-        self.heard: list[tuple[float, Event]] = []
+    def __init__(self, changes: Subscriptions, view: View = SHARED, client: str | None = None) -> None:
+        self.heard: list[tuple[float, StreamEvent]] = []
         self.subscription = changes.subscribe(view, client)
-        self._changes = changes
+        self._subscriptions = changes
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
         while True:
-            event = await self.subscription.next()
+            event = await self.subscription.next_event()
             self.heard.append((round(asyncio.get_running_loop().time(), 3), event))
 
     @property
     def changed_at(self) -> list[float]:
-        return [time for time, event in self.heard if Event.CHANGED in event]
+        return [time for time, event in self.heard if StreamEvent.CHANGED in event]
 
     def leave(self) -> None:
-        self._changes.unsubscribe(self.subscription)
+        self._subscriptions.unsubscribe(self.subscription)
         self._reading.cancel()
 
 
@@ -95,9 +95,9 @@ async def test_the_first_change_is_told_at_once() -> None:
     changes = hub()
     listener = Listener(changes)
     await at(3)
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(4)
-    assert listener.heard == [(3, Event.CHANGED)]
+    assert listener.heard == [(3, StreamEvent.CHANGED)]
 
 
 @virtually
@@ -106,7 +106,7 @@ async def test_further_changes_are_told_at_most_once_per_interval_and_the_last_a
     listener = Listener(changes)
     for moment in (0, 1, 2, 9.5, 10.5, 11, 35):
         await at(moment)
-        changes.tell(SHARED)
+        changes.notify(SHARED)
     await at(100)
     assert listener.changed_at == [0, 10, 20, 35]
 
@@ -117,7 +117,7 @@ async def test_a_storm_of_changes_is_one_notice_per_interval() -> None:
     listener = Listener(changes)
     for tenth in range(1000):
         await at(tenth / 10)
-        changes.tell(SHARED)
+        changes.notify(SHARED)
     await at(200)
     assert listener.changed_at == [moment * 10 for moment in range(11)]
 
@@ -128,7 +128,7 @@ async def test_after_a_quiet_interval_a_change_is_told_at_once_again() -> None:
     listener = Listener(changes)
     for moment in (0, 10, 20.5):
         await at(moment)
-        changes.tell(SHARED)
+        changes.notify(SHARED)
     await at(21)
     assert listener.changed_at == [0, 10, 20.5]
 
@@ -139,7 +139,7 @@ async def test_without_an_interval_every_change_is_told() -> None:
     listener = Listener(changes)
     for moment in (1, 1.5, 2):
         await at(moment)
-        changes.tell(SHARED)
+        changes.notify(SHARED)
     await at(3)
     assert listener.changed_at == [1, 1.5, 2]
 
@@ -148,10 +148,10 @@ async def test_without_an_interval_every_change_is_told() -> None:
 async def test_a_changed_interval_holds_from_the_next_change_on() -> None:
     changes = hub(100.0)
     listener = Listener(changes)
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(1)
     changes.follow(discovery(), 5, HEARTBEAT)
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(50)
     assert listener.changed_at == [0, 5]
 
@@ -160,10 +160,10 @@ async def test_a_changed_interval_holds_from_the_next_change_on() -> None:
 async def test_each_view_has_its_own_listeners_and_its_own_pace() -> None:
     changes = hub()
     shared, ada = Listener(changes), Listener(changes, ADA)
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(1)
     assert (shared.changed_at, ada.changed_at) == ([0], [])
-    changes.tell(ADA)
+    changes.notify(ADA)
     await at(2)
     assert (shared.changed_at, ada.changed_at) == ([0], [1])
 
@@ -173,11 +173,11 @@ async def test_what_comes_while_a_listener_is_busy_is_one_event_when_it_reads() 
     changes = hub(interval=0)
     subscription = changes.subscribe(SHARED)
     for _ in range(100):
-        changes.tell(SHARED)
-    assert await subscription.next() == Event.CHANGED
-    changes.tell(SHARED)
+        changes.notify(SHARED)
+    assert await subscription.next_event() == StreamEvent.CHANGED
+    changes.notify(SHARED)
     changes.close()
-    assert await subscription.next() == Event.CHANGED | Event.END
+    assert await subscription.next_event() == StreamEvent.CHANGED | StreamEvent.END
 
 
 @virtually
@@ -187,22 +187,22 @@ async def test_a_listener_that_never_reads_holds_up_nobody_and_costs_nothing_mor
     alive = Listener(changes)
     for moment in range(1, 50):
         await at(moment + 0.5)
-        changes.tell(SHARED)
+        changes.notify(SHARED)
     await at(60)
     assert len(alive.changed_at) == 49
-    assert await dead.next() == Event.CHANGED | Event.TICK
+    assert await dead.next_event() == StreamEvent.CHANGED | StreamEvent.TICK
 
 
 @virtually
 async def test_a_reader_that_is_cancelled_loses_no_event() -> None:
     changes = hub()
     subscription = changes.subscribe(SHARED)
-    reading = asyncio.create_task(subscription.next())
+    reading = asyncio.create_task(subscription.next_event())
     await at(1)
     reading.cancel()
     await at(2)
-    changes.tell(SHARED)
-    assert await subscription.next() == Event.CHANGED
+    changes.notify(SHARED)
+    assert await subscription.next_event() == StreamEvent.CHANGED
 
 
 @virtually
@@ -211,7 +211,7 @@ async def test_many_listeners_are_woken_in_slices_with_room_for_others_between()
     changes = hub()
     listeners = [Listener(changes) for _ in range(1000)]
     await at(1)
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     woken = []
     while not woken or woken[-1] < 1000:
         await asyncio.sleep(0)
@@ -226,7 +226,7 @@ async def test_who_leaves_while_others_are_being_woken_is_no_trouble() -> None:
     changes = hub()
     listeners = [Listener(changes) for _ in range(200)]
     await at(1)
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     for listener in listeners[150:]:
         listener.leave()
     await at(2)
@@ -241,19 +241,19 @@ async def test_of_one_client_s_subscriptions_the_newest_hears_of_changes() -> No
     other, nobody = Listener(changes, client="d"), [Listener(changes) for _ in range(2)]
     everybody = (first, second, third, other, *nobody)
     await at(1)
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(2)
     assert [listener.changed_at for listener in everybody] == [[], [], [1], [1], [1], [1]]
     third.leave()
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(3)
     assert [listener.changed_at for listener in everybody[:2]] == [[], [2]]
     first.leave()
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(4)
     assert second.changed_at == [2, 3]
     newest = Listener(changes, client="c")
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(5)
     assert (second.changed_at, newest.changed_at) == ([2, 3], [4])
 
@@ -265,8 +265,8 @@ async def test_everybody_is_ticked_once_per_heartbeat_the_muted_as_well() -> Non
     await at(20)
     late = Listener(changes)
     await at(46)
-    assert muted.heard == newest.heard == [(moment, Event.TICK) for moment in (15, 30, 45)]
-    assert late.heard == [(moment, Event.TICK) for moment in (30, 45)]
+    assert muted.heard == newest.heard == [(moment, StreamEvent.TICK) for moment in (15, 30, 45)]
+    assert late.heard == [(moment, StreamEvent.TICK) for moment in (30, 45)]
 
 
 @virtually
@@ -276,23 +276,23 @@ async def test_with_nobody_listening_nothing_ticks_and_the_next_listener_starts_
     await at(100)
     listener = Listener(changes)
     await at(131)
-    assert listener.heard == [(115, Event.TICK), (130, Event.TICK)]
+    assert listener.heard == [(115, StreamEvent.TICK), (130, StreamEvent.TICK)]
 
 
 @virtually
 async def test_the_end_is_told_to_all_and_to_those_to_come_and_nothing_after_it() -> None:
     changes = hub(heartbeat=15)
     muted, newest = Listener(changes, client="c"), Listener(changes, client="c")
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     await at(1)
-    changes.tell(SHARED)
+    changes.notify(SHARED)
     changes.close()
     await at(2)
     late = Listener(changes)
     await at(100)
-    assert muted.heard == [(1, Event.END)]
-    assert newest.heard == [(0, Event.CHANGED), (1, Event.END)]
-    assert late.heard == [(2, Event.END)]
+    assert muted.heard == [(1, StreamEvent.END)]
+    assert newest.heard == [(0, StreamEvent.CHANGED), (1, StreamEvent.END)]
+    assert late.heard == [(2, StreamEvent.END)]
 
 
 @virtually
@@ -300,8 +300,8 @@ async def test_a_view_is_told_at_once_however_many_others_changed() -> None:
     changes = hub()
     listener = Listener(changes, ADA)
     for number in range(20_000):
-        changes.tell(View("https://login.example.com", f"user {number}"))
-    changes.tell(ADA)
+        changes.notify(View("https://login.example.com", f"user {number}"))
+    changes.notify(ADA)
     await at(1)
     assert listener.changed_at == [0]
 
@@ -313,4 +313,4 @@ async def test_another_heartbeat_holds_at_once_for_streams_that_are_open() -> No
     await at(10)
     changes.follow(discovery(), INTERVAL, 1)
     await at(11.5)
-    assert listener.heard == [(11, Event.TICK)]
+    assert listener.heard == [(11, StreamEvent.TICK)]

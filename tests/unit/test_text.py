@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.text import cap, excerpt, printable
+from gateway.text import excerpt, printable, truncate
 from tests.each import each
 from tests.pace import quickly
 
@@ -123,14 +123,14 @@ def test_making_text_printable_twice_changes_nothing(text: str) -> None:
 
 
 def test_text_within_the_cap_is_untouched_and_longer_text_is_marked() -> None:
-    assert cap("abc", 3) == "abc"
-    assert cap("abcdefgh", 6) == "abc…"
+    assert truncate("abc", 3) == "abc"
+    assert truncate("abcdefgh", 6) == "abc…"
 
 
 @pytest.mark.parametrize("character", ["é", "€", "😀"])
 @each("limit", range(8, 16))
 def test_a_cut_falls_between_characters_at_any_limit(character: str, limit: int) -> None:
-    cut = cap(character * 20, limit)
+    cut = truncate(character * 20, limit)
     assert cut.endswith("…")
     assert set(cut[:-1]) <= {character}
     assert limit - len(character.encode()) < len(cut.encode()) <= limit
@@ -155,4 +155,4 @@ def test_an_excerpt_never_exceeds_its_limit(text: str, limit: int) -> None:
 
 @given(st.text(), st.integers(3, 50))
 def test_what_is_capped_never_exceeds_the_cap(text: str, limit: int) -> None:
-    assert len(cap(text, limit).encode()) <= limit
+    assert len(truncate(text, limit).encode()) <= limit

@@ -6,8 +6,8 @@ from typing import Any
 
 from gateway.catalog.build import Builder
 from gateway.model import Listing, Method, Parameter, Tool
-from gateway.schema.texts import shown_schema, shown_value
-from gateway.schema.validation import Validators
+from gateway.schema.texts import clean_schema_texts, clean_value_texts
+from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.pace import quickly
@@ -18,7 +18,7 @@ CLEAN = "Add.[31m"
 
 async def tool_of(**members: Any) -> Tool:
     listing = Listing("openrpc", (Method("m", "openrpc", **members),))
-    (tool,) = (await Builder(Params(), Validators()).build(listing, CatalogSettings())).tools
+    (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
     return tool
 
 
@@ -42,7 +42,7 @@ PLACES = {
 
 @each(("schema", "shown"), PLACES.values(), ids=PLACES.keys())
 def test_a_text_is_cleaned_wherever_it_stands_in_a_schema(schema: Any, shown: Any) -> None:
-    assert shown_schema(schema) == shown
+    assert clean_schema_texts(schema) == shown
 
 
 VALUES = {
@@ -63,23 +63,23 @@ VALUES = {
 
 @each("schema", VALUES.values(), ids=VALUES.keys())
 def test_what_a_value_has_to_equal_stays(schema: Any) -> None:
-    assert shown_schema(schema) == schema
+    assert clean_schema_texts(schema) == schema
 
 
 def test_the_order_of_members_stays() -> None:
     schema = {"type": "object", "description": "é", "properties": {"b": {}, "a": {}}}
-    assert list(shown_schema(schema)) == list(schema)
-    assert list(shown_schema(schema)["properties"]) == ["b", "a"]
+    assert list(clean_schema_texts(schema)) == list(schema)
+    assert list(clean_schema_texts(schema)["properties"]) == ["b", "a"]
 
 
 def test_long_texts_within_a_schema_are_cut() -> None:
-    shown = shown_schema({"title": "t" * 999, "items": {"description": "d" * 9999}})
+    shown = clean_schema_texts({"title": "t" * 999, "items": {"description": "d" * 9999}})
     assert len(shown["title"].encode()) == 256
     assert len(shown["items"]["description"].encode()) == 4096
 
 
 def test_meta_is_cleaned_with_the_names_of_its_members() -> None:
-    assert shown_value({TAGGED: [{"a": TAGGED}, 1, None]}) == {CLEAN: [{"a": CLEAN}, 1, None]}
+    assert clean_value_texts({TAGGED: [{"a": TAGGED}, 1, None]}) == {CLEAN: [{"a": CLEAN}, 1, None]}
 
 
 async def test_descriptions_made_of_combining_marks_cost_no_time() -> None:

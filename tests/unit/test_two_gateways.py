@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config import load
+from gateway.config import load_settings
 from tests.kustomize import Resources, container_of, environment, render
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -71,7 +71,7 @@ def test_each_is_reached_by_the_name_that_its_service_has_in_the_end(
     gateways: dict[str, Resources], overlay: str
 ) -> None:
     gateway = gateways[overlay]
-    settings = load(DEPLOY / "base" / "gateway.yaml", environ=environment(container_of(gateway)))
+    settings = load_settings(DEPLOY / "base" / "gateway.yaml", environ=environment(container_of(gateway)))
     assert gateway["Service"]["metadata"]["name"] == NAMES[overlay]
     assert settings.server.allowed_hosts == (NAMES[overlay],)
 

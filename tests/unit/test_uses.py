@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.uses import Uses
+from gateway.uses import UseCounter
 
 
 async def turns() -> None:
@@ -17,11 +17,11 @@ async def turns() -> None:
 
 async def test_nothing_under_way_has_ended_already() -> None:
     async with asyncio.timeout(10):
-        await Uses().ended()
+        await UseCounter().wait_until_idle()
 
 
 async def test_it_ends_with_the_last_of_several() -> None:
-    uses = Uses()
+    uses = UseCounter()
     first, second = asyncio.Event(), asyncio.Event()
 
     async def use(until: asyncio.Event) -> None:
@@ -30,7 +30,7 @@ async def test_it_ends_with_the_last_of_several() -> None:
 
     tasks = [asyncio.create_task(use(until)) for until in (first, second)]
     await turns()
-    ended = asyncio.create_task(uses.ended())
+    ended = asyncio.create_task(uses.wait_until_idle())
     first.set()
     await turns()
     assert not ended.done()
@@ -42,21 +42,21 @@ async def test_it_ends_with_the_last_of_several() -> None:
 
 
 async def test_what_fails_or_is_cancelled_is_no_longer_under_way() -> None:
-    uses = Uses()
+    uses = UseCounter()
     with pytest.raises(ZeroDivisionError), uses:
         raise ZeroDivisionError
     with pytest.raises(asyncio.CancelledError), uses:
         raise asyncio.CancelledError
     async with asyncio.timeout(10):
-        await uses.ended()
+        await uses.wait_until_idle()
 
 
 async def test_it_can_be_used_again_after_it_ended() -> None:
-    uses = Uses()
+    uses = UseCounter()
     with uses:
         pass
     with uses:
-        ended = asyncio.create_task(uses.ended())
+        ended = asyncio.create_task(uses.wait_until_idle())
         await turns()
         assert not ended.done()
     async with asyncio.timeout(10):

@@ -11,14 +11,14 @@ import referencing
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.schema.bundling import Unsound
-from gateway.schema.validation import MAX_FAULTS, Validators
+from gateway.schema.bundling import UnsoundSchema
+from gateway.schema.validation import MAX_FAULTS, ValidatorCache
 from tests.each import each
 from tests.fault.scripted import Bystander
 from tests.pace import quickly
 
 Json = dict[str, Any]
-VALIDATORS = Validators()
+VALIDATORS = ValidatorCache()
 
 
 BOOK = {
@@ -136,7 +136,7 @@ BAD = {
 
 @each(("schema", "pointer"), BAD.values(), ids=BAD.keys())
 def test_what_is_no_schema_is_unsound_and_says_where(schema: Json, pointer: str) -> None:
-    with quickly(), pytest.raises(Unsound, match=r".") as caught:
+    with quickly(), pytest.raises(UnsoundSchema, match=r".") as caught:
         VALIDATORS.compile(schema)
     assert caught.value.pointer == pointer
 
@@ -147,7 +147,7 @@ async def test_nothing_is_ever_fetched(keyword: str) -> None:
     await bystander.open()
     try:
         schema = {"properties": {"a": {keyword: f"http://127.0.0.1:{bystander.port}/schema.json"}}}
-        with pytest.raises(Unsound):
+        with pytest.raises(UnsoundSchema):
             await asyncio.to_thread(VALIDATORS.compile, schema if keyword != "$schema" else schema["properties"]["a"])
         assert bystander.connections == 0
     finally:
@@ -155,7 +155,7 @@ async def test_nothing_is_ever_fetched(keyword: str) -> None:
 
 
 def test_equal_schemas_share_one_validator_and_the_cache_is_bounded() -> None:
-    validators = Validators(most=2)
+    validators = ValidatorCache(most=2)
     first = validators.compile({"type": "string", "minLength": 1})
     assert validators.compile({"minLength": 1, "type": "string"}) is first
     validators.compile({"type": "null"})
@@ -164,7 +164,7 @@ def test_equal_schemas_share_one_validator_and_the_cache_is_bounded() -> None:
 
 
 def test_a_digest_stands_for_its_schema() -> None:
-    validators = Validators()
+    validators = ValidatorCache()
     known = validators.compile_tool("d1", BOOK)
     assert validators.compile_tool("d1", {}) is known
     assert validators.compile_tool("d2", BOOK) is known
@@ -227,7 +227,7 @@ def combined(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
 def test_ordinary_schemas_are_decided_as_the_reference_implementation_does(schema: Json, values: list[Any]) -> None:
     try:
         validator = VALIDATORS.compile(schema)
-    except Unsound:
+    except UnsoundSchema:
         assume(False)
     reference = jsonschema.Draft202012Validator(schema, registry=referencing.Registry())
     for value in values:
@@ -238,7 +238,7 @@ def test_ordinary_schemas_are_decided_as_the_reference_implementation_does(schem
 def test_a_value_that_fits_no_alternative_is_told_what_each_of_them_wants() -> None:
     by_range = {"type": "object", "required": ["from", "to"], "properties": {"from": {"type": "integer"}}}
     by_hash = {"type": "object", "required": ["hash"]}
-    validator = Validators().compile({"type": "object", "properties": {"filter": {"oneOf": [by_range, by_hash]}}})
+    validator = ValidatorCache().compile({"type": "object", "properties": {"filter": {"oneOf": [by_range, by_hash]}}})
     (fault,) = validator.faults({"filter": {"from": "x"}})
     assert fault.startswith("filter: ")
     assert fault.endswith(
@@ -254,5 +254,5 @@ def test_what_alternatives_want_is_bounded() -> None:
     inner = {
         "anyOf": [{"type": "object", "required": names, "properties": {"a": {"type": "string"}}} for _ in range(50)]
     }
-    (fault,) = Validators().compile({"anyOf": [inner, inner]}).faults({})
+    (fault,) = ValidatorCache().compile({"anyOf": [inner, inner]}).faults({})
     assert len(fault.encode()) < 4000
