@@ -94,6 +94,7 @@ async def test_anything_but_accept_is_a_no_and_the_backend_is_left_alone(
 @each("answers", [{}, {"confirm": {}}, {"confirm": {"content": {}}}, {"other": {"action": "accept"}}])
 async def test_a_missing_answer_asks_again(client: Client, backend: ScriptedBackend, answers: Any) -> None:
     """basic/patterns/mrtr: a server SHOULD ask again; the old state is still good for an answer."""
+    backend.requests.clear()
     state = await asked(client)
     again = await asked(client, inputResponses=answers, requestState=state)
     assert again != state

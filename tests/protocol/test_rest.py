@@ -172,6 +172,7 @@ async def test_a_bad_invocation_is_refused_before_the_backend(
 async def test_what_the_backend_did_wrong_is_an_error_of_its_kind(
     client: Client, backend: ScriptedBackend, behaviour: Any, status: int, code: str
 ) -> None:
+    backend.requests.clear()
     backend.on("add", behaviour)
     assert_rest_error(await client.post(INVOKE, {"name": "add", "arguments": {"a": 2, "b": 3}}), status, code)
     assert backend.calls("add") == 1
