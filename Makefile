@@ -16,7 +16,8 @@ demo-oauth: services ## a real authorization server, a service that wants tokens
 	@$(BIN)/python -m tests.authorization.demo
 
 test: check services ## all checks and all tests, against real services
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	@# In the order of the folders: the slow ones are first, and many small files of tests/unit fill both workers to the end.
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev ## format, lint, types
 	$(BIN)/ruff format --check .
