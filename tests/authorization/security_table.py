@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ def rows(text: str) -> list[Row]:
     return [Row(id, [test for test in tests.strip().split("; ") if test]) for id, _, tests in _ROW.findall(text)]
 
 
+@cache
 def sentences() -> dict[str, list[str]]:
     """What tests with a row's id in their name say, by id, in the order of files and lines."""
     found: dict[str, list[str]] = {}
