@@ -33,16 +33,14 @@ def override_arguments(method: Method, arguments: Mapping[str, Argument]) -> dic
             return {"input_schema": whole}
         known = _parameters_of_schema(listed)
     else:
-        known = _name_counted_parameters(
-            {parameter.name: parameter for parameter in method.parameters or ()}, arguments
-        )
+        known = _name_counted({parameter.name: parameter for parameter in method.parameters or ()}, arguments)
     for name, argument in arguments.items():
         known[name] = _override_parameter(known.get(name, Parameter(name)), argument)
     root = method.root or listed or {}
     return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
 
 
-def _name_counted_parameters(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:
+def _name_counted(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:
     """Return parameters that the listing only counts (arg0, arg1, …) with the operator's names for them, in order."""
     if list(known) != [f"arg{place}" for place in range(len(known))]:
         return known

@@ -1,7 +1,6 @@
 """Apply the operator's patterns to methods: which are offered, and which overrides they get.
 
-Patterns are shell globs and case-sensitive. A pattern that equals a method's name matches it, whatever it means as a
-glob.
+Patterns are shell globs and case-sensitive. A method's own name always matches it, even with glob characters in it.
 """
 
 from __future__ import annotations

@@ -89,8 +89,7 @@ def snapshots_of(tools: Iterable[Tool], name_style: NameStyle) -> list[ToolSnaps
     return [
         ToolSnapshot(
             tool.name_for(name_style), tuple(map(tool.name_for, NameStyle)), pin_of(tool), tool.input_schema,
-            tool.output_schema,
-            tool.method,
+            tool.output_schema, tool.method,
         )
         for tool in tools
     ]  # fmt: skip

@@ -36,7 +36,7 @@ def lint_catalog(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
         yield f"{list_some(silent)}: no description, so a model sees only the name; set catalog.tools.*.description"
     dropped = [tool.name for tool in catalog.tools if "outputSchemaDropped" in tool.meta]
     if dropped:
-        yield f"{list_some(dropped)}: the output schema of the listing is unusable and not published"
+        yield f"{list_some(dropped)}: the listing's output schema is unusable and not published"
     hiding = [tool.name for tool in catalog.tools if tool.input_check is not None or tool.output_check is not None]
     if hiding:
         yield (

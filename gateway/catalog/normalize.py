@@ -44,14 +44,9 @@ SPREAD: Final = "params"
 MAX_META: Final = 4096
 _NAMED: Final = (Structure.BY_NAME, Structure.BY_NAME_IN_LIST)
 _KEYWORDS_WITHOUT_PARAMETERS: Final = {
-    "type",
-    "properties",
-    "additionalProperties",
-    "required",
-    "title",
-    "description",
-    "$schema",
-}
+    "type", "properties", "additionalProperties", "required", "title", "description", "$schema"
+}  # fmt: skip
+"""Keywords of a schema that allows no argument. Of a method with such a schema, ``params`` may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +290,8 @@ def _binding(
     defaults: ArgumentDefaults,
     policy: ToolPolicy,
 ) -> Binding:
-    spread = SPREAD if method.parameters is None and method.input_schema is None else None
-    if spread is not None and structure in _NAMED:
-        spread = None
+    is_unknown = method.parameters is None and method.input_schema is None
+    spread = SPREAD if is_unknown and structure not in _NAMED else None
     properties = schema.get("properties", {})
     order = () if spread else tuple(properties)
     sent = {name: properties[name]["default"] for name in order if "default" in properties[name]}

@@ -46,6 +46,9 @@ class PageCache:
             max_bytes, getsizeof=lambda page: len(page.tools) + 200
         )
 
+    def __repr__(self) -> str:
+        return f"<PageCache {len(self._pages)} pages, {self._pages.currsize} of {self._pages.maxsize} bytes>"
+
     def get_page(self, catalog: Catalog, projector: Projector, after: str | None, size: int) -> Page:
         """Return the page that begins behind the name ``after``, which the catalog need not have any more."""
         start = 0 if after is None else bisect_right(catalog.names, after)

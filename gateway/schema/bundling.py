@@ -32,6 +32,7 @@ _MAPS: Final = MAPS - DEFINITIONS
 _REFERENCES: Final = frozenset(("$ref", "$dynamicRef"))
 _WALKED: Final = ONE | LISTS | _MAPS | _REFERENCES | {"enum"}
 _IDENTIFIERS: Final = frozenset(("$schema", "$id", "id", "$anchor"))
+# Where upgrade_keywords renamed a keyword, pointers to faults have the name that the listing has.
 _WRITTEN_AS: Final = {
     "prefixItems": "items", "dependentSchemas": "dependencies", "allOf": "extends", "not": "disallow", "anyOf": "type",
     "$ref": "$recursiveRef", "enum": "enums",
@@ -121,9 +122,8 @@ class Bundler:
         converted: dict[str, Any] = {}
         for keyword, content in keywords.items():
             if keyword in _WALKED:
-                inner_pointer = (
-                    f"{pointer}/{escape_pointer(keyword if keyword in value else _WRITTEN_AS.get(keyword, keyword))}"
-                )
+                listed = keyword if keyword in value else _WRITTEN_AS.get(keyword, keyword)
+                inner_pointer = f"{pointer}/{escape_pointer(listed)}"
                 if keyword in _REFERENCES:
                     converted[keyword] = self._reference(keyword, content, scope, inner_pointer, extended)
                 else:
@@ -165,13 +165,10 @@ class Bundler:
             raise UnsoundSchema(f"the target of {keyword} depends on the path to it, which is not supported", pointer)
         found = self._references.find_target(reference, scope)
         if found is None:
-            is_local = reference.startswith("#")
-            where = (
-                "points to nothing"
-                if is_local
-                else "leads out of the listing, and nothing is fetched (backend.listing.documents)"
-            )
-            raise UnsoundSchema(f"{keyword} {excerpt(reference, 100)} {where}", pointer)
+            fault = "points to nothing"
+            if not reference.startswith("#"):
+                fault = "leads out of the listing, and nothing is fetched (backend.listing.documents)"
+            raise UnsoundSchema(f"{keyword} {excerpt(reference, 100)} {fault}", pointer)
         target, home = found
         key = (id(target), extended)
         name = self._names.get(key)

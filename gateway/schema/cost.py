@@ -47,10 +47,8 @@ class TooCostly(Exception):
 
 @dataclass(slots=True)
 class _Node:
-    """Hold the sums of one subschema and of all that apply to the same value.
-
-    ``children`` counts, for each child of the value, how often each subschema applies to it, by ``id()``.
-    ``reevaluations`` counts how often combined schemas are evaluated again."""
+    """Hold the sums of one subschema and of all that apply to the same value. ``children`` counts, for each child of
+    the value, how often each subschema applies to it, by ``id()``; ``reevaluations`` counts repeated evaluations."""
 
     breadth: int = 1
     reevaluations: int = 0
@@ -59,12 +57,10 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Hold what checking a value costs.
-
-    ``breadth`` is the most subschemas that apply to any one value. ``chooses`` says that some subschemas may fail while
-    the whole holds, so that one fault has the faults of many in it. ``numbers`` and ``weight`` are the most numbers
-    that one subschema compares a value with, and their most weight. ``unique`` says that items are compared with each
-    other."""
+    """Hold what checking a value costs. ``breadth`` is the most subschemas that apply to one value. ``chooses`` says
+    that some may fail while the whole holds, so that one fault can contain the faults of many. ``numbers`` and
+    ``weight`` are the most numbers that one subschema compares a value with, and the most weight of such numbers.
+    ``unique`` says that items are compared with each other."""
 
     breadth: int
     chooses: bool
@@ -90,7 +86,7 @@ def measure_cost(schema: Mapping[str, Any]) -> Cost:
 
 
 class _Measure:
-    """Measure the subschemas of one schema, each once. They are known by ``id()``, since equal ones are not one."""
+    """Measure the subschemas of one schema, each once. They are known by ``id()``, as mappings cannot be hashed."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
@@ -156,9 +152,8 @@ class _Measure:
             key, is_leaving = pending.pop()
             targets = {target for counter in self.nodes[key].children.values() for target in counter}
             if is_leaving:
-                levels[key] = self.nodes[key].reevaluations + max(
-                    (levels.get(target, 0) for target in targets), default=0
-                )
+                below = max((levels.get(target, 0) for target in targets), default=0)
+                levels[key] = self.nodes[key].reevaluations + below
             elif key not in entered:
                 entered.add(key)
                 pending.append((key, True))

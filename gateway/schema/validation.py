@@ -167,6 +167,9 @@ class ValidatorCache:
         self._by_digest: LRUCache[str, Validator] = LRUCache(2 * most)
         self._sizes: LRUCache[str, int | None] = LRUCache(most)
 
+    def __repr__(self) -> str:
+        return f"<ValidatorCache {len(self._compiled)} of {self._compiled.maxsize} schemas>"
+
     def compile(self, schema: Mapping[str, Any]) -> Validator:
         """Return the validator of a schema. Raises :class:`UnsoundSchema` for one that is invalid or costs too much."""
         key = jsonrpc.encode_canonical(schema)
@@ -187,16 +190,16 @@ class ValidatorCache:
             cost = measure_cost(schema)
         except TooCostly as error:
             raise UnsoundSchema(str(error), _costly_part(schema)) from None
-        admitted_patterns, weight = admit_patterns(schema, self._weigh) if has_patterns else (frozenset(), 0)
+        checked, weight = schema, 0
+        if has_patterns:
+            admitted, weight = admit_patterns(schema, self._weigh)
+            checked = remove_patterns(schema, lambda pattern: pattern not in admitted)
         try:
-            engine = _engine(
-                remove_patterns(schema, lambda pattern: pattern not in admitted_patterns) if has_patterns else schema
-            )
+            engine = _engine(checked)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reason = excerpt(getattr(error, "message", str(error)), _FAULT_BYTES)
-            raise UnsoundSchema(
-                f"not a JSON Schema: {reason}", pointer_of(getattr(error, "instance_path", ()))
-            ) from None
+            pointer = pointer_of(getattr(error, "instance_path", ()))
+            raise UnsoundSchema(f"not a JSON Schema: {reason}", pointer) from None
         return Validator(engine, cost, schema, weight)
 
     def _weigh(self, pattern: str) -> int | None:

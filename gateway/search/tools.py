@@ -120,6 +120,9 @@ class ToolSearch:
         self._indexes: LRUCache[str, ToolIndex] = LRUCache(_INDEXES)
         self._builds = SingleFlight[str, ToolIndex]()
 
+    def __repr__(self) -> str:
+        return f"<ToolSearch indexes={len(self._indexes)} tools={len(self._words)} builds={self._builds!r}>"
+
     async def search(
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, name_style: NameStyle = NameStyle.LLM
     ) -> dict[str, Any]:
