@@ -1,4 +1,4 @@
-"""Listing → Catalog: which methods are offered, under which names, and which are quarantined.
+"""Listing → Catalog: decide which methods are offered, under which names, and which are quarantined.
 
 Building yields to the event loop every few milliseconds, so that a large catalog does not delay other requests.
 """

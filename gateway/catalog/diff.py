@@ -1,4 +1,4 @@
-"""Compare the tools of two catalogs: added, removed, and changed with each difference.
+"""Compare the tools of two catalogs: which were added, which were removed, and what changed in the others.
 
 Each side is a catalog, a saved ``tools --json`` or REST listing, or a pin file. A pin has only the digest of a schema,
 so that a changed schema is reported without details.
@@ -80,7 +80,7 @@ def compare_catalogs(before: Iterable[ToolSnapshot], after: Iterable[ToolSnapsho
 
 
 def _name_in(old: Mapping[str, ToolSnapshot], snapshot: ToolSnapshot) -> str:
-    """Return the name that a tool had before: any of its names may be the one."""
+    """Return the name by which ``old`` has a tool: the published one, or another of its names."""
     return next((name for name in (snapshot.name, *snapshot.names) if name in old), snapshot.name)
 
 

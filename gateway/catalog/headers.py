@@ -27,7 +27,7 @@ def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[
 
 
 def _without_bad_headers(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
-    """Return the value without bad annotations. ``path`` is None where not ``properties`` alone lead to it."""
+    """Return the value without bad annotations. ``path`` is None below any keyword but ``properties``."""
     if not isinstance(value, Mapping):
         return value
     result: dict[str, Any] = {}
