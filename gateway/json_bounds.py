@@ -1,6 +1,6 @@
-"""What JSON may cost whoever reads it, looked at before and after it is decoded.
+"""Measure what JSON can cost its reader: its numbers before it is decoded, its depth and members after that.
 
-The engine stands in :mod:`gateway.jsonrpc`; nothing here depends on it, but for the numbers that it is slow at.
+The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except the numbers that it is slow at.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from math import isinf
 from typing import Any, Final
 
 SMALL: Final = 16 * 1024
-"""Bytes of JSON up to which it matters little what is in it: slow numbers cost some 20 ms at most."""
+"""Bytes of JSON up to which the content matters little: slow numbers cost some 20 ms at most."""
 _KEPT: Final = b'"eE+-0123456789'
 _DROPPED: Final = bytes(set(range(256)) - set(_KEPT))
 _CONTAINERS: Final = (dict, list)
@@ -22,7 +22,7 @@ def has_slow_numbers(raw: bytes | memoryview) -> bool:
     """Tell whether a JSON text has numbers with an exponent of three digits.
 
     The engine takes 8 µs for ``1e300``, twenty times what Python takes: a mebibyte of them would hold the loop for more
-    than a second. Most texts are cleared by the first look, which is ten times as fast as the second.
+    than a second. The first search clears most texts, and is ten times as fast as the second.
     """
     text = bytes(raw)
     return _LONG_EXPONENT.search(text.translate(None, _DROPPED)) is not None and _SLOW.search(text) is not None
@@ -40,7 +40,7 @@ def is_deeper_than(value: Any, limit: int) -> bool:
     """Tell whether a decoded value nests deeper than ``limit`` levels."""
     level = [value] if type(value) in _CONTAINERS and value else []
     for _ in range(limit - 1):
-        # Only what has something within goes on: most values do not, and a large answer has millions.
+        # Only containers with members go to the next level: a large result has millions of other values.
         level = [
             child
             for parent in level

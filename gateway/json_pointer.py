@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901), and what a reference that is one leads to."""
+"""Write and read JSON pointers (RFC 6901), and find the target of a reference that is one."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
-"""An index of a list (§4), as long as a list that fits into memory can need."""
+"""An index of a list (§4). Nine digits are enough for any list that fits into memory."""
 
 
 def escape_pointer(part: str) -> str:
-    """Return one part of a pointer as it is written (§3)."""
+    """Return one part of a pointer with ``~`` and ``/`` escaped (§3)."""
     return part.replace("~", "~0").replace("/", "~1")
 
 
 def pointer_of(parts: Iterable[object]) -> str:
-    """Return the pointer that leads through names and indexes, empty for none."""
+    """Return the pointer made of names and indexes, empty where there are none."""
     return "".join(f"/{escape_pointer(str(part))}" for part in parts)
 
 
 def parts_of(pointer: str) -> list[str]:
-    """Return the names and indexes that a pointer leads through."""
+    """Return the names and indexes of a pointer."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
 def resolve(document: Any, reference: str) -> Any:
-    """Return what a reference like ``#/a/b`` leads to within a document (§6), or None."""
+    """Return the target of a reference like ``#/a/b`` within a document (§6), None where there is none."""
     pointer = unquote(reference[1:])
     if reference[:1] != "#" or pointer[:1] not in ("", "/"):
         return None

@@ -1,7 +1,7 @@
-"""The keywords of JSON Schema 2020-12 and of older drafts: which hold schemas, and which hold data.
+"""List the keywords of JSON Schema 2020-12 and of older drafts: which hold schemas, and which hold data.
 
-Whoever walks through a schema goes by these names, so that all agree. The meta-schemas are the authority, and a test
-compares. A keyword that does not stand here is an annotation, in which no schema stands (2020-12, core §6.5).
+All code that walks through a schema uses these names, so that it agrees. The meta-schemas are the authority, and a test
+compares. A keyword that is not listed is an annotation, which holds no schema (2020-12, core §6.5).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-# One schema, or a list of them. Those in place apply to the same value as the schema that they stand in.
+# One schema, or a list of them. Those "in place" apply to the same value as the schema that has them.
 IN_PLACE: Final = ("not", "if", "then", "else")
 IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
 OF_MEMBERS: Final = ("additionalProperties", "unevaluatedProperties", "propertyNames")
@@ -17,32 +17,32 @@ OF_ITEMS: Final = ("items", "contains", "unevaluatedItems")
 ONE: Final = frozenset((*IN_PLACE, *OF_MEMBERS, *OF_ITEMS, "contentSchema"))
 LISTS: Final = frozenset((*IN_PLACE_LISTS, "prefixItems"))
 
-# Schemas by name. A name is no keyword, even where it is spelled like one.
+# Schemas by name. A name is not a keyword, even where it is spelled like one.
 DEFINITIONS: Final = frozenset(("$defs", "definitions"))
 MAPS: Final = DEFINITIONS | {"properties", "patternProperties", "dependentSchemas"}
 
 DATA: Final = frozenset(("enum", "const", "default", "examples", "example"))
-"""Any JSON, in which no schema stands. ``example`` is OpenAPI's."""
+"""Keywords for any JSON, which holds no schema. ``example`` is OpenAPI's."""
 LITERAL: Final = DATA | {
     "$schema", "$id", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$vocabulary", "type", "format", "pattern",
     "required", "dependentRequired", "contentEncoding", "contentMediaType",
 }  # fmt: skip
-"""Data, and what a validator goes by to the letter: names, types, identifiers, expressions."""
+"""Keywords for data, and for texts that must not be changed: names, types, identifiers, expressions."""
 ANNOTATIONS: Final = DEFINITIONS | (DATA - {"enum", "const"}) | {
     "title", "description", "$comment", "deprecated", "readOnly", "writeOnly"
 }  # fmt: skip
-"""What says nothing about which values are valid (2020-12, validation §9)."""
+"""Keywords that do not decide which values are valid (2020-12, validation §9)."""
 KEYWORDS: Final = ONE | LISTS | MAPS | LITERAL | ANNOTATIONS | {
     "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "maxItems",
     "minItems", "uniqueItems", "maxContains", "minContains", "maxProperties", "minProperties",
 }  # fmt: skip
 OLDER: Final = frozenset(("id", "extends", "disallow", "divisibleBy", "dependencies", "additionalItems",
                           "$recursiveRef", "$recursiveAnchor"))  # fmt: skip
-"""What 2020-12 has no more. :mod:`gateway.schema.drafts` says the same in its words."""
+"""Keywords that 2020-12 no longer has. :mod:`gateway.schema.drafts` rewrites them."""
 
 
 def in_place(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the schemas in one that apply to the same value, but not what it refers to, nor what is no object."""
+    """Yield the subschemas that apply to the same value. Targets of references and boolean schemas are left out."""
     contents = [[schema.get(keyword)] for keyword in IN_PLACE]
     contents += [schema[keyword] for keyword in IN_PLACE_LISTS if isinstance(schema.get(keyword), list)]
     if isinstance(schema.get("dependentSchemas"), Mapping):
@@ -51,8 +51,8 @@ def in_place(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a keyword's content with each schema in it changed. Objects in an unknown keyword count as schemas, so
-    that nothing hides there."""
+    """Return a keyword's content with each schema in it changed. An object under an unknown keyword counts as a schema,
+    so that nothing can hide there."""
     if keyword in LITERAL:
         return content
     if isinstance(content, list):

@@ -1,1 +1,1 @@
-"""From what a backend lists to what we offer: Method → Tool → Catalog, and which catalog is current."""
+"""Turn what a backend lists into what we offer: Method → Tool → Catalog."""

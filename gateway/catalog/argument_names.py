@@ -1,6 +1,6 @@
-"""Names of arguments that LLM APIs take: ``[A-Za-z0-9_.-]{1,64}``, made once and kept in the tool's binding.
+"""Rename arguments as LLM APIs accept them: ``[A-Za-z0-9_.-]{1,64}``, made once and kept in the tool's binding.
 
-Listings have headings for names (``Transaction hash``) and marks of their own (``$filter``). A schema that has such
+Some listings have headings as names (``Transaction hash``), others special characters (``$filter``). A schema with such
 names is published with others, wherever it applies to the arguments object as a whole.
 """
 
@@ -19,23 +19,23 @@ Rename = Callable[[str], str]
 
 
 def publish_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The schema with names that suit, and what each new one stands for.
+    """Return the schema with accepted names, and the method's own name of each new one.
 
-    A schema that judges names by themselves, or hides them behind a reference, stays as it is: its meaning would
-    change.
+    A schema with rules for names, or with a reference that may name properties, stays as it is: renaming would change
+    its meaning.
     """
     names = {name: name for name in _names(schema)}
     if all(map(_RULE.accepts, names)) or _is_opaque(schema):
         return schema, {}
-    # Who suits keeps the name; the others come in the order of their raw names, whatever their order here.
-    shown = unique(sorted(names, key=lambda name: (not _RULE.accepts(name), name)), names, _RULE)
-    return _rename_properties(schema, lambda name: shown.get(name, name)), {
-        new: old for old, new in shown.items() if new != old
+    # Accepted names stay; the others are sorted, so that the order of the listing does not matter.
+    published = unique(sorted(names, key=lambda name: (not _RULE.accepts(name), name)), names, _RULE)
+    return _rename_properties(schema, lambda name: published.get(name, name)), {
+        new: old for old, new in published.items() if new != old
     }
 
 
 def _same_object_schemas(schema: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """The schema, and those in it that apply to the same object."""
+    """Yield the schema, and the subschemas that apply to the same object."""
     yield schema
     for part in in_place(schema):
         yield from _same_object_schemas(part)

@@ -1,4 +1,4 @@
-"""What the operator knows better about arguments: schemas, descriptions, defaults, and what callers do not see."""
+"""Apply the operator's overrides of arguments: schemas, descriptions, defaults, and what is hidden from callers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gateway.schema.bundling import UnsoundSchema, object_schema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Argument
 
-_OF_EACH: Final = ("$schema", "type", "properties", *DEFINITIONS)
+_FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentDefaults:
-    """``fills`` stand in for what a caller leaves out, ``fixed`` are hidden and sent with every call."""
+    """Hold the operator's defaults: ``fills`` for arguments that a caller leaves out, ``fixed`` for hidden ones."""
 
     fills: JsonObject = field(default_factory=dict)
     fixed: JsonObject = field(default_factory=dict, repr=False)
 
 
 def override_arguments(method: Method, arguments: Mapping[str, Argument]) -> dict[str, Any]:
-    """The members of a method that overrides of its arguments change."""
+    """Return the fields of a method that overrides of its arguments change, with their new values."""
     listed = method.input_schema if isinstance(method.input_schema, Mapping) else None
     if listed is not None and method.parameters in (None, ()):
         whole = _override_in_schema(listed, arguments)
@@ -33,15 +33,15 @@ def override_arguments(method: Method, arguments: Mapping[str, Argument]) -> dic
             return {"input_schema": whole}
         known = _parameters_of_schema(listed)
     else:
-        known = _rename_counted({parameter.name: parameter for parameter in method.parameters or ()}, arguments)
+        known = _name_counted({parameter.name: parameter for parameter in method.parameters or ()}, arguments)
     for name, argument in arguments.items():
         known[name] = _override_parameter(known.get(name, Parameter(name)), argument)
     root = method.root or listed or {}
     return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
 
 
-def _rename_counted(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:
-    """Parameters that the listing only counts (arg0, arg1, …), by the names that the operator gives them, in order."""
+def _name_counted(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:
+    """Return parameters that the listing only counts (arg0, arg1, …) with the operator's names for them, in order."""
     if list(known) != [f"arg{place}" for place in range(len(known))]:
         return known
     names = iter([name for name in arguments if name not in known])
@@ -50,20 +50,20 @@ def _rename_counted(known: dict[str, Parameter], arguments: Collection[str]) -> 
 
 
 def _override_in_schema(whole: JsonObject, arguments: Mapping[str, Argument]) -> dict[str, Any] | None:
-    """A whole schema with overrides that replace no part of it, so that what it says besides stays. None where one
-    does, or where the schema is unsound: the arguments are then all that is taken of it."""
+    """Return a whole schema with overrides that replace no part of it, so that its other keywords stay. Return None
+    where one replaces a part, or the schema is unsound: only its arguments are then used."""
     if any(argument.schema_ is not None or argument.hidden for argument in arguments.values()):
         return None
     try:
-        mended = object_schema(whole)
+        converted = object_schema(whole)
     except UnsoundSchema:
         return None
-    known = _parameters_of_schema(mended)
+    known = _parameters_of_schema(converted)
     if not arguments.keys() <= known.keys():
         return None
     known |= {name: _override_parameter(known[name], argument) for name, argument in arguments.items()}
     required = [name for name, parameter in known.items() if parameter.required]
-    return {**mended, "properties": {name: known[name].schema for name in known}, "required": required}
+    return {**converted, "properties": {name: known[name].schema for name in known}, "required": required}
 
 
 def _parameters_of_schema(whole: JsonObject) -> dict[str, Parameter]:
@@ -89,24 +89,24 @@ def _override_parameter(before: Parameter, argument: Argument) -> Parameter:
 
 
 def without_parameters(method: Method, hidden: Collection[str]) -> Method:
-    """The method as callers are to see it."""
+    """Return the method without the parameters that callers do not see."""
     return replace(method, parameters=tuple(p for p in method.parameters or () if p.name not in hidden))
 
 
 def check_defaults(
     arguments: Mapping[str, Argument], schema: JsonObject, validators: ValidatorCache
 ) -> ArgumentDefaults:
-    """The operator's defaults. Raises :class:`UnsoundSchema` for one that the method's whole ``schema`` refuses; the
-    reason does not show the value, which may be a secret."""
+    """Return the operator's defaults. Raises :class:`UnsoundSchema` for one that the method's whole ``schema`` refuses;
+    the reason does not have the value, which may be a secret."""
     given = {name: _default(argument) for name, argument in arguments.items() if argument.has_default}
     if not given:
         return ArgumentDefaults()
-    # What a schema says of several arguments at once is left out: each default is judged by itself.
-    validator = validators.compile({keyword: schema[keyword] for keyword in _OF_EACH if keyword in schema})
+    # Rules for several arguments at once are left out, since each default is checked alone.
+    validator = validators.compile({keyword: schema[keyword] for keyword in _FOR_ONE_ARGUMENT if keyword in schema})
     for name, value in given.items():
         if not validator.is_valid({name: value}):
             raise UnsoundSchema(
-                "the default in catalog.tools breaks the schema", pointer_of(("properties", name)), name
+                "the default in catalog.tools does not match the schema", pointer_of(("properties", name)), name
             )
     hidden = {name for name in given if arguments[name].hidden}
     return ArgumentDefaults(

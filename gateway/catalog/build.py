@@ -1,6 +1,6 @@
-"""Listing → Catalog: which methods are offered, under which names, and who is quarantined.
+"""Listing → Catalog: decide which methods are offered, under which names, and which are quarantined.
 
-Building yields to the event loop every few milliseconds, so that a large catalog stalls nobody.
+Building yields to the event loop every few milliseconds, so that a large catalog does not delay other requests.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 
 _SLICE: Final = 0.005
-"""Seconds of work between two turns of the loop."""
-_HIDE: Final = "mend the entry in the backend's listing, or name it in catalog.exclude"
+"""Seconds of work before other tasks of the event loop get a turn."""
+_REMEDY: Final = "correct the entry in the backend's listing, or name it in catalog.exclude"
 
 
 class Builder:
-    """Builds catalogs. Equal tools of successive catalogs are one object."""
+    """Build catalogs. Equal tools of successive catalogs are one object, so that their cached digests stay."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Builder:
         policy = ToolPolicy(self._params, settings.trust_annotations, listing.form, listing.by_position)
         methods, notes = _unique(method for method in listing.methods if curation.offers(method.name))
         methods = draft.drop_unreviewed(methods)
-        # What goes over all methods at once would hold the loop; a thread gives way every 5 ms.
+        # These steps go over all methods at once and would block the loop; a thread lets others run every 5 ms.
         overrides = await asyncio.to_thread(
             lambda: {method.name: curation.override_for(method.name) for method in methods}
         )
@@ -63,7 +63,7 @@ class Builder:
             except UnsoundSchema as error:
                 draft.quarantined.append(_quarantine(method, error))
             except (ValueError, RecursionError):
-                draft.quarantined.append(QuarantinedMethod(method.name, "its entry cannot be written as JSON", _HIDE))
+                draft.quarantined.append(QuarantinedMethod(method.name, "its entry cannot be written as JSON", _REMEDY))
             if time.monotonic() - turn > _SLICE:
                 await asyncio.sleep(0)
                 turn = time.monotonic()
@@ -83,7 +83,7 @@ class Builder:
 
 
 class _CatalogDraft:
-    """A catalog in the making: who is in, and who is quarantined."""
+    """Collect the tools of a catalog and the methods that are quarantined."""
 
     def __init__(self, pins: Pins | None, quarantined: Iterable[QuarantinedMethod]) -> None:
         self.tools: list[Tool] = []
@@ -91,7 +91,7 @@ class _CatalogDraft:
         self._pins = pins
 
     def drop_unreviewed(self, methods: list[Method]) -> list[Method]:
-        """Those that may be named: a method that nobody reviewed must not take the name of one that was."""
+        """Return the reviewed methods: an unreviewed one must not take the name of a reviewed one."""
         pins = self._pins
         if pins is None:
             return methods
@@ -99,7 +99,7 @@ class _CatalogDraft:
         return [method for method in methods if pins.admits(method.name)]
 
     def add(self, tool: Tool, known: MutableMapping[str, Tool]) -> None:
-        """Take a tool in, unless it is held back: the equal one of ``known``, which go by their digests."""
+        """Add a tool, or the equal one in ``known`` (by digest), unless its pin holds it back."""
         drift = None if self._pins is None else self._pins.drift(tool)
         if drift is None:
             self.tools.append(known.setdefault(tool.digest, tool))

@@ -1,6 +1,6 @@
-"""What the operator's patterns say about methods: which are offered, and what is known better than by the listing.
+"""Apply the operator's patterns to methods: which are offered, and which overrides they get.
 
-Patterns are shell globs; case counts. A method's own name matches it, whatever it means as a glob.
+Patterns are shell globs and case-sensitive. A method's own name always matches it, even with glob characters in it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _SHOWN: Final = 3
 
 
 class Curation:
+    """Decide by the catalog settings which methods are offered, with which overrides."""
+
     def __init__(self, settings: CatalogSettings) -> None:
         self._settings = settings
         self._include = _matcher(settings.include)
@@ -30,7 +32,7 @@ class Curation:
         return not (self._hides_secrets and reveals_secret(method))
 
     def override_for(self, method: str) -> ToolOverride:
-        """All overrides that match, later ones over earlier ones, knob by knob."""
+        """Return all overrides that match, merged knob by knob; later ones win."""
         merged: dict[str, Any] = {}
         for pattern, matches, override in self._overrides:
             if matches(method):
@@ -46,10 +48,11 @@ class Curation:
         return ToolOverride.model_construct(**(ToolOverride().__dict__ | merged))
 
     def remarks(self, methods: Iterable[str]) -> Iterator[str]:
-        """What of the configuration does not meet the listing; often a name that is misspelled."""
+        """Yield a sentence for each pattern that does not fit the listing. Often a name is misspelled."""
         listed = list(methods)
         if not listed:
             return
+        # The default patterns of exclude are ours, and few services have methods that they match.
         own = [pattern for pattern in self._settings.exclude if pattern not in EXCLUDED]
         for knob, patterns in (("include", self._settings.include), ("exclude", own)):
             for pattern in patterns:
@@ -60,7 +63,7 @@ class Curation:
         if exposed:
             yield (
                 f"{list_some(exposed)}: hidden by default, and offered because catalog.exclude has a list of its own; "
-                "name them there, or in catalog.include if they are wanted"
+                "add them to that list, or to catalog.include if you want to offer them"
             )
         for pattern, matches, override in self._overrides:
             matched = [method for method in listed if matches(method)]
@@ -72,22 +75,22 @@ class Curation:
             elif override.name is not None and "*" not in override.name and len(offered) > 1:
                 yield (
                     f'catalog.tools: "{pattern}" gives {len(offered)} methods one name; all but one get a suffix. '
-                    "Put a * into the name for what the * of the pattern stands for"
+                    "Put a * into the name; it becomes what the * of the pattern matches"
                 )
 
     def _names_method(self, method: str) -> bool:
-        """Tell whether the operator speaks of just this method."""
+        """Tell whether the operator names exactly this method."""
         return method in self._settings.include or method in self._settings.tools
 
 
 def list_some(names: Sequence[str]) -> str:
-    """The first few of many names, and how many more there are."""
+    """Return the first few of many names, and how many more there are."""
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def _merge_arguments(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Arguments, later ones over earlier ones, knob by knob."""
+    """Return the overrides of arguments merged knob by knob; later ones win."""
     merged = dict(before)
     for name, argument in after.items():
         if name in merged:

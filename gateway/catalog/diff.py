@@ -1,7 +1,7 @@
-"""What became of the tools between two moments: added, removed, and changed in what.
+"""Compare the tools of two catalogs: which were added, which were removed, and what changed in the others.
 
-A moment is a catalog, a saved ``tools --json`` or REST listing, or a pin file. Pins have schemas as digests alone, so
-that a change of one is told without its details.
+Each side is a catalog, a saved ``tools --json`` or REST listing, or a pin file. A pin has only the digest of a schema,
+so that a changed schema is reported without details.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from gateway.model import JsonObject, NameStyle, Schema, Structure, Tool, all_an
 from gateway.text import printable
 
 _MOST: Final = 8
-"""Differences of one schema that are told one by one."""
+"""Differences of one schema that get a line each."""
 _SHOWN: Final = 60
 _ABSENT: Final = object()
 _SEEN: Final = {"name", "title", "description", "arguments", "input_schema", "output_schema", "annotations"}
-"""Fields of a pin that clients see. All others decide who may call, and what becomes of a call."""
+"""Fields of a pin that clients see. All others decide who may call, and how the backend is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSnapshot:
-    """What is known of a tool: its ``pin``, and ``inputs`` and ``outputs`` where the schemas are known in full.
+    """Hold what is known of a tool: its ``pin``, and ``inputs`` and ``outputs`` where the schemas are known in full.
 
-    ``name`` is the one that is shown; ``names`` are all that are known, MCP's first. A listing ``is_listed`` only: of
-    its pin, what clients see is known. What is ``in_mcp_names``, a pin or a listing of REST's, tells nothing of which
-    name models are shown.
+    ``name`` is the published one; ``names`` are all known ones, MCP's first. ``is_listed`` says that the tool is from a
+    listing, whose pin has only the fields that clients see. ``in_mcp_names`` says that the tool is from a pin file or a
+    REST listing, which have only MCP's name.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ToolSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ChangedTool:
-    """A tool that differs; ``differences`` has a line for each difference."""
+    """Hold the name of a changed tool, and a line for each difference."""
 
     name: str
     differences: tuple[str, ...]
@@ -54,7 +54,7 @@ class ChangedTool:
 
 @dataclass(frozen=True, slots=True)
 class CatalogDiff:
-    """Falsy where nothing differs. All are sorted by name."""
+    """Hold the differences of two catalogs, sorted by name. False where there are none."""
 
     added: tuple[ToolSnapshot, ...]
     removed: tuple[ToolSnapshot, ...]
@@ -65,7 +65,7 @@ class CatalogDiff:
 
 
 def compare_catalogs(before: Iterable[ToolSnapshot], after: Iterable[ToolSnapshot]) -> CatalogDiff:
-    """Tools are the same by their method, or by name where a side does not know the methods."""
+    """Return the differences. Tools are matched by method, or by name where a side does not know the methods."""
     before, after = list(before), list(after)
     known = all(snapshot.method is not None for snapshot in (*before, *after))
     old = {str(snapshot.method if known else snapshot.name): snapshot for snapshot in before}
@@ -80,26 +80,25 @@ def compare_catalogs(before: Iterable[ToolSnapshot], after: Iterable[ToolSnapsho
 
 
 def _name_in(old: Mapping[str, ToolSnapshot], snapshot: ToolSnapshot) -> str:
-    """The name that a tool had before, be it the one that is shown now or another of its names."""
+    """Return the name by which ``old`` has a tool: the published one, or another of its names."""
     return next((name for name in (snapshot.name, *snapshot.names) if name in old), snapshot.name)
 
 
 def snapshots_of(tools: Iterable[Tool], name_style: NameStyle) -> list[ToolSnapshot]:
-    """How tools look to those who are shown these names."""
+    """Return snapshots of tools with the names of one style."""
     return [
         ToolSnapshot(
             tool.name_for(name_style), tuple(map(tool.name_for, NameStyle)), pin_of(tool), tool.input_schema,
-            tool.output_schema,
-            tool.method,
+            tool.output_schema, tool.method,
         )
         for tool in tools
     ]  # fmt: skip
 
 
 def read_snapshots(raw: bytes, origin: str) -> list[ToolSnapshot] | None:
-    """The tools in a saved listing or a pin file; None where it is neither, such as a configuration.
+    """Return the tools in a saved listing or a pin file, None for other content, such as a configuration.
 
-    Raises :class:`PinError` that names ``origin`` for one that is broken.
+    Raises :class:`PinError`, which names ``origin``, where the content is malformed.
     """
     try:
         content = jsonrpc.decode(raw)
@@ -191,7 +190,7 @@ def _schema_changes(label: str, before: Schema | None, after: Schema | None) -> 
 
 
 def _members(before: Any, after: Any, pointer: str) -> Iterator[tuple[str, Any, Any]]:
-    """Where two values differ, as deep as both have members."""
+    """Yield pointer, old and new value where two values differ, as deep as both are objects."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in [*before, *(name for name in after if name not in before)]:
             yield from _members(
@@ -202,7 +201,7 @@ def _members(before: Any, after: Any, pointer: str) -> Iterator[tuple[str, Any, 
 
 
 def _text_change(before: str, after: str) -> str:
-    """Both texts, from shortly before where they part."""
+    """Return an excerpt of both texts that begins shortly before their first difference."""
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
     start = max(0, common - _SHOWN // 3) if max(len(before), len(after)) > _SHOWN else 0
     return f"{_short(before, start)} → {_short(after, start)}"

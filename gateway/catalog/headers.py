@@ -1,8 +1,8 @@
-"""Parameters that a schema mirrors into HTTP headers: ``x-mcp-header`` (2026-07-28, SEP-2243).
+"""Find arguments that clients mirror into HTTP headers: ``x-mcp-header`` (2026-07-28, SEP-2243).
 
-Clients drop a tool whose annotation breaks the rules, so a bad one is taken out of the schema and the tool stays.
-The rules: a non-empty RFC 9110 token, unique in the tool whatever its case; on an integer, a string or a boolean; and
-reached through ``properties`` alone.
+Clients drop a tool whose annotation breaks the rules, so a bad annotation is removed and the tool stays. The rules:
+the name is a non-empty RFC 9110 token, unique in the tool whatever its case; the schema is an integer's, a string's or
+a boolean's; and ``properties`` alone lead to it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _KINDS: Final = ("integer", "string", "boolean")
 
 
 def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HeaderParameter, ...]]:
-    """The schema without bad annotations, and what the good ones mirror."""
+    """Return the schema without bad annotations, and the header of each good one."""
     found: dict[str, HeaderParameter] = {}
     return _without_bad_headers(schema, (), found), tuple(found.values())
 
 
 def _without_bad_headers(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
-    """``path`` is None where no chain of ``properties`` leads."""
+    """Return the value without bad annotations. ``path`` is None below any keyword but ``properties``."""
     if not isinstance(value, Mapping):
         return value
     result: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Tool names, made once per catalog and kept in a table: nothing is derived back from a name by string surgery.
+"""Make the names of tools, once per catalog. They are kept in a table, and no method is derived from a name.
 
-Every tool has two: MCP's (2026-07-28, tools "Tool Names") and one that the function-calling APIs of the large model
-providers take as it is. Within one catalog no text names two tools, whichever of the two it is.
+Every tool has two names: MCP's (2026-07-28, tools "Tool Names") and one that the function-calling APIs of the large
+model providers accept. Within one catalog no text names two tools, in whichever style.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SUFFIX_DIGITS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """Which names a client takes: ``characters`` as in a regular expression's class, ``longest`` in characters.
-    ``nameless`` is what stands for a text of which nothing is left."""
+    """Hold which names a client accepts: ``characters`` as in a regular expression's class, ``longest`` in characters.
+    ``nameless`` replaces a text without any such character."""
 
     characters: str
     longest: int
@@ -30,7 +30,7 @@ class NameRule:
         return re.fullmatch(f"[{self.characters}]{{1,{self.longest}}}", name) is not None
 
     def make_name(self, text: str, salt: str) -> str:
-        """The nearest name to ``text`` that suits."""
+        """Return the accepted name that is nearest to ``text``; ``salt`` makes its suffix, where it needs one."""
         name = re.sub(f"[^{self.characters}]+", "_", text).strip("_")
         return name if 0 < len(name) <= self.longest else self.add_suffix(name or self.nameless, salt)
 
@@ -46,11 +46,11 @@ NAME_RULES: Final[Mapping[NameStyle, NameRule]] = {
 
 
 def assign_names(methods: Iterable[str], chosen: Mapping[str, str]) -> dict[str, dict[NameStyle, str]]:
-    """Both names of each method, equal for equal sets of methods whatever their order.
+    """Return both names of each method. They depend on the set of methods, not on its order.
 
-    ``chosen`` are the operator's names by method. Next come the methods whose names are valid as they are, then the
-    others in the order of their raw names; who finds a name taken gets a suffix made from its own raw name. A name
-    that suits LLM APIs is both of its tool's names, and goes before those that are made to suit.
+    ``chosen`` are the operator's names by method, and come first. Next are the methods whose names are valid, then the
+    others, sorted by name. A method whose name is taken gets a suffix, made from the method's name. A tool's MCP name
+    is also its name for LLM APIs where they accept it; such names precede those that have to be changed.
     """
     mcp, llm = NAME_RULES[NameStyle.MCP], NAME_RULES[NameStyle.LLM]
     wanted = {method: chosen.get(method, method) for method in methods}
@@ -62,8 +62,8 @@ def assign_names(methods: Iterable[str], chosen: Mapping[str, str]) -> dict[str,
 
 
 def unique(ordered: Iterable[str], wanted: Mapping[str, str], rule: NameRule) -> dict[str, str]:
-    """Return a name of its own for each raw name: the one that it wants, as near as ``rule`` allows. Who comes first
-    gets a name that several want; the others get a suffix, made of their raw names."""
+    """Return a different name for each raw name: the wanted one, as near as ``rule`` allows. The first of several that
+    want the same name gets it; the others get a suffix, made from their raw names."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for raw in ordered:

@@ -1,9 +1,9 @@
 """Method → Tool, as Drupal's bridge defines it: id → name, usage → description, params → inputSchema, output →
 outputSchema, title and annotations.
 
-Repair comes first. A method that cannot become a sound tool raises :class:`UnsoundSchema` and is quarantined by
-:mod:`gateway.catalog.build`, with the override that would free it; a bad output schema is dropped instead, since the
-tool is of use without it.
+What can be repaired is repaired. A method that cannot become a sound tool raises :class:`UnsoundSchema`;
+:mod:`gateway.catalog.build` quarantines it and names the override that would help. A bad output schema is dropped
+instead, since the tool is useful without it.
 """
 
 from __future__ import annotations
@@ -44,19 +44,14 @@ SPREAD: Final = "params"
 MAX_META: Final = 4096
 _NAMED: Final = (Structure.BY_NAME, Structure.BY_NAME_IN_LIST)
 _KEYWORDS_WITHOUT_PARAMETERS: Final = {
-    "type",
-    "properties",
-    "additionalProperties",
-    "required",
-    "title",
-    "description",
-    "$schema",
-}
+    "type", "properties", "additionalProperties", "required", "title", "description", "$schema"
+}  # fmt: skip
+"""Keywords of a schema that allows no argument. Of a method with such a schema, ``params`` may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """What the operator decided for all methods, and what the listing says of all of them (see
+    """Hold what applies to all methods: the operator's settings, and what the listing says of all of them (see
     :class:`~gateway.model.Listing`)."""
 
     params: Params
@@ -72,7 +67,7 @@ def build_tool(
     policy: ToolPolicy,
     validators: ValidatorCache,
 ) -> Tool:
-    """The tool for a method. Raises :class:`UnsoundSchema`."""
+    """Return the tool for a method. Raises :class:`UnsoundSchema`."""
     method = _apply_override(_apply_required_of_draft_3(method), override)
     structure = _structure(method, override, policy)
     whole = clean_schema_texts(_input_schema(method, structure))
@@ -83,6 +78,7 @@ def build_tool(
         else whole
     )
     closed = _is_closed(method, structure)
+    # Compiled now, so that a schema that is invalid or too costly quarantines its method before any call.
     validators.compile({**caller_schema, **CLOSED} if closed else caller_schema)
     published_schema, renamed = publish_names(caller_schema)
     whole_input, mirrored_headers = header_parameters(published_schema)
@@ -114,7 +110,7 @@ def build_tool(
         binding=replace(
             _binding(method, structure, whole, override.timeout, defaults, policy),
             own_names=renamed,
-            structure_is_known=_is_certain(method, override, policy),
+            structure_is_known=_is_structure_known(method, override, policy),
             repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
             version=policy.form.version,
         ),
@@ -122,8 +118,8 @@ def build_tool(
 
 
 def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[str, Any]:
-    """Return what is published beside the members that MCP knows: the listing's own ``_meta``, ``annotations`` that are
-    no hints of MCP, and why an output schema was ``dropped``."""
+    """Return the tool's ``_meta``: that of the listing, ``annotations`` that are not hints of MCP, and why an output
+    schema was ``dropped``."""
     meta: dict[str, Any] = clean_value_texts(method.meta)
     if method.deprecated:
         meta["deprecated"] = True
@@ -135,7 +131,7 @@ def _meta(method: Method, annotations: JsonObject, dropped: str | None) -> dict[
 
 
 def _apply_required_of_draft_3(method: Method) -> Method:
-    """Draft 3 says in a parameter's own schema that it must be given."""
+    """Return the method with each parameter required whose own schema says so, as in draft 3."""
     parameters = method.parameters or ()
     if not any(says_required(parameter.schema) for parameter in parameters):
         return method
@@ -145,7 +141,7 @@ def _apply_required_of_draft_3(method: Method) -> Method:
 
 
 def _apply_override(method: Method, override: ToolOverride) -> Method:
-    """The method with what the operator knows better."""
+    """Return the method with the operator's overrides."""
     changes: dict[str, Any] = {}
     if override.title is not None:
         changes["title"] = override.title
@@ -167,17 +163,17 @@ def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> St
     if method.structure not in (Structure.EITHER, Structure.UNKNOWN):
         return method.structure
     if params.prefix or policy.form.version is Version.ONE:
-        return Structure.BY_POSITION  # where a prefix has a place, and all that JSON-RPC 1.0 knows
+        return Structure.BY_POSITION  # a prefix is positional, and JSON-RPC 1.0 has nothing else
     if method.structure is Structure.EITHER:
         return Structure.BY_NAME
     if method.parameters is None and method.input_schema is None:
-        return Structure.UNKNOWN  # as one value, a list or an object: the caller's choice
+        return Structure.UNKNOWN  # one argument, a list or an object: the caller chooses
     return Structure.BY_POSITION if policy.by_position else Structure.BY_NAME
 
 
-def _is_certain(method: Method, override: ToolOverride, policy: ToolPolicy) -> bool:
-    """Tell whether somebody says which shape it is; without parameters, or with one array of them, it does not
-    matter."""
+def _is_structure_known(method: Method, override: ToolOverride, policy: ToolPolicy) -> bool:
+    """Tell whether the operator or the listing says how params are sent, or it makes no difference: a method whose
+    parameters are unknown, or that has none."""
     is_declared = (
         override.structure is not None or policy.params.structure != "auto" or policy.form.version is Version.ONE
     )
@@ -210,7 +206,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
             schema = bundler.add_schema(parameter.schema, pointer_of(("properties", parameter.name)))
         except UnsoundSchema as error:
             raise UnsoundSchema(error.reason, error.pointer, parameter.name) from None
-        if parameter.description:  # a schema may be shared by several, and tells of none in particular
+        if parameter.description:  # parameters may share a schema, whose text describes none of them
             schema = {**schema, "description": excerpt(parameter.description, MAX_DESCRIPTION)}
         properties[parameter.name] = schema
     whole: dict[str, Any] = {"type": "object", "properties": properties}
@@ -221,7 +217,7 @@ def _input_schema(method: Method, structure: Structure) -> dict[str, Any]:
 
 
 def _is_closed(method: Method, structure: Structure) -> bool:
-    """Tell whether the listing names all arguments, rather than giving a schema that decides on others, or nothing."""
+    """Tell whether the listing names all arguments. A whole schema decides itself whether it allows others."""
     if method.input_schema is not None:
         return False
     return method.parameters is not None or structure not in _NAMED
@@ -230,8 +226,8 @@ def _is_closed(method: Method, structure: Structure) -> bool:
 def _output_schema(
     method: Method, override: ToolOverride, validators: ValidatorCache
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """The output schema, or None and why there is none."""
-    # A listing describes the whole result; what is MCP content has a schema for its structuredContent alone.
+    """Return the output schema, or None and the fault for which it is dropped, if any."""
+    # A listing describes the whole result. For a result that is MCP content, the schema is of structuredContent alone.
     declared: Schema | None = None if override.content == "blocks" else method.result
     if override.output_schema is not None:
         declared = override.output_schema
@@ -247,8 +243,8 @@ def _output_schema(
 
 
 def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple[JsonObject, dict[str, Any]]:
-    """What is published as hints, and what of the backend's annotations is left for ``_meta``. What moves money or
-    signs is marked, unless the backend is trusted and says that it changes nothing."""
+    """Return the published hints, and the backend's other annotations for ``_meta``. A method that moves money or
+    signs is marked destructive, unless the backend is trusted and says that it changes nothing."""
     leftover = {key: value for key, value in method.annotations.items() if isinstance(key, str)}
     published: dict[str, Any] = {}
     if trusted:
@@ -260,15 +256,16 @@ def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple
 
 
 def _needs_confirmation(annotations: JsonObject, override: ToolOverride) -> bool:
-    """A rule matches what is said, not what MCP assumes of a tool that says nothing."""
+    """Tell whether a person has to agree to each call. A tool without ``destructiveHint`` is not destructive here,
+    although MCP assumes so."""
     if override.confirm == "destructive":
         return annotations.get("destructiveHint") is True
     return bool(override.confirm)
 
 
 def _auth_level(annotations: Mapping[str, Any]) -> str:
-    """jsonrpc_mcp's rule: scopes without a level mean required. A method without ``auth`` has no level at all, which
-    opens nothing."""
+    """Return the level of authentication. By jsonrpc_mcp's rule, scopes without a level mean "required". A method
+    without ``auth`` has no level, and is not open to callers without a token."""
     auth = annotations.get("auth")
     if not isinstance(auth, Mapping):
         return ""
@@ -293,9 +290,8 @@ def _binding(
     defaults: ArgumentDefaults,
     policy: ToolPolicy,
 ) -> Binding:
-    spread = SPREAD if method.parameters is None and method.input_schema is None else None
-    if spread is not None and structure in _NAMED:
-        spread = None
+    is_unknown = method.parameters is None and method.input_schema is None
+    spread = SPREAD if is_unknown and structure not in _NAMED else None
     properties = schema.get("properties", {})
     order = () if spread else tuple(properties)
     sent = {name: properties[name]["default"] for name in order if "default" in properties[name]}

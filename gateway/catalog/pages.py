@@ -1,7 +1,7 @@
-"""Pages of a catalog, serialized once.
+"""Serialize pages of a catalog, each once.
 
-A page is the JSON array of its tools, as one era shows them: a part of each answer that is not serialized again. Pages
-are made on first use in a cache bounded by bytes, the first of each ahead of time.
+A page is the JSON array of its tools in the form of one era. Answers contain it as it is. Pages are made on first use,
+the first page of each catalog in advance, and kept in a cache that is bounded in bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gateway.jsonrpc import Raw
 from gateway.model import Catalog, Tool
 
 MAX_PAGE_BYTES: Final = 1024 * 1024
-"""Many clients read one page only, so pages are large, and clients have limits, so they are not larger."""
+"""Large, since many clients read the first page only; not larger, since clients have limits."""
 
 
 class Projector(Protocol):
-    """How one era, or REST, shows a tool. Equal ``key``\\ s show alike."""
+    """Make the entry of a tool for one era, or for REST. Projectors with the same ``key`` make the same entries."""
 
     @property
     def key(self) -> str: ...
@@ -32,20 +32,25 @@ class Projector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """``tools`` is a JSON array; ``last`` the name after which the next page goes on, None on the last page."""
+    """Hold ``tools``, a JSON array, and ``last``, the name after which the next page begins; None on the last page."""
 
     tools: Raw
     last: str | None
 
 
 class PageCache:
+    """Keep pages, at most ``max_bytes`` of them; the least recently used ones go first."""
+
     def __init__(self, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._pages: LRUCache[tuple[str, str, int, int], Page] = LRUCache(
             max_bytes, getsizeof=lambda page: len(page.tools) + 200
         )
 
+    def __repr__(self) -> str:
+        return f"<PageCache {len(self._pages)} pages, {self._pages.currsize} of {self._pages.maxsize} bytes>"
+
     def get_page(self, catalog: Catalog, projector: Projector, after: str | None, size: int) -> Page:
-        """The page that starts behind the name ``after``, which need not be there any more."""
+        """Return the page that begins behind the name ``after``, which the catalog need not have any more."""
         start = 0 if after is None else bisect_right(catalog.names, after)
         key = (catalog.digest, projector.key, start, size)
         page = self._pages.get(key)
@@ -56,7 +61,7 @@ class PageCache:
         return page
 
     def prepare_first_pages(self, catalog: Catalog, projectors: Iterable[Projector], size: int) -> None:
-        """Make the first page for each of the projectors."""
+        """Make the first page for each projector, so that no client waits for it."""
         for projector in projectors:
             self.get_page(catalog, projector, None, size)
 

@@ -1,8 +1,8 @@
-"""Pins: what was reviewed of each tool, so that a backend which changes one afterwards is found out (security S14).
+"""Keep pins: what was reviewed of each tool, so that a later change by the backend is detected (security S14).
 
-A pin has what a model goes by (name, texts, schemas, annotations), what decides who may call (scopes, the service's
-auth level) and what becomes of a call (structure, endpoint, notification); texts in full, so that a review can read
-them, schemas as digests. Pins go by the backend's method, which no renaming of ours changes.
+A pin has what a model reads (name, texts, schemas, annotations), what decides who may call (scopes, the service's auth
+level) and what decides how the backend is called (structure, endpoint, notification). Texts are kept in full for the
+reviewer, schemas as digests. The key of a pin is the backend's method, which an override of the name does not change.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gateway.model import Binding, QuarantinedMethod, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
 _IN_FILES: Final = {"str": str, "str | None": str | None, "bool": bool, "list[str]": list, "Mapping[str, Any]": dict}
-"""What a field of a pin is in a file, by how its type is written."""
+"""The JSON type of a pin's field in a file, by the annotation of the field."""
 _REMEDY: Final = "review it with `tools --diff` and the pin file, then run `tools --pin`"
 
 
 class PinError(Exception):
-    """The pin file cannot be used; the text says why, and what to do."""
+    """Raised where the pin file cannot be used; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """``arguments`` are in order where the order means something: for a method called by position. ``annotations`` are
-    all that some surface publishes; ``closed`` says that other arguments are refused."""
+    """Hold what was reviewed of one tool. ``arguments`` are sorted, except for a method called by position, whose order
+    counts. ``annotations`` are all that MCP or REST publishes; ``closed`` says that other arguments are refused."""
 
     name: str
     title: str
@@ -49,21 +49,21 @@ class Pin:
 
 
 _NOT_PINNED: Final = frozenset((
-    # the operator's
-    "names", "requires", "returns_blocks", "input_required", "confirm", "timeout", "gap_values", "fixed_arguments",
-    "structure_is_known", "repeatable", "is_builtin", "sent",
-    # what derives from fields that are pinned, and the key of a pin
-    "order", "spread_argument", "default_arguments", "declares_parameters", "own_names", "headers", "binding", "method",
-    # what no model reads
+    # the operator sets these
+    "names", "requires", "returns_blocks", "input_required", "confirm", "timeout", "default_arguments",
+    "fixed_arguments", "structure_is_known", "repeatable", "is_builtin", "sent",
+    # derived from pinned fields, and the key of a pin
+    "order", "spread_argument", "gap_values", "declares_parameters", "own_names", "headers", "binding", "method",
+    # no model reads these
     "meta", "input_check", "output_check",
-    # what was learned of the backend
+    # learned from the backend
     "version",
 ))  # fmt: skip
-"""Fields of a tool and its binding that no pin has. Every other one is a field of :class:`Pin` too."""
+"""Fields of a tool and its binding that are not pinned. Every other one is a field of :class:`Pin` too."""
 
 
 def _check_complete(noun: Tool | Binding) -> None:
-    """Raises :class:`TypeError` for a field of which nobody decided whether it is pinned."""
+    """Raise :class:`TypeError` for a field that is neither in :class:`Pin` nor in ``_NOT_PINNED``."""
     forgotten = {field.name for field in fields(noun)} - {field.name for field in fields(Pin)} - _NOT_PINNED
     if forgotten:
         raise TypeError(f"{type(noun).__name__}: {', '.join(sorted(forgotten))}: add to Pin or to _NOT_PINNED")
@@ -71,9 +71,12 @@ def _check_complete(noun: Tool | Binding) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """All pins, by method. A tool that has none, or differs from its own, is held back."""
+    """Hold all pins, by method. A tool without a pin, or that differs from its pin, is quarantined."""
 
     by_method: Mapping[str, Pin]
+
+    def __repr__(self) -> str:
+        return f"<Pins of {len(self.by_method)} methods>"
 
     def admits(self, method: str) -> bool:
         return method in self.by_method
@@ -82,7 +85,7 @@ class Pins:
         return QuarantinedMethod(method, "new since the tools were pinned", _REMEDY, held_by_pin=True)
 
     def drift(self, tool: Tool) -> QuarantinedMethod | None:
-        """How a tool differs from its pin, if it does."""
+        """Return the quarantine of a tool that differs from its pin, None where it is equal."""
         pinned = self.by_method.get(tool.method)
         if pinned is None:
             return self.unreviewed(tool.method)
@@ -100,7 +103,7 @@ class Pins:
 
 
 def pin_of(tool: Tool) -> Pin:
-    """Return what is reviewed of a tool."""
+    """Return the pin of a tool as it is now."""
     _check_complete(tool)
     _check_complete(tool.binding)
     arguments = list(tool.input_schema.get("properties", {}))
@@ -122,7 +125,7 @@ def pin_of(tool: Tool) -> Pin:
 
 
 def schema_digest(schema: Any) -> str:
-    """Equal for equal schemas, whatever the order of their members and of what they require."""
+    """Return a digest that ignores the order of members and of required names."""
     return "sha256:" + hashlib.sha256(jsonrpc.encode_canonical(_normalize_order(schema))).hexdigest()
 
 
@@ -138,7 +141,7 @@ def _normalize_order(value: Any) -> Any:
 
 
 def read_pins(file: Path) -> dict[str, Pin]:
-    """The pins of a file. Raises :class:`PinError`."""
+    """Return the pins of a file by method. Raises :class:`PinError`."""
     try:
         if file.stat().st_size > MAX_BYTES:
             raise PinError(f"{file}: larger than 64 MiB")
@@ -148,21 +151,21 @@ def read_pins(file: Path) -> dict[str, Pin]:
     except OSError as error:
         raise PinError(f"{file}: {error.strerror or error}") from None
     except ValueError as error:
-        raise PinError(f"{file}: not JSON: {error}; `tools --pin` writes it anew") from None
+        raise PinError(f"{file}: not JSON: {error}; `tools --pin` writes it again") from None
     return parse_pins(content, str(file))
 
 
 def parse_pins(content: Any, origin: str) -> dict[str, Pin]:
-    """The pins in a file's content. Raises :class:`PinError` that names ``origin`` and the entry."""
+    """Return the pins in a file's content. Raises :class:`PinError`, which names ``origin`` and the entry."""
     entries = content.get("tools") if isinstance(content, dict) else None
     if not isinstance(entries, dict):
-        raise PinError(f"{origin}: not a pin file, which has tools by method; `tools --pin` writes it anew")
+        raise PinError(f"{origin}: not a pin file, which has tools by method; `tools --pin` writes it again")
     pins = {}
     for method, entry in entries.items():
         try:
             pins[method] = _parse_pin(entry)
         except (TypeError, ValueError):
-            raise PinError(f'{origin}: the entry "{method}" is no pin; `tools --pin` writes it anew') from None
+            raise PinError(f'{origin}: the entry "{method}" is not a pin; `tools --pin` writes it again') from None
     return pins
 
 
@@ -175,7 +178,7 @@ def _parse_pin(entry: Any) -> Pin:
 
 
 def write_pins(file: Path, tools: Iterable[Tool]) -> None:
-    """Replace the file in one step, so that no reader sees half of it. Raises :class:`OSError`."""
+    """Write the pins of tools. Replace the file in one step: no reader sees half of it. Raises :class:`OSError`."""
     pins = {tool.method: asdict(pin_of(tool)) for tool in sorted(tools, key=lambda tool: tool.method)}
     text = jsonrpc.pretty({"tools": pins}) + "\n"
     target = file.resolve()

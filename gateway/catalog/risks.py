@@ -1,8 +1,8 @@
-"""What the name of a method says of harm: that it reveals a secret, that it moves money, or that it signs.
+"""Judge by the name of a method whether it reveals a secret, moves money, or signs.
 
-Names are split into words at punctuation and where the case changes. Bitcoin's descendants write theirs together
-(``dumpprivkeys``), so a word that is made of known ones throughout is split into those. What a word means depends on
-those beside it: ``seeders`` are no seed, ``signin`` is no signature, ``getpayment`` moves nothing.
+Names are split into words at punctuation and where the case changes. Bitcoin and its forks write words together
+(``dumpprivkeys``), so a word that consists of known words is split into those. The words beside it decide what a word
+means: ``seeders`` are not a seed, ``signin`` is not a signature, ``getpayment`` moves nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONGEST: Final = 64
-"""Characters of a word that is looked into."""
+"""Characters of the longest word that is split: splitting takes time."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -51,7 +51,7 @@ _VOCABULARY: Final = (
 
 @lru_cache(20_000)
 def reveals_secret(method: str) -> bool:
-    """Tell whether a method gives away what opens a wallet or an account, rather than taking it."""
+    """Tell whether a method returns what opens a wallet or an account, rather than taking it."""
     words = _words(method)
     if _TAKES & set(words):
         return False
@@ -64,14 +64,14 @@ def reveals_secret(method: str) -> bool:
         return True
     if {"dump", "export"} & set(words) and ({"wallet", "hd"} | _KEYS) & set(words):
         return True
-    if words == ("query", "key"):  # monerod's wallet
+    if words == ("query", "key"):  # of Monero's wallet
         return True
     return bool(words) and words[-1] in _SECRETS and bool(_REVEALS & set(words[:-1]))
 
 
 @lru_cache(20_000)
 def moves_value(method: str) -> bool:
-    """Tell whether a method moves money, or signs: what it did cannot be taken back."""
+    """Tell whether a method moves money or signs, which cannot be undone."""
     words = _words(method)
     if _READS & set(words):
         return False
@@ -88,7 +88,7 @@ def _words(method: str) -> Sequence[str]:
 
 
 def _parts(word: str) -> Sequence[str]:
-    """The known words that a word is made of throughout, the fewest; else the word itself."""
+    """Return the fewest known words that make up a word, or the word itself where none do."""
     if word in _VOCABULARY or len(word) > _LONGEST:
         return (word,)
     best: list[tuple[str, ...] | None] = [(), *[None] * len(word)]

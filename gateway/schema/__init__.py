@@ -1,1 +1,1 @@
-"""A stranger's JSON Schema becomes self-contained 2020-12 of bounded cost; compiled checks of values against it."""
+"""Turn the JSON Schemas of a listing into self-contained 2020-12 of bounded cost, and check values against them."""

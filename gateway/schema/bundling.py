@@ -1,8 +1,8 @@
-"""Schemas of a listing become self-contained JSON Schema 2020-12 of bounded size.
+"""Turn schemas of a listing into self-contained JSON Schema 2020-12 of bounded size.
 
-What a ``$ref`` leads to within the listing is copied into ``$defs``, as much of it as is needed, and recursion stays a
-reference; one out of the document is never fetched (2026-07-28, basic/index "$ref resolution"). Older drafts and what
-PHP makes of empty maps are mended on the way, at every level (:mod:`gateway.schema.drafts`).
+The target of a ``$ref`` within the listing is copied into ``$defs``, and recursion stays a reference. A reference out
+of the document is never fetched (2026-07-28, basic/index "$ref resolution"). Older drafts, and the lists that PHP
+writes for empty maps, are rewritten at every level (:mod:`gateway.schema.drafts`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _MAPS: Final = MAPS - DEFINITIONS
 _REFERENCES: Final = frozenset(("$ref", "$dynamicRef"))
 _WALKED: Final = ONE | LISTS | _MAPS | _REFERENCES | {"enum"}
 _IDENTIFIERS: Final = frozenset(("$schema", "$id", "id", "$anchor"))
+# Where upgrade_keywords renamed a keyword, pointers to faults have the name that the listing has.
 _WRITTEN_AS: Final = {
     "prefixItems": "items", "dependentSchemas": "dependencies", "allOf": "extends", "not": "disallow", "anyOf": "type",
     "$ref": "$recursiveRef", "enum": "enums",
@@ -41,7 +42,7 @@ _PREFIX: Final = "#/$defs/"
 
 
 class UnsoundSchema(Exception):
-    """A schema that cannot be published; ``pointer`` is the place within it, ``argument`` the one it is of."""
+    """Raised where a schema cannot be published. ``pointer`` leads to the fault, ``argument`` names its argument."""
 
     def __init__(self, reason: str, pointer: str = "", argument: str | None = None) -> None:
         super().__init__(reason)
@@ -51,7 +52,7 @@ class UnsoundSchema(Exception):
 
 
 class Bundler:
-    """Collects the schemas of one method into one document. ``root`` is the listing that they may refer to."""
+    """Collect the schemas of one method in one document. ``root`` is the listing that they may refer to."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._references = ReferenceResolver(root)
@@ -63,19 +64,19 @@ class Bundler:
         self.definitions: dict[str, Any] = {}
 
     def add_schema(self, schema: Schema, pointer: str = "") -> dict[str, Any]:
-        """The schema as part of the document. Raises :class:`UnsoundSchema`."""
+        """Return the schema as part of the document. Raises :class:`UnsoundSchema`."""
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
-        self._kept_alive.append(schema)  # kept, so that nothing else gets its id
+        self._kept_alive.append(schema)  # self._names goes by id(), which must not be reused
         converted = self._convert(schema, SchemaScope.of(schema if isinstance(schema, Mapping) else {}), pointer, 1)
         while self._pending:
-            name, target, scope, opened = self._pending.pop()
+            name, target, scope, extended = self._pending.pop()
             # A definition is a root of its own: a long chain of them is not deep nesting.
-            self.definitions[name] = self._convert(target, scope, f"/$defs/{escape_pointer(name)}", 1, opened)
+            self.definitions[name] = self._convert(target, scope, f"/$defs/{escape_pointer(name)}", 1, extended)
         return converted if isinstance(converted, dict) else self.add_schema(converted)
 
     def inline_root(self, converted: dict[str, Any]) -> dict[str, Any]:
-        """What the root of the document refers to, where it does nothing but refer to one definition with a type.
+        """Return what the root refers to, where the root is a ``$ref`` alone and what it refers to has a type.
 
         MCP up to 2025-11-25 looks for ``type: object`` at the root, and clients look there for ``properties``.
         """
@@ -89,7 +90,7 @@ class Bundler:
         return definition
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The document around ``schema``, its root. Raises :class:`UnsoundSchema` beyond the bounds."""
+        """Return the document whose root is ``schema``. Raises :class:`UnsoundSchema` where it is over the bounds."""
         if self.definitions:
             schema = {**schema, "$defs": self.definitions}
         size = _size(schema)
@@ -101,8 +102,8 @@ class Bundler:
             )
         return schema
 
-    def _convert(self, value: Any, scope: SchemaScope, pointer: str, depth: int, opened: bool = False) -> Any:
-        """A subschema; ``opened``: as one that others extend, so that it cannot be closed to their properties."""
+    def _convert(self, value: Any, scope: SchemaScope, pointer: str, depth: int, extended: bool = False) -> Any:
+        """Return a subschema in 2020-12. An ``extended`` one must not refuse the properties of those that extend it."""
         self._remaining -= 1
         if self._remaining < 0:
             raise UnsoundSchema(f"the schema has more than {MAX_SUBSCHEMAS} subschemas", pointer)
@@ -111,30 +112,29 @@ class Bundler:
         if isinstance(value, bool):
             return value
         if not isinstance(value, Mapping):
-            if value in ([], None):
+            if value in ([], None):  # what PHP writes for an empty object, and other languages for none
                 return {}
             raise UnsoundSchema("a subschema is neither an object nor a boolean", pointer)
         scope = scope.within(value)
         keywords = upgrade_keywords(value, scope.draft)
-        extended = _bases(keywords, scope)
-        bases = [self._convert(base, scope, f"{pointer}/extends", depth + 1, opened=True) for base in extended]
+        given = keywords.pop("extends", []) if scope.draft in (None, 3) else []
+        bases = [self._convert(base, scope, f"{pointer}/extends", depth + 1, extended=True) for base in given]
         converted: dict[str, Any] = {}
         for keyword, content in keywords.items():
             if keyword in _WALKED:
-                inner_pointer = (
-                    f"{pointer}/{escape_pointer(keyword if keyword in value else _WRITTEN_AS.get(keyword, keyword))}"
-                )
+                listed = keyword if keyword in value else _WRITTEN_AS.get(keyword, keyword)
+                inner_pointer = f"{pointer}/{escape_pointer(listed)}"
                 if keyword in _REFERENCES:
-                    converted[keyword] = self._reference(keyword, content, scope, inner_pointer, opened)
+                    converted[keyword] = self._reference(keyword, content, scope, inner_pointer, extended)
                 else:
                     converted[keyword] = self._walk(keyword, content, scope, inner_pointer, depth)
             elif keyword not in DEFINITIONS and not (keyword in _IDENTIFIERS and isinstance(content, str)):
-                # What is referred to is copied, and identifiers would move the base of references.
+                # Definitions are copied where they are referred to. An identifier would change the base of references.
                 converted[keyword] = content
         if bases:
             converted["allOf"] = [*bases, *converted.get("allOf", ())]
-        if opened:
-            _open(converted)
+        if extended:
+            _allow_other_properties(converted)
         return _with_one_reference(converted)
 
     def _walk(self, keyword: str, content: Any, scope: SchemaScope, pointer: str, depth: int) -> Any:
@@ -143,7 +143,7 @@ class Bundler:
                 if content == []:
                     return {}
                 raise UnsoundSchema(f"{keyword} is not an object", pointer)
-            return {  # a file in YAML may have names that are numbers
+            return {  # str, since a listing file in YAML may have numbers as names
                 str(name): _as_object(self._convert(child, scope, f"{pointer}/{escape_pointer(str(name))}", depth + 1))
                 for name, child in content.items()
             }
@@ -157,32 +157,29 @@ class Bundler:
             return content
         return [self._convert(child, scope, f"{pointer}/{index}", depth + 1) for index, child in enumerate(content)]
 
-    def _reference(self, keyword: str, reference: Any, scope: SchemaScope, pointer: str, opened: bool) -> str:
+    def _reference(self, keyword: str, reference: Any, scope: SchemaScope, pointer: str, extended: bool) -> str:
         if not isinstance(reference, str):
             raise UnsoundSchema(f"{keyword} is not a string", pointer)
         dynamic = keyword != "$ref" or pointer.endswith("/$recursiveRef")
         if dynamic and self._references.dynamic_targets(scope) > 1:
-            raise UnsoundSchema(f"what {keyword} leads to depends on the way there, which is not supported", pointer)
+            raise UnsoundSchema(f"the target of {keyword} depends on the path to it, which is not supported", pointer)
         found = self._references.find_target(reference, scope)
         if found is None:
-            inner = reference.startswith("#")
-            where = (
-                "points to nothing"
-                if inner
-                else "leads out of the listing, and nothing is fetched (backend.listing.documents)"
-            )
-            raise UnsoundSchema(f"{keyword} {excerpt(reference, 100)} {where}", pointer)
+            fault = "points to nothing"
+            if not reference.startswith("#"):
+                fault = "leads out of the listing, and nothing is fetched (backend.listing.documents)"
+            raise UnsoundSchema(f"{keyword} {excerpt(reference, 100)} {fault}", pointer)
         target, home = found
-        key = (id(target), opened)
+        key = (id(target), extended)
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = self._free_name(reference)
-            self.definitions[name] = {}  # taken, so that a schema may refer to itself
-            self._pending.append((name, target, home, opened))
+            self.definitions[name] = {}  # reserves the name: a schema may refer to itself
+            self._pending.append((name, target, home, extended))
         return _PREFIX + escape_pointer(name)
 
     def _free_name(self, reference: str) -> str:
-        # Without dots, which some LLM APIs refuse in these names as in those of tools.
+        # No dots: some LLM APIs refuse them in names of definitions as in those of tools.
         base = re.sub(r"[^A-Za-z0-9_-]+", "_", re.split("[/#]", unquote(reference))[-1]) or "schema"
         name = base
         while name in self.definitions:
@@ -192,7 +189,7 @@ class Bundler:
 
 
 def bundle_schema(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
-    """One schema as a document of its own. Raises :class:`UnsoundSchema`."""
+    """Return one schema as a document of its own. Raises :class:`UnsoundSchema`."""
     bundler = Bundler(root)
     converted = bundler.add_schema(schema)
     bundler.finish(converted)
@@ -200,32 +197,28 @@ def bundle_schema(schema: Schema, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of a whole arguments object: its root an object, its references its own. Raises :class:`UnsoundSchema`.
+    """Return the self-contained schema of a whole arguments object. Raises :class:`UnsoundSchema`.
 
-    One of 2020-12 that needs no mending stays word for word, anchors included.
+    A schema that needs no repair stays as it is, anchors included.
     """
     bundler = Bundler(schema)
-    mended = bundler.inline_root(bundler.add_schema(schema))
-    kind = mended.get("type", "object")
+    converted = bundler.inline_root(bundler.add_schema(schema))
+    kind = converted.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise UnsoundSchema("the arguments are not an object", "/type")
     dialect = {"$schema": DIALECT} if schema.get("$schema") == DIALECT else {}
-    whole = bundler.finish({**dialect, "type": "object", **mended} | {"type": "object"})
-    return Bundler(schema).finish(dict(schema)) if _is_less_anchors(whole, schema) else whole
+    whole = bundler.finish({**dialect, "type": "object", **converted} | {"type": "object"})
+    return Bundler(schema).finish(dict(schema)) if _differs_by_anchors(whole, schema) else whole
 
 
-def _bases(keywords: dict[str, Any], scope: SchemaScope) -> list[Any]:
-    return keywords.pop("extends", []) if scope.draft in (None, 3) else []
-
-
-def _open(schema: dict[str, Any]) -> None:
+def _allow_other_properties(schema: dict[str, Any]) -> None:
     for keyword in ("additionalProperties", "unevaluatedProperties"):
         if schema.get(keyword) is False:
             del schema[keyword]
 
 
 def _with_one_reference(schema: dict[str, Any]) -> dict[str, Any]:
-    """In a document of one resource a dynamic reference is a plain one."""
+    """Replace a dynamic reference by a plain one, which means the same in a document of one resource."""
     if "$dynamicRef" in schema:
         reference = schema.pop("$dynamicRef")
         if "$ref" in schema:
@@ -243,31 +236,31 @@ def _size(schema: Any) -> float:
 
 
 def _largest_part(schema: Mapping[str, Any]) -> str:
-    """The pointer to the property, if any, that takes most of the bytes."""
+    """Return the pointer to the property that takes the most bytes, empty where there is none."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return ""
     return f"/properties/{escape_pointer(max(properties, key=lambda name: _size(properties[name])))}"
 
 
-def _is_less_anchors(whole: Any, came: Any) -> bool:
-    """Tell whether ``whole`` is what came without its well-formed anchors."""
-    if isinstance(came, list):
-        return isinstance(whole, list) and len(whole) == len(came) and all(map(_is_less_anchors, whole, came))
-    if not (isinstance(came, Mapping) and isinstance(whole, Mapping)):
-        return bool(whole == came and type(whole) is type(came))
-    lost = came.keys() - whole.keys()
-    if lost == {"$anchor"} and (not isinstance(came["$anchor"], str) or not _ANCHOR.fullmatch(came["$anchor"])):
+def _differs_by_anchors(whole: Any, listed: Any) -> bool:
+    """Tell whether ``whole`` is the listed schema without its well-formed anchors."""
+    if isinstance(listed, list):
+        return isinstance(whole, list) and len(whole) == len(listed) and all(map(_differs_by_anchors, whole, listed))
+    if not (isinstance(listed, Mapping) and isinstance(whole, Mapping)):
+        return bool(whole == listed and type(whole) is type(listed))
+    missing = listed.keys() - whole.keys()
+    if missing == {"$anchor"} and (not isinstance(listed["$anchor"], str) or not _ANCHOR.fullmatch(listed["$anchor"])):
         return False
     return (
-        lost <= {"$anchor"}
-        and len(came) == len(whole) + len(lost)
-        and all(_is_less_anchors(child, came[key]) for key, child in whole.items())
+        missing <= {"$anchor"}
+        and len(listed) == len(whole) + len(missing)
+        and all(_differs_by_anchors(child, listed[key]) for key, child in whole.items())
     )
 
 
 def _as_object(schema: Any) -> Any:
-    """MCP up to 2025-11-25 wants the values of ``properties`` to be objects, not booleans."""
+    """Return a schema as an object: MCP up to 2025-11-25 allows no boolean as a value of ``properties``."""
     if schema is True:
         return {}
     return {"not": {}} if schema is False else schema

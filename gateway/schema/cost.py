@@ -1,18 +1,18 @@
-"""A bound on what checking a value against a schema can cost, taken before the schema is ever used.
+"""Measure what checking a value against a schema can cost, before the schema is used.
 
-A validator visits a subschema once for every path that leads to it, so a ladder of ``anyOf`` over ``$ref`` doubles
-its work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Two things are
-computed here, with references multiplied out and results kept, so that the ladder itself costs nothing to measure:
+A validator visits a subschema once for every path that leads to it. So a ladder of ``anyOf`` over ``$ref`` doubles the
+work with each rung: 25 rungs are a few hundred bytes and hold the interpreter for seconds. Two figures are computed
+here. Each subschema is measured once, so that the ladder is cheap to measure:
 
-* ``breadth``: how many subschemas apply to one and the same value;
+* ``breadth``: how many subschemas apply to the same value;
 * whether that number *grows* while the validator descends into a value, as with a schema that applies twice to the
   same child of each value.
 
-Some keywords cost more than others, as measured with jsonschema_rs 0.60. ``unevaluatedProperties`` and
-``unevaluatedItems`` have the engine ask again which of the combined schemas hold: up to 2.7 times the work for each
-that applies to the same value, and twice for each on the way down, where references do not lead back. And ``enum``
-compares objects and lists one by one, and plain values where they are of several types, while those of one type are
-looked up. ``dependentRequired`` looks for each of its names. What numbers cost is in :mod:`gateway.schema.numbers`.
+Some keywords cost more than others, as measured with jsonschema_rs 0.60. For ``unevaluatedProperties`` and
+``unevaluatedItems`` the engine evaluates the combined schemas again: up to 2.7 times the work for each that applies to
+the same value, and twice the work for each level below, where references are not recursive. ``enum`` compares objects
+and lists one by one, and plain values too where they are of several types; those of one type are looked up.
+``dependentRequired`` looks for each of its names. :mod:`gateway.schema.numbers` has the cost of numbers.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from gateway.schema.numbers import weigh_literals
 
 MAX_APPLICATORS: Final = 2000
 MAX_CHAIN: Final = 200
-"""Longest chain of references and combinations that leads from one subschema to another for the same value."""
+"""Longest chain of references and combined schemas that apply to the same value. Measuring recurses along it."""
 MAX_REEVALUATIONS: Final = 10
-"""Most levels of a value on which it is asked again what has been evaluated."""
+"""Most levels of a value at which combined schemas are evaluated again."""
 
 _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
@@ -42,13 +42,13 @@ _CHOICES: Final = frozenset(("anyOf", "oneOf", "not", "if", "contains", "depende
 
 
 class TooCostly(Exception):
-    """Checking against the schema could take too long; the text says why."""
+    """Raised where checking against a schema could take too long; the text says why."""
 
 
 @dataclass(slots=True)
 class _Node:
-    """One subschema with what applies to the same value, summed up: ``children`` counts, for each child of the value,
-    how often each subschema applies to it; ``reevaluations``, how often it is asked again what has been evaluated."""
+    """Hold the sums of one subschema and of all that apply to the same value. ``children`` counts, for each child of
+    the value, how often each subschema applies to it, by ``id()``; ``reevaluations`` counts repeated evaluations."""
 
     breadth: int = 1
     reevaluations: int = 0
@@ -57,10 +57,10 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """``breadth`` is the most subschemas that apply to any one value; ``chooses``, whether any of them may fail while
-    the whole holds, so that one fault can stand for many. ``numbers`` and ``weight`` are the most numbers that any one
-    subschema compares a value with, and the most that they weigh; ``unique`` is whether any compares items with each
-    other."""
+    """Hold what checking a value costs. ``breadth`` is the most subschemas that apply to one value. ``chooses`` says
+    that some may fail while the whole holds, so that one fault can contain the faults of many. ``numbers`` and
+    ``weight`` are the most numbers that one subschema compares a value with, and the most weight of such numbers.
+    ``unique`` says that items are compared with each other."""
 
     breadth: int
     chooses: bool
@@ -70,7 +70,7 @@ class Cost:
 
 
 def measure_cost(schema: Mapping[str, Any]) -> Cost:
-    """What checking against a schema costs. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
+    """Return what checking against a schema costs. Raises :class:`TooCostly` beyond :data:`MAX_APPLICATORS`.
 
     ``schema`` is self-contained: its references are JSON pointers into itself.
     """
@@ -86,6 +86,8 @@ def measure_cost(schema: Mapping[str, Any]) -> Cost:
 
 
 class _Measure:
+    """Measure the subschemas of one schema, each once. They are known by ``id()``, as mappings cannot be hashed."""
+
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
         self.nodes: dict[int, _Node] = {}
@@ -95,7 +97,7 @@ class _Measure:
         self.numbers = self.weight = 0
 
     def node(self, schema: Any) -> _Node:
-        """The node of a subschema and of everything below it."""
+        """Return the node of a subschema, and measure everything below it."""
         pending = [schema]
         while pending:
             top = pending.pop()
@@ -110,7 +112,7 @@ class _Measure:
         if known is not None:
             return known
         if key in self._open:
-            raise TooCostly("a reference leads back to itself without descending into the value")
+            raise TooCostly("a reference leads back to itself without a property or an item between")
         if len(self._open) >= MAX_CHAIN:
             raise TooCostly(f"its references form a chain of more than {MAX_CHAIN}")
         self._open.add(key)
@@ -119,7 +121,7 @@ class _Measure:
         self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
         self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
         self.unique = self.unique or schema.get("uniqueItems") is True
-        again = _REEVALUATION_FACTOR ** sum(keyword in schema for keyword in _UNEVALUATED)
+        factor = _REEVALUATION_FACTOR ** sum(keyword in schema for keyword in _UNEVALUATED)
         for child_key, child in _descents(schema):
             if isinstance(child, Mapping):
                 self._schemas[id(child)] = child
@@ -129,30 +131,29 @@ class _Measure:
             if not isinstance(child, Mapping):
                 continue
             inner = self._in_place(child)
-            node.breadth += inner.breadth * again
-            node.reevaluations = max(node.reevaluations, inner.reevaluations + (again > 1))
+            node.breadth += inner.breadth * factor
+            node.reevaluations = max(node.reevaluations, inner.reevaluations + (factor > 1))
             for child_key, counter in inner.children.items():
-                mine = node.children.setdefault(child_key, Counter())
+                own = node.children.setdefault(child_key, Counter())
                 for target, times in counter.items():
-                    mine[target] += times
+                    own[target] += times
         self._open.discard(key)
         self.nodes[key] = node
         return node
 
     def most_reevaluations(self, start: int) -> int:
-        """The most nodes on one way into the value that ask again; a way that leads back ends there."""
+        """Return the most nodes on one path into the value that evaluate again. A path ends where it recurs."""
         if not any(node.reevaluations for node in self.nodes.values()):
             return 0
         levels: dict[int, int] = {}
         entered: set[int] = set()
         pending = [(start, False)]
         while pending:
-            key, left = pending.pop()
+            key, is_leaving = pending.pop()
             targets = {target for counter in self.nodes[key].children.values() for target in counter}
-            if left:
-                levels[key] = self.nodes[key].reevaluations + max(
-                    (levels.get(target, 0) for target in targets), default=0
-                )
+            if is_leaving:
+                below = max((levels.get(target, 0) for target in targets), default=0)
+                levels[key] = self.nodes[key].reevaluations + below
             elif key not in entered:
                 entered.add(key)
                 pending.append((key, True))
@@ -160,10 +161,10 @@ class _Measure:
         return levels[start]
 
     def growth(self, start: int) -> int:
-        """The most subschemas that apply to one value on the worst path into it, as deep as a request can nest."""
+        """Return the most subschemas that apply to one value on the worst path, as deep as a request can nest."""
         groups = {key: _groups(node) for key, node in self.nodes.items() if node.children}
         if all(sum(group.values()) <= 1 for of_node in groups.values() for group in of_node):
-            return 0  # no child of any value is looked at twice, so nothing multiplies
+            return 0  # no child of a value is checked twice, so nothing multiplies
         work = {key: node.breadth for key, node in self.nodes.items()}
         most = 0
         for _ in range(MAX_DEPTH):
@@ -171,7 +172,7 @@ class _Measure:
             most = max(most, following.get(start, 0))
             if most > MAX_APPLICATORS:
                 raise TooCostly("its alternatives multiply with each level of the value")
-            # What ends above a level is not there on any level below.
+            # A subschema that reaches no value at this depth reaches none that is deeper.
             following = {key: amount for key, amount in following.items() if amount}
             if following == work or not following:
                 break
@@ -181,7 +182,7 @@ class _Measure:
 
 
 def _composites(enum: Any) -> int:
-    """How many values there are within the objects and lists of an enum."""
+    """Return how many values there are within the objects and lists of an enum, at all levels."""
     pending = [value for value in enum if isinstance(value, Mapping | list)] if isinstance(enum, list) else []
     count = 0
     while pending and count <= MAX_APPLICATORS:
@@ -193,7 +194,7 @@ def _composites(enum: Any) -> int:
 
 
 def _lookups(schema: Mapping[str, Any]) -> int:
-    """How many names and plain values are compared one by one."""
+    """Return how many names and plain values are compared one by one."""
     enum, dependent = schema.get("enum"), schema.get("dependentRequired")
     count = 0
     if isinstance(enum, list) and len({type(value) for value in enum}) > 1:
@@ -204,7 +205,7 @@ def _lookups(schema: Mapping[str, Any]) -> int:
 
 
 def _groups(node: _Node) -> list[Counter[int]]:
-    """For each child of a value that the schema tells apart, how often each subschema applies to it."""
+    """Return how often each subschema applies to each child of a value that the schema distinguishes."""
     everywhere = {kind: node.children.get((kind, _ANY), Counter[int]()) for kind in ("member", "item")}
     return [
         counter if name == _ANY or not everywhere[kind] else counter + everywhere[kind]
@@ -213,12 +214,12 @@ def _groups(node: _Node) -> list[Counter[int]]:
 
 
 def _worst(groups: list[Counter[int]], work: dict[int, int]) -> int:
-    """The most subschemas that apply to any one child of a value."""
+    """Return the most subschemas that apply to any one child of a value."""
     return max(sum(times * work.get(target, 0) for target, times in group.items()) for group in groups)
 
 
 def _descents(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
-    """Each subschema that applies to a child of the value, with which child that is."""
+    """Yield each subschema that applies to a child of the value, behind the kind and name of that child."""
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
         for name, child in properties.items():

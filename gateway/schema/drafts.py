@@ -1,9 +1,9 @@
-"""Keywords of older drafts, and slips of those who write listings, said in JSON Schema 2020-12.
+"""Rewrite keywords of older drafts, and frequent mistakes in listings, as JSON Schema 2020-12.
 
-:func:`upgrade_keywords` rewrites one schema object and leaves its subschemas as they came;
-:mod:`gateway.schema.bundling` walks. Only what has one meaning is rewritten. A schema without ``$schema``, or with one
-that is unknown, may use the keywords of any draft: what changed its meaning between drafts is told by its form. The
-rules, by the drafts' own notes (https://json-schema.org/specification#migrating-from-older-drafts):
+:func:`upgrade_keywords` rewrites one schema object and leaves its subschemas as they are;
+:mod:`gateway.schema.bundling` walks through them. Only what has one meaning is rewritten. A schema without ``$schema``,
+or with an unknown one, may use the keywords of any draft; a keyword whose meaning changed is recognized by its form.
+The rules, by the drafts' own notes (https://json-schema.org/specification#migrating-from-older-drafts):
 
 * draft 3: ``required: true`` in a property, ``extends``, ``disallow``, ``divisibleBy``, schemas in ``type``, ``any``;
 * draft 4: ``exclusiveMinimum: true``; up to draft 7: what stands beside ``$ref`` is ignored, ``dependencies``;
@@ -33,11 +33,11 @@ _BESIDE_REF: Final = frozenset(("$ref", "title", "description", "default", "depr
 _LOST: Final = frozenset(("examples", "example", "$vocabulary", "$recursiveAnchor", "$dynamicAnchor"))
 _SPELLINGS: Final = {"enums", "divisibleby", "nullable"}
 _NULL_IS_ABSENT: Final = (KEYWORDS | OLDER | _SPELLINGS) - DATA | {"enum"}
-"""Keywords for which null says no more than their absence."""
+"""Keywords for which null means the same as their absence."""
 
 
 def draft_of(schema: Mapping[str, Any], inherited: int | None = None) -> int | None:
-    """3, 4, 6, 7, 2019 or 2020 by the schema's ``$schema``; None where it is unknown."""
+    """Return 3, 4, 6, 7, 2019 or 2020 by the schema's ``$schema``, None where it is unknown."""
     dialect = schema.get("$schema")
     if not isinstance(dialect, str):
         return inherited
@@ -46,9 +46,9 @@ def draft_of(schema: Mapping[str, Any], inherited: int | None = None) -> int | N
 
 
 def upgrade_keywords(schema: Mapping[str, Any], draft: int | None) -> Keywords:
-    """One schema object in the words of 2020-12, but for ``extends``, which becomes a list of schemas.
+    """Return one schema object with the keywords of 2020-12, except ``extends``, which becomes a list of schemas.
 
-    Subschemas, identifiers and definitions are as they came.
+    Subschemas, identifiers and definitions stay as they are.
     """
     keywords = {
         keyword: content
@@ -67,13 +67,13 @@ def _is_old(draft: int | None) -> bool:
 
 
 def _and(keywords: Keywords, schema: Any) -> None:
-    """Have one more schema hold."""
+    """Require one more schema."""
     others = keywords.get("allOf")
     keywords["allOf"] = [*(others if isinstance(others, list) else []), schema]
 
 
 def _add(keywords: Keywords, keyword: str, content: Any) -> None:
-    """Set a keyword, or have it hold besides the one that is there."""
+    """Set a keyword, or require it in addition to the one that is already there."""
     if keyword in keywords:
         _and(keywords, {keyword: content})
     else:
@@ -97,7 +97,7 @@ def _type(keywords: Keywords, draft: int | None) -> None:
     del keywords["type"]
     kinds = [_normal_type_name(item) for item in kind] if isinstance(kind, list) else [_normal_type_name(kind)]
     if "any" in kinds or kinds == []:
-        return  # says nothing about the value
+        return  # allows every value
     if all(isinstance(item, str) for item in kinds):
         kinds = list(dict.fromkeys(kinds))
     if any(isinstance(item, Mapping) for item in kinds):
@@ -107,7 +107,7 @@ def _type(keywords: Keywords, draft: int | None) -> None:
 
 
 def _normal_type_name(kind: Any) -> Any:
-    """A type's name as JSON Schema has it, where it is certain which one is meant."""
+    """Return the JSON Schema name of a type, or the name as it is where its meaning is not certain."""
     if not isinstance(kind, str) or kind in TYPES:
         return kind
     lower = kind.lower()
@@ -149,7 +149,7 @@ def _extends(keywords: Keywords, draft: int | None) -> None:
     bases = given if isinstance(given, list) else [given]
     keywords["extends"] = [{"$ref": base} if isinstance(base, str) else base for base in bases]
     if keywords.get("additionalProperties") is False:
-        # What is closed is the whole of the bases and this schema, not this schema's own properties alone.
+        # The author refuses properties that neither the bases nor this schema name, so the bases have to count.
         keywords["unevaluatedProperties"] = keywords.pop("additionalProperties")
 
 
@@ -179,7 +179,7 @@ def says_required(schema: Any) -> bool:
 def _required(keywords: Keywords, draft: int | None) -> None:
     required = _as_list(keywords["required"])
     if isinstance(required, bool):
-        del keywords["required"]  # the parent has taken it
+        del keywords["required"]  # draft 3: _properties of the parent has read it
     elif isinstance(required, list) and all(isinstance(name, str) for name in required):
         keywords["required"] = list(dict.fromkeys(required))
 
@@ -196,7 +196,7 @@ def _dependencies(keywords: Keywords, draft: int | None) -> None:
     for name, content in dependencies.items():
         if isinstance(content, str):
             names[name] = [content]
-        elif isinstance(content, list) and (content or draft):
+        elif isinstance(content, list) and (content or draft):  # without a draft, [] is PHP's empty schema
             names[name] = content
         else:
             schemas[name] = content
@@ -217,7 +217,7 @@ def _items(keywords: Keywords, draft: int | None) -> None:
 
 
 def _additional_items(keywords: Keywords, draft: int | None) -> None:
-    del keywords["additionalItems"]  # taken by items, or without a meaning
+    del keywords["additionalItems"]  # _items has read it; elsewhere it means nothing
 
 
 def _list_of(keyword: str) -> Callable[[Keywords, int | None], None]:
@@ -234,7 +234,7 @@ def _enum(keywords: Keywords, draft: int | None) -> None:
 
 
 def _as_list(content: Any) -> Any:
-    """PHP writes a list with gaps as a map from numbers."""
+    """Return a map from numbers as the list that it is: PHP writes a list with gaps so."""
     if isinstance(content, Mapping) and content and all(str(key).isdecimal() for key in content):
         return list(content.values())
     return content
@@ -245,7 +245,7 @@ def _default(keywords: Keywords, draft: int | None) -> None:
         keywords["default"] = {}
 
 
-# In the order in which they apply.
+# They apply in this order: "items" reads "additionalItems", and "$ref" may remove all others.
 _RULES: Final[dict[str, Callable[[Keywords, int | None], None]]] = {
     "$ref": _ref,
     "allOf": _list_of("allOf"),

@@ -1,8 +1,8 @@
-"""Schemas without values that hide something: what a model reads is what people see (security S13).
+"""Remove values with hidden characters from published schemas: a model reads what people see (security S13).
 
-Descriptions are cleaned, but a value that callers have to send as it is cannot be. One with zero-width, bidirectional
-or control characters, or with tags, is left out of what is published, and stays in what arguments and results are
-checked against. A ``default`` and a ``format`` lose such characters.
+Descriptions are cleaned. A value that callers must send unchanged cannot be cleaned: one with zero-width,
+bidirectional, control or tag characters is not published, but arguments and results are still checked with it. A
+``default`` and a ``format`` lose such characters.
 """
 
 from __future__ import annotations
@@ -17,27 +17,26 @@ from gateway.schema.patterns import relax_schema
 from gateway.schema.texts import clean_value_texts
 from gateway.text import has_hidden_characters
 
-# An escape other than of a quote, a newline or a tab, or what is beyond ASCII: how hidden characters are written.
+# JSON writes hidden characters as escapes or beyond ASCII. Escapes of a quote, a newline and a tab are harmless.
 _SUSPECT: Final = re.compile(rb"\\[^\"nt]|[^\x20-\x7e]")
 _CLEANED: Final = ("default", "format")
 
 
 def remove_hidden_characters(schema: dict[str, Any], *, results: bool = False) -> dict[str, Any]:
-    """The schema as it can be published; itself where nothing in it hides.
+    """Return the schema to publish; ``schema`` itself where it has no hidden characters.
 
-    Of ``results``, clients check more than models read: what is left out of their schema only ever makes it accept
-    more.
+    Clients check results against the schema of ``results``, so removal may only make it accept more.
     """
     if _SUSPECT.search(jsonrpc.encode(schema)) is None or not _has_hidden_characters(schema):
         return schema
 
-    def is_left_out(keyword: str, content: Any) -> bool:
+    def is_dropped(keyword: str, content: Any) -> bool:
         if keyword == "enum":
             return not content or (results and _has_hidden_characters(content))
         return keyword == "const" and _has_hidden_characters(content)
 
-    shown: dict[str, Any] = relax_schema(_remove_hidden_values(schema, results), has_hidden_characters, is_left_out)
-    return dict(_remove_hidden_names(shown, results))
+    published: dict[str, Any] = relax_schema(_remove_hidden_values(schema, results), has_hidden_characters, is_dropped)
+    return dict(_remove_hidden_names(published, results))
 
 
 def _has_hidden_characters(value: Any) -> bool:
@@ -64,23 +63,23 @@ def _remove_hidden_values(value: Any, results: bool) -> Any:
 
 
 def _remove_hidden_names(value: Any, results: bool) -> Any:
-    """Without names that hide something, wherever a schema has names, and without what is left of hiding texts: those
-    of keywords that nobody knows."""
+    """Return a value without hidden names, and without hidden texts that remain: those of unknown keywords."""
     if isinstance(value, list):
-        return [_remove_hidden_names(item, results) for item in value if not _is_hiding_text(item)]
+        return [_remove_hidden_names(item, results) for item in value if not _is_hidden_text(item)]
     if not isinstance(value, Mapping):
         return value
     changed = {
         name: _remove_hidden_names(child, results)
         for name, child in value.items()
-        if not has_hidden_characters(name) and not _is_hiding_text(child)
+        if not has_hidden_characters(name) and not _is_hidden_text(child)
     }
     properties = value.get("properties")
+    # A property that is no longer named must not be refused as an additional one.
     if results and isinstance(properties, Mapping) and any(map(has_hidden_characters, properties)):
         changed.pop("additionalProperties", None)
         changed.pop("unevaluatedProperties", None)
     return changed
 
 
-def _is_hiding_text(value: Any) -> bool:
+def _is_hidden_text(value: Any) -> bool:
     return isinstance(value, str) and has_hidden_characters(value)

@@ -1,10 +1,10 @@
 """Weigh what it costs to compare the numbers of a value with those of a schema.
 
-The engine compares integers of a signed word (64 bits) as the processor does. For all others it makes exact fractions,
-which takes a microsecond, fifteen of them for ``1e-300``, and half a millisecond for an integer of 4,000 digits. So
-numbers are weighed, in units of one subschema that is applied (:mod:`gateway.schema.validation`), about 30 ns.
+The engine compares integers of a signed word (64 bits) as the processor does. It converts all others to exact
+fractions: 1 µs each, 15 µs for ``1e-300``, 500 µs for an integer of 4,000 digits. So each number has a weight, in units
+of one subschema that is applied (:mod:`gateway.schema.validation`), about 30 ns.
 
-``uniqueItems`` has values looked up, but integers beyond a signed word compared each with each other.
+For ``uniqueItems`` the engine looks values up, but compares each integer beyond a signed word with all others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TIMES: Final[Mapping[str, int]] = {"multipleOf": 2} | dict.fromkeys((*_BOUNDS, 
 
 
 def weight_of(number: float) -> int:
-    """How much a comparison with a number costs; 0 for an integer of a signed word."""
+    """Return what a comparison with a number costs; 0 for an integer of a signed word (64 bits)."""
     if type(number) is float:
         size = abs(number)
         return _FLOAT if _ORDINARY[0] <= size <= _ORDINARY[1] or not size else _EXTREME_FLOAT
@@ -29,7 +29,7 @@ def weight_of(number: float) -> int:
 
 
 def weigh_literals(schema: Mapping[str, Any]) -> tuple[int, int]:
-    """How many numbers one schema object has values compared with, and how much they weigh together."""
+    """Return how many numbers one schema object compares values with, and their weight together."""
     count = weight = 0
     for keyword, times in _TIMES.items():
         if keyword in schema:
@@ -40,14 +40,14 @@ def weigh_literals(schema: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def compares_numbers(keyword: str, content: Any) -> bool:
-    """Tell whether a keyword has numbers compared."""
+    """Tell whether a keyword makes the engine compare numbers."""
     if keyword == "uniqueItems":
         return content is True
     return keyword in _TIMES and next(_numbers(content), None) is not None
 
 
 def _numbers(content: Any) -> Iterator[float]:
-    """All numbers of a keyword's content, however deep."""
+    """Yield all numbers in a keyword's content, at all levels."""
     pending = [content]
     while pending:
         top = pending.pop()

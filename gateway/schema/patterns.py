@@ -1,12 +1,12 @@
-"""What of a schema our own validator leaves out, so that its regular expressions and numbers cost a bounded time.
+"""Choose the regular expressions that our own validator checks, so that they cost a bounded time.
 
-The engine is linear in the text, but the factor is the size of the compiled expression: it steps through up to all of
-its states for each character. So expressions are weighed by compiled size, and a schema gets a budget for all of them
-together. One that is over it, or that a linear engine cannot hold (look-around, back-references), leaves *our*
-validator and stays in what is published; the backend checks it anyway.
+The engine is linear in the text, but the factor is the size of the compiled expression: for each character it may step
+through all states. So expressions are weighed by compiled size, and each schema has a budget for all of them together.
+*Our* validator ignores an expression over the budget, and one that a linear engine cannot compile (look-around,
+back-references). It stays in the published schema, and the backend checks it anyway.
 
-What is left out may only ever make us accept more. So it takes with it what would turn acceptance into refusal: a
-``not`` or ``if`` over it, the "exactly one" of ``oneOf``, ``maxContains``, what is closed to "other" properties.
+What is removed may only make us accept more. So each keyword goes too that would turn acceptance into refusal: a
+``not`` or ``if`` around it, the "exactly one" of ``oneOf``, ``maxContains``, the refusal of "other" properties.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ from gateway.json_schema import LITERAL, MAPS
 from gateway.schema.numbers import compares_numbers
 
 MAX_WEIGHT: Final = 256 * 1024
-"""Bytes that all compiled expressions of one schema may come to; about 80 of them are a state."""
+"""Most bytes of all compiled expressions of one schema. A state takes about 80."""
 SIZES: Final = (1024, 4 * 1024, 16 * 1024, 64 * 1024)
-"""Classes of compiled size. An expression beyond the last is left out."""
+"""Classes of compiled size, in bytes. An expression beyond the last is not checked."""
 
 _BEYOND_LINEAR: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<")
 _MAX_PATTERN: Final = 4096
 _READING: Final = 16
-"""Bytes that a character is charged for being read, however little comes of it."""
+"""Bytes charged for each character of an expression, since parsing costs time however small the result is."""
 
 
 def is_beyond_linear(pattern: str) -> bool:
-    """Tell whether an expression cannot be held for sure, which is told without compiling it. Others may turn out
-    so."""
+    """Tell whether an expression is refused before it is compiled. The engine may refuse others."""
     return len(pattern) > _MAX_PATTERN or _BEYOND_LINEAR.search(pattern) is not None
 
 
 def patterns_of(schema: Any, within_map: bool = False) -> Iterator[str]:
-    """All regular expressions of a schema, in its order."""
+    """Yield all regular expressions of a schema, in its order."""
     if isinstance(schema, list):
         for item in schema:
             yield from patterns_of(item)
@@ -54,10 +53,10 @@ def patterns_of(schema: Any, within_map: bool = False) -> Iterator[str]:
 
 
 def admit_patterns(schema: Mapping[str, Any], weigh: Callable[[str], int | None]) -> tuple[frozenset[str], int]:
-    """The expressions that our validator holds, and their weight together.
+    """Return the expressions that our validator checks, and their weight together.
 
-    ``weigh`` gives an expression's class of compiled size, None where the engine refuses it. A refusal is charged like
-    the largest class: most of its cost is spent before it is clear.
+    ``weigh`` returns an expression's class of compiled size, None where the engine refuses it. A refusal is charged as
+    the largest class: the engine does most of the work before it refuses.
     """
     admitted_patterns: set[str] = set()
     weight = spent = 0
@@ -73,33 +72,33 @@ def admit_patterns(schema: Mapping[str, Any], weigh: Callable[[str], int | None]
 
 
 def remove_patterns(schema: Mapping[str, Any], refused: Callable[[str], bool]) -> dict[str, Any]:
-    """A schema that holds no refused expression and accepts at least what ``schema`` accepts."""
+    """Return a schema without refused expressions, which accepts no less than ``schema``."""
     if not any(map(refused, patterns_of(schema))):
         return dict(schema)
     return relax_schema(schema, refused, lambda _, __: False)
 
 
 def remove_patterns_and_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without any expression, and without any number to compare with."""
+    """Return such a schema without any expression, and without any number to compare with."""
     return relax_schema(schema, lambda _: True, compares_numbers)
 
 
 def relax_schema(
     schema: Mapping[str, Any], refused: Callable[[str], bool], dropped: Callable[[str, Any], bool]
 ) -> dict[str, Any]:
-    """A schema without refused expressions and dropped keywords, which accepts at least what ``schema`` accepts."""
-    kept = _Relaxer(refused, dropped).schema(schema)[0]
+    """Return a schema without refused expressions and dropped keywords, which accepts no less than ``schema``."""
+    kept = _Relaxer(refused, dropped).relax(schema)[0]
     return kept if isinstance(kept, dict) else {}
 
 
 class _Relaxer:
-    """``schema`` returns a subschema with whether it still says exactly the same."""
+    """Relax subschemas; :meth:`relax` returns each one with whether it still accepts exactly the same values."""
 
     def __init__(self, refused: Callable[[str], bool], dropped: Callable[[str, Any], bool]) -> None:
         self._refused = refused
         self._dropped = dropped
 
-    def schema(self, value: Any) -> tuple[Any, bool]:
+    def relax(self, value: Any) -> tuple[Any, bool]:
         if not isinstance(value, Mapping):
             return value, True
         kept: dict[str, Any] = {}
@@ -117,23 +116,24 @@ class _Relaxer:
             kept[keyword], exact = self._keyword(keyword, content)
             if not exact:
                 inexact.add(keyword)
-        return self._without_reversals(kept, inexact), not inexact
+        return self._remove_reversals(kept, inexact), not inexact
 
     def _keyword(self, keyword: str, content: Any) -> tuple[Any, bool]:
         if keyword in ("$ref", "unevaluatedProperties", "unevaluatedItems"):
-            return self.schema(content)[0], False  # what they depend on may be far away
+            return self.relax(content)[0], False  # they depend on subschemas elsewhere, which may be inexact
         if keyword in LITERAL:
             return content, True
         if isinstance(content, list):
-            children = [self.schema(child) for child in content]
+            children = [self.relax(child) for child in content]
             return [child for child, _ in children], all(exact for _, exact in children)
         if keyword in MAPS and isinstance(content, Mapping):
-            named = {name: self.schema(child) for name, child in content.items()}
+            named = {name: self.relax(child) for name, child in content.items()}
             return {name: child for name, (child, _) in named.items()}, all(exact for _, exact in named.values())
-        return self.schema(content)
+        return self.relax(content)
 
     @staticmethod
-    def _without_reversals(kept: dict[str, Any], inexact: set[str]) -> dict[str, Any]:
+    def _remove_reversals(kept: dict[str, Any], inexact: set[str]) -> dict[str, Any]:
+        """Remove keywords beside which a subschema that accepts more makes the schema accept less."""
         for keyword in inexact & {"not", "unevaluatedProperties", "unevaluatedItems"}:
             del kept[keyword]
         if "if" in inexact:

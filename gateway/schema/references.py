@@ -1,8 +1,8 @@
-"""What a ``$ref`` leads to: within its own schema, or within the listing around it. Never anywhere else.
+"""Find the target of a ``$ref``: within its own schema, or within the listing around it. Never anywhere else.
 
-Found are JSON pointers (``#/components/schemas/Pet``, ``#/definitions/Pet``), anchors (``#pet``), identifiers that the
-schema itself declares (``$id``, draft 4's ``id``; RFC 3986 against the enclosing one), and the bare name of a member
-of the listing's own map of types (Kodi's ``Audio.Fields``).
+A reference may be a JSON pointer (``#/components/schemas/Pet``, ``#/definitions/Pet``), an anchor (``#pet``), an
+identifier that the schema itself declares (``$id``, draft 4's ``id``; resolved against the enclosing one, RFC 3986), or
+the bare name of a member of the listing's own map of types (Kodi's ``Audio.Fields``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _A_SCHEMA: Final = {"type": ["object", "boolean"], "description": "A JSON Schema
 
 @dataclass(frozen=True, slots=True)
 class SchemaScope:
-    """Where a subschema stands: the schema as it came, the resource in it that ``#`` means, its base URI, its draft."""
+    """Hold where a subschema stands: the document, the resource in it that ``#`` means, its base URI, its draft."""
 
     document: Mapping[str, Any]
     resource: Mapping[str, Any]
@@ -40,7 +40,7 @@ class SchemaScope:
         return cls(document, document, draft, "" if identifier.startswith("#") else identifier)
 
     def within(self, schema: Mapping[str, Any]) -> SchemaScope:
-        """The scope of what is in ``schema``, which is a place in this one."""
+        """Return the scope of the subschemas of ``schema``, which stands in this scope."""
         if schema is self.resource or schema.keys().isdisjoint(("$schema", "$id", "id")):
             return self
         draft = draft_of(schema, self.draft)
@@ -51,13 +51,13 @@ class SchemaScope:
 
     @property
     def has_identifier(self) -> bool:
-        """Tell whether the resource has a name of its own, so that pointers do not mean the listing around it first."""
+        """Tell whether the resource has an identifier, so that pointers mean it before the listing around it."""
         return bool(self.base)
 
 
 @dataclass
 class _NameIndex:
-    """What a resource declares, by name."""
+    """Hold what a resource declares, by name. ``dynamic`` counts the targets of dynamic references."""
 
     anchors: dict[str, _Schema] = field(default_factory=dict)
     identifiers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class _NameIndex:
 
 
 class ReferenceResolver:
-    """Finds the targets of references. ``listing`` is the document around the schemas."""
+    """Find the targets of references. ``listing`` is the document around the schemas."""
 
     def __init__(self, listing: Mapping[str, Any]) -> None:
         self._listing = listing
@@ -73,7 +73,7 @@ class ReferenceResolver:
         self._indexes: dict[int, tuple[Mapping[str, Any], _NameIndex]] = {}
 
     def find_target(self, reference: str, scope: SchemaScope) -> tuple[_Schema, SchemaScope] | None:
-        """The target with its scope; None for what is not in the listing."""
+        """Return the target with its scope, None where the listing does not have it."""
         name, mark, fragment = reference.partition("#")
         if not name:
             return self._in_place(fragment, scope) if mark else None
@@ -94,7 +94,7 @@ class ReferenceResolver:
         return (_A_SCHEMA, outside) if name.startswith(_META_SCHEMAS) else None
 
     def dynamic_targets(self, scope: SchemaScope) -> int:
-        """How many places a dynamic reference could lead to, depending on the way to it."""
+        """Return how many targets a dynamic reference could have, depending on the path to it."""
         return self._index(scope.document).dynamic
 
     def _in_place(self, fragment: str, scope: SchemaScope) -> tuple[_Schema, SchemaScope] | None:
@@ -113,7 +113,7 @@ class ReferenceResolver:
         return None if target is None else (target, scope)
 
     def _types(self) -> dict[str, _Schema]:
-        """The members of the listing's maps of types, by key and by identifier."""
+        """Return the members of the listing's maps of types, by key and by identifier."""
         if self._members is None:
             self._members = {}
             for path in _TYPE_MAPS:
@@ -134,7 +134,7 @@ class ReferenceResolver:
             index = _NameIndex()
             for schema, base in _subschemas(resource):
                 _enter(index, schema, base)
-            # The resource is kept, so that nothing else gets its id.
+            # The index goes by id(), so the resource is kept: no other object may get its id.
             known = self._indexes[id(resource)] = (resource, index)
         return known[1]
 
@@ -153,9 +153,9 @@ def _enter(index: _NameIndex, schema: Mapping[str, Any], base: str) -> None:
 
 
 def _subschemas(resource: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Every object of a resource that is no data, with its base URI; a bounded number of them."""
+    """Yield each object of a resource that may be a schema, with its base URI; at most ``_MOST_INDEXED`` of them."""
     pending: list[tuple[Any, str]] = [(resource, "")]
-    for _ in range(_MOST_INDEXED):  # beyond which no schema can be published anyway
+    for _ in range(_MOST_INDEXED):  # a schema with more cannot be published anyway
         if not pending:
             return
         value, base = pending.pop()
@@ -174,7 +174,7 @@ def _subschemas(resource: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any]
 
 
 def _identifier(schema: Mapping[str, Any], draft: int | None) -> str | None:
-    """``$id`` without an empty fragment; ``id`` up to draft 4."""
+    """Return ``$id`` without an empty fragment, or ``id`` up to draft 4; None where there is neither."""
     identifier = schema.get("$id")
     if identifier is None and (draft is None or draft <= 4):
         identifier = schema.get("id")

@@ -1,8 +1,8 @@
-"""The texts that a listing brings, made fit to show wherever they stand in a schema.
+"""Clean the texts of a listing, wherever they stand in a schema.
 
-A model reads the whole of a schema, so what hides from people is taken out of all of it (security S13), but for what a
-value has to equal: labels of an enum, constants, defaults, examples, patterns and names stay as they are, for
-:mod:`gateway.schema.hidden_characters` to judge.
+A model reads the whole schema, so hidden characters are removed from all of its texts (security S13). Texts that a
+value has to equal stay: labels of an enum, constants, defaults, examples, patterns and names.
+:mod:`gateway.schema.hidden_characters` decides on those.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def clean_title(text: str) -> str:
 
 
 def trim_excerpt(text: str, limit: int) -> str:
-    """An excerpt of a text without the white space around it."""
+    """Return an excerpt of a text, without white space around it."""
     return excerpt(text.strip(), limit).strip()
 
 
 def clean_service_info(info: ServiceInfo) -> ServiceInfo:
-    """What a listing says of its service, fit to show. A website that is no http or https URL is left out: clients make
-    a link of it."""
+    """Return what a listing says of its service, cleaned. A website that is no http or https URL is removed, since
+    clients make a link of it."""
     return ServiceInfo(
         clean_title(info.title),
         trim_excerpt(info.version, _MAX_VERSION),
@@ -43,12 +43,12 @@ def clean_service_info(info: ServiceInfo) -> ServiceInfo:
 
 
 def clean_schema_texts(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with its texts fit to show. Keywords and their order stay."""
+    """Return the schema with clean texts. Keywords and their order stay."""
     return {keyword: _clean_keyword(keyword, value) for keyword, value in schema.items()}
 
 
 def clean_value_texts(value: Any) -> Any:
-    """Free-form data for ``_meta`` with its texts fit to show, names of members included."""
+    """Return free-form data for ``_meta`` with clean texts, names of members included."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):

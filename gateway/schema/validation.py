@@ -1,12 +1,12 @@
-"""Compiled checks of arguments and results against the schemas that backends declare.
+"""Check arguments and results against the schemas that backends declare, in bounded time.
 
 The engine is jsonschema_rs: offline, so that no reference is ever fetched, with regular expressions of linear time.
 It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends:
 
-* a schema's cost is bounded before it is compiled (:mod:`gateway.schema.cost`, :mod:`gateway.schema.patterns`);
-* a value that is large, or has numbers that are, is weighed against its schema's cost first;
+* the cost of a schema is bounded before it is compiled (:mod:`gateway.schema.cost`, :mod:`gateway.schema.patterns`);
+* a large value, or one with large numbers, is weighed against the cost of its schema first;
 * collecting errors takes the engine some hundred times as long as deciding, and it collects all of them before it
-  hands out the first, so details are only given for what is small.
+  returns the first, so only small values get details.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gateway.text import excerpt
 
 MAX_FAULTS: Final = 20
 MAX_WORK: Final = 2_000_000
-"""Most subschemas that are applied in one check: values times breadth. About 30 ns each."""
+"""Most subschemas that one check applies: values times breadth. About 30 ns each."""
 MAX_EXPLAINED: Final = 4_000
 """The same where errors are collected. About 13 µs each."""
 MAX_EXPLAINED_CHOICES: Final = 600
@@ -36,22 +36,21 @@ MAX_EXPLAINED_CHOICES: Final = 600
 MAX_STEPS: Final = 350_000_000
 """Characters times bytes of compiled expressions in one check. About 0.15 ns each."""
 _NARROW: Final = 4
-"""Breadth up to which a value is not weighed: the check then costs about as much as reading the value did."""
+"""Breadth up to which a value is not weighed: the check costs about as much as decoding the value did."""
 _MAX_QUOTED: Final = 16 * 1024
 _FAULT_BYTES: Final = 300
-_BRANCHES: Final = 5
-_FAULTS_PER_BRANCH: Final = 2
+_MAX_ALTERNATIVES: Final = 5
+_FAULTS_PER_ALTERNATIVE: Final = 2
 
 MISMATCH: Final = "the value does not match the schema"
 TOO_LARGE: Final = "the value is too large to be checked against this schema"
 
 
 class Validator:
-    """A compiled schema.
+    """Hold a compiled schema.
 
-    ``is_valid`` decides; ``faults`` says what is wrong, up to :data:`MAX_FAULTS` places. A value whose texts are so
-    long that regular expressions could take long on them, or whose numbers could take long to compare, is checked
-    without either.
+    ``is_valid`` decides; ``faults`` says what is wrong, in at most :data:`MAX_FAULTS` places. Where the texts of a
+    value are too long for the regular expressions, or its numbers too costly to compare, both are left unchecked.
     """
 
     __slots__ = ("_cost", "_engine", "_relaxed", "_schema", "_weight", "is_valid")
@@ -64,8 +63,8 @@ class Validator:
         self._schema = schema
         self._weight = weight
         self._relaxed: Any = None
-        # Some schemas are narrow, without expressions, numbers and uniqueness: for them the engine's own method is the
-        # whole check.
+        # A narrow schema without expressions, numbers and uniqueness needs no weighing: most schemas are so, and every
+        # call comes through here.
         plain = cost.breadth <= _NARROW and not weight and not cost.numbers and not cost.unique
         self.is_valid = engine.is_valid if plain else self._is_valid
 
@@ -92,7 +91,7 @@ class Validator:
         return bool(self._engine_for(size).is_valid(value))
 
     def _engine_for(self, size: _Size) -> Any:
-        """The engine, or where texts are long or numbers heavy the one without regular expressions and numbers."""
+        """Return the engine; for long texts or heavy numbers, the one without regular expressions and numbers."""
         cost = self._cost
         compared = (size.weight * cost.numbers + size.numbers * cost.weight) * cost.breadth
         if cost.unique:
@@ -105,8 +104,8 @@ class Validator:
 
 
 class _Size(NamedTuple):
-    """How many values there are in one, how many characters in their texts and names, how many of them are numbers,
-    and how much those weigh. ``huge`` are the integers beyond a word; one counts as as many values as it weighs."""
+    """Hold how many ``values`` a value consists of, the ``characters`` of its texts and names, and the count and weight
+    of its ``numbers``. ``huge`` counts the integers beyond a word; each counts as so many values as it weighs."""
 
     values: int
     characters: int
@@ -144,32 +143,35 @@ def _size(value: Any) -> _Size:
 
 
 def _fault(error: Any, within: int | None = None) -> str:
-    """What is wrong, and where; of an alternative's, beneath the value that ``within`` parts of the path lead to."""
+    """Return where a value is wrong, and how. An alternative's fault has a path without its first ``within`` parts."""
     path = "/".join(str(part) for part in error.instance_path[within or 0 :])
     text = excerpt(error.message, _FAULT_BYTES)
-    branches = getattr(error.kind, "context", ())
-    if branches and within is None:
-        text = f"{text} ({'; '.join(_branches(branches, len(error.instance_path)))})"
+    alternatives = getattr(error.kind, "context", ())
+    if alternatives and within is None:
+        text = f"{text} ({'; '.join(_alternative_faults(alternatives, len(error.instance_path)))})"
     return f"{path}: {text}" if path else text
 
 
-def _branches(branches: list[list[Any]], within: int) -> Iterator[str]:
-    """What is wrong with each of the first alternatives; more than one that is right is a fault of ``oneOf`` too."""
-    for number, errors in enumerate(branches[:_BRANCHES], 1):
-        faults = [_fault(error, within) for error in errors[:_FAULTS_PER_BRANCH]]
+def _alternative_faults(alternatives: list[list[Any]], within: int) -> Iterator[str]:
+    """Yield what is wrong with each of the first alternatives. Under ``oneOf``, two that fit are a fault too."""
+    for number, errors in enumerate(alternatives[:_MAX_ALTERNATIVES], 1):
+        faults = [_fault(error, within) for error in errors[:_FAULTS_PER_ALTERNATIVE]]
         yield f"alternative {number}: {', '.join(faults) or 'it fits'}"
 
 
 class ValidatorCache:
-    """Compiles schemas, each once: equal schemas share one validator."""
+    """Compile schemas, each once: equal schemas share one validator. ``most`` is the number that is kept."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._compiled: LRUCache[bytes, Validator] = LRUCache(most)
         self._by_digest: LRUCache[str, Validator] = LRUCache(2 * most)
         self._sizes: LRUCache[str, int | None] = LRUCache(most)
 
+    def __repr__(self) -> str:
+        return f"<ValidatorCache {len(self._compiled)} of {self._compiled.maxsize} schemas>"
+
     def compile(self, schema: Mapping[str, Any]) -> Validator:
-        """Raises :class:`UnsoundSchema` for what is no schema, or one whose check could be made to take long."""
+        """Return the validator of a schema. Raises :class:`UnsoundSchema` for one that is invalid or costs too much."""
         key = jsonrpc.encode_canonical(schema)
         known = self._compiled.get(key)
         if known is None:
@@ -177,7 +179,7 @@ class ValidatorCache:
         return known
 
     def compile_tool(self, digest: str, schema: Mapping[str, Any]) -> Validator:
-        """The same by a digest that stands for the schema, which spares the hot path from serializing it."""
+        """Return the validator by a digest that stands for the schema, so that no call has to serialize it."""
         known = self._by_digest.get(digest)
         if known is None:
             known = self._by_digest[digest] = self.compile(schema)
@@ -188,27 +190,27 @@ class ValidatorCache:
             cost = measure_cost(schema)
         except TooCostly as error:
             raise UnsoundSchema(str(error), _costly_part(schema)) from None
-        admitted_patterns, weight = admit_patterns(schema, self._weigh) if has_patterns else (frozenset(), 0)
+        checked, weight = schema, 0
+        if has_patterns:
+            admitted, weight = admit_patterns(schema, self._weigh)
+            checked = remove_patterns(schema, lambda pattern: pattern not in admitted)
         try:
-            engine = _engine(
-                remove_patterns(schema, lambda pattern: pattern not in admitted_patterns) if has_patterns else schema
-            )
+            engine = _engine(checked)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reason = excerpt(getattr(error, "message", str(error)), _FAULT_BYTES)
-            raise UnsoundSchema(
-                f"not a JSON Schema: {reason}", pointer_of(getattr(error, "instance_path", ()))
-            ) from None
+            pointer = pointer_of(getattr(error, "instance_path", ()))
+            raise UnsoundSchema(f"not a JSON Schema: {reason}", pointer) from None
         return Validator(engine, cost, schema, weight)
 
     def _weigh(self, pattern: str) -> int | None:
-        """The least of :data:`SIZES` that the compiled expression fits into."""
+        """Return the least of :data:`SIZES` that the compiled expression fits into, None where it fits into none."""
         if pattern not in self._sizes:
             self._sizes[pattern] = next((size for size in SIZES if _fits(pattern, size)), None)
         return self._sizes[pattern]
 
 
 def _costly_part(schema: Mapping[str, Any]) -> str:
-    """The pointer to the property that is too costly by itself, if there is one."""
+    """Return the pointer to the first property that alone costs too much, empty where there is none."""
     properties = schema.get("properties")
     for name, child in properties.items() if isinstance(properties, Mapping) else ():
         try:

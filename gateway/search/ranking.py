@@ -1,7 +1,7 @@
-"""Which tools fit a few words best: BM25 over names, titles, descriptions and names of arguments.
+"""Rank tools by a few words: BM25 over names, titles, descriptions and names of arguments.
 
 Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), §3.3, with a weight for each
-field. The libraries for it bring NumPy along; what a catalog needs is this page.
+field. Libraries for it depend on NumPy, and a catalog needs no more than this file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ _K1: Final = 1.2
 _B: Final = 0.75
 _NAME, _TITLE, _ARGUMENT, _DESCRIPTION = 4.0, 2.0, 1.5, 1.0
 _PREFIX: Final = 0.4
-"""What a word counts that only begins like the one that was asked for."""
-_LEAST_PREFIX: Final = 3
-_MAX_PREFIXED: Final = 20
+"""Share of the score for a word that only begins with the query's word."""
+# Bounds of the work for one query, which any caller chooses.
+_MIN_PREFIX: Final = 3
+_MAX_COMPLETIONS: Final = 20
 _MAX_TERMS: Final = 32
 _SLICE: Final = 0.005
-"""Seconds of work between two turns of the loop."""
+"""Seconds of work before other tasks of the event loop get a turn."""
 # Scripts without spaces between words: a character is a word.
 _IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
@@ -37,8 +38,8 @@ Words = Mapping[str, float]
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text or a name, in lower case: ``getBlockHash``, ``get_block-hash`` and ``Get block hashes``
-    have the same."""
+    """Return the words of a text or a name, in lower case and singular: ``getBlockHash``, ``get_block-hash`` and
+    ``Get block hashes`` have the same."""
     return [_singular(word) for word in _WORD.findall(_HUMP.sub(" ", text).casefold())]
 
 
@@ -53,11 +54,11 @@ def _singular(word: str) -> str:
 _FILLERS: Final = frozenset(
     words_of("a an and are at by for from how i in is it my of on or that the this to what with")
 )
-"""Words of a question that say nothing about what is looked for."""
+"""Words of a query that do not describe a tool."""
 
 
 def word_weights(tool: Tool) -> Words:
-    """How much each word says about a tool."""
+    """Return the weight of each word of a tool, the sum over the fields that have it."""
     words: defaultdict[str, float] = defaultdict(float)
     fields = ((tool.name, _NAME), (tool.title, _TITLE), (tool.description, _DESCRIPTION))
     for text, weight in (*fields, *((name, _ARGUMENT) for name in tool.input_schema.get("properties", ()))):
@@ -68,14 +69,14 @@ def word_weights(tool: Tool) -> Words:
 
 @dataclass(frozen=True)
 class Match:
-    """A tool and how well it fits."""
+    """Hold a tool and its score; a higher one is a better match."""
 
     tool: Tool
     score: float
 
 
 class ToolIndex:
-    """The words of a catalog's tools. Made by :meth:`build`."""
+    """Hold the words of a catalog's tools. Made by :meth:`build`."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = tools
@@ -86,7 +87,7 @@ class ToolIndex:
 
     @classmethod
     async def build(cls, tools: Iterable[tuple[Tool, Words]]) -> ToolIndex:
-        """Takes turns of the loop."""
+        """Build the index of tools and their words. Other tasks of the event loop run in between."""
         index = cls(collected := [])
         turn = time.monotonic()
         for number, (tool, words) in enumerate(tools):
@@ -102,7 +103,7 @@ class ToolIndex:
         return index
 
     def rank(self, query: str) -> list[Match]:
-        """All tools that have to do with the query, the best first; of equal ones, in the order of the catalog."""
+        """Return all tools that match the query, the best first; equal ones in the order of the catalog."""
         scores: defaultdict[int, float] = defaultdict(float)
         query_words = list(dict.fromkeys(words_of(query)))
         for word in ([word for word in query_words if word not in _FILLERS] or query_words)[:_MAX_TERMS]:
@@ -112,12 +113,12 @@ class ToolIndex:
         return [Match(self._tools[tool], score) for tool, score in ranked]
 
     def _scores(self, word: str) -> dict[int, float]:
-        """Of a word and those that begin with it, what counts most for each tool."""
+        """Return the highest score of each tool for a word and for the words that begin with it."""
         best: dict[int, float] = {}
         for other, share in self._similar_words(word):
-            holders = self._postings[other]
-            rarity = math.log(1 + (len(self._tools) - len(holders) + 0.5) / (len(holders) + 0.5))
-            for tool, weight in holders:
+            postings = self._postings[other]
+            rarity = math.log(1 + (len(self._tools) - len(postings) + 0.5) / (len(postings) + 0.5))
+            for tool, weight in postings:
                 length = 1 - _B + _B * self._lengths[tool] / self._average
                 score = share * rarity * weight * (_K1 + 1) / (weight + _K1 * length)
                 best[tool] = max(best.get(tool, 0.0), score)
@@ -126,9 +127,9 @@ class ToolIndex:
     def _similar_words(self, word: str) -> Iterable[tuple[str, float]]:
         if word in self._postings:
             yield word, 1.0
-        if len(word) < _LEAST_PREFIX:
+        if len(word) < _MIN_PREFIX:
             return
         start = bisect_left(self._vocabulary, word)
-        for other in self._vocabulary[start : start + _MAX_PREFIXED]:
+        for other in self._vocabulary[start : start + _MAX_COMPLETIONS]:
             if other.startswith(word) and other != word:
                 yield other, _PREFIX

@@ -1,7 +1,7 @@
-"""Two tools in place of thousands: one that finds tools by words, and one that calls what was found.
+"""Offer two tools in place of thousands: one finds tools by words, and one calls a tool that was found.
 
-A model's context has no room for a large catalog, so ``catalog.search`` lists these two alone. All others can be
-called by their names as ever; what ``call_tool`` calls is decided on as if it had been called directly.
+A model's context has no room for a large catalog, so with ``catalog.search`` only these two are listed. All others can
+still be called by name. A call through ``call_tool`` passes the same checks as a direct one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gateway.single_flight import SingleFlight
 DEFAULT_LIMIT: Final = 5
 MAX_LIMIT: Final = 20
 MAX_BYTES: Final = 128 * 1024
-"""Of an answer's tools; the best one is there whatever its size."""
+"""Most bytes of the tools in one result. The best one is returned whatever its size."""
 _INDEXES: Final = 16
 _TOOLS: Final = 20_000
 
@@ -94,16 +94,16 @@ CALL_TOOL: Final = _builtin_tool(
     },
 )
 SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search", 0.0)
-"""What is listed in place of a caller's catalog."""
+"""The catalog that is listed in place of a caller's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltinTool:
-    """A tool of the gateway's own and its handler, which returns the result for a caller and checked arguments.
+    """Hold a tool of the gateway's own and its handler, which returns the result for a caller and checked arguments.
 
-    ``lists`` says that the tool tells what tools there are: it takes the scopes of a listing, too. ``calls_named`` says
-    that another tool is called, which ``name`` and ``arguments`` in the arguments say; the handler is for a name that
-    is no tool's.
+    ``lists`` says that the tool lists tools, and so requires the scopes of a listing too. ``calls_named`` says that it
+    calls another tool, given by ``name`` and ``arguments`` in its arguments; the handler is then only for unknown
+    names.
     """
 
     tool: Tool
@@ -113,30 +113,33 @@ class BuiltinTool:
 
 
 class ToolSearch:
-    """Indexes of catalogs, each made on its first search; tools that catalogs share are read once."""
+    """Keep an index for each catalog, made on its first search. Tools that catalogs share are read once."""
 
     def __init__(self) -> None:
         self._words: LRUCache[str, Words] = LRUCache(_TOOLS)
         self._indexes: LRUCache[str, ToolIndex] = LRUCache(_INDEXES)
         self._builds = SingleFlight[str, ToolIndex]()
 
+    def __repr__(self) -> str:
+        return f"<ToolSearch indexes={len(self._indexes)} tools={len(self._words)} builds={self._builds!r}>"
+
     async def search(
         self, catalog: Catalog, query: str, limit: int = DEFAULT_LIMIT, name_style: NameStyle = NameStyle.LLM
     ) -> dict[str, Any]:
-        """The result of ``search_tools``."""
+        """Return the result of ``search_tools``: the best matches, and how many there are in all."""
         index = self._indexes.get(catalog.digest)
         if index is None:
             index = await self._builds.join(catalog.digest, lambda: self._build(catalog))
         matches = index.rank(query)
-        shown: list[dict[str, Any]] = []
+        described: list[dict[str, Any]] = []
         size = 0
         for match in matches[:limit]:
             tool = _tool_description(match.tool, name_style)
             size += len(jsonrpc.encode(tool))
-            if shown and size > MAX_BYTES:
+            if described and size > MAX_BYTES:
                 break
-            shown.append(tool)
-        return {"tools": shown, "matches": len(matches)}
+            described.append(tool)
+        return {"tools": described, "matches": len(matches)}
 
     async def _build(self, catalog: Catalog) -> ToolIndex:
         index = await ToolIndex.build((tool, self._words_of(tool)) for tool in catalog.tools)
@@ -153,7 +156,7 @@ class ToolSearch:
 def builtin_tools(
     search: ToolSearch, catalog_of: Callable[[Caller], Awaitable[Catalog]], name_style: NameStyle
 ) -> Mapping[str, BuiltinTool]:
-    """Return the tools of one service's search by their names. ``catalog_of`` returns what a caller may call,
+    """Return the tools of one service's search by their names. ``catalog_of`` returns the tools that a caller may call;
     ``name_style`` is for callers who chose none."""
 
     async def search_tools(caller: Caller, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,10 +171,10 @@ def builtin_tools(
 
 
 def _tool_description(tool: Tool, name_style: NameStyle) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": tool.name_for(name_style)}
+    entry: dict[str, Any] = {"name": tool.name_for(name_style)}
     if tool.title:
-        shown["title"] = tool.title
-    shown |= {"description": tool.description, "inputSchema": tool.input_schema}
+        entry["title"] = tool.title
+    entry |= {"description": tool.description, "inputSchema": tool.input_schema}
     if tool.annotations:
-        shown["annotations"] = tool.annotations
-    return shown
+        entry["annotations"] = tool.annotations
+    return entry

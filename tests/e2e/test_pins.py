@@ -226,7 +226,7 @@ async def test_diff_shows_what_changed_since_a_file_was_written(
     [
         ("catalog: {ttl: soon}", "is no saved listing, no pin file and no usable configuration:"),
         ('{"tools": [{"name": "x"}]}', "not what `tools --json` prints"),
-        ('{"tools": {"m": {}}}', 'the entry "m" is no pin'),
+        ('{"tools": {"m": {}}}', 'the entry "m" is not a pin'),
         ("\x00\x01", "is no saved listing, no pin file and no usable configuration:"),
     ],
 )

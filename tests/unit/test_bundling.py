@@ -186,12 +186,12 @@ UNSOUND = {
     "a reference that is no text": ({"items": {"$ref": 5}}, "not a string", "/items/$ref"),
     "a dynamic reference with two targets": (
         {"items": {"$dynamicRef": "#x"}, "$defs": {"a": {"$dynamicAnchor": "x"}, "b": {"$dynamicAnchor": "x"}}},
-        "depends on the way",
+        "depends on the path",
         "/items/$dynamicRef",
     ),
     "a recursive reference with two targets": (
         {"items": {"$recursiveRef": "#"}, "$recursiveAnchor": True, "$defs": {"a": {"$recursiveAnchor": True}}},
-        "depends on the way",
+        "depends on the path",
         "/items/$recursiveRef",
     ),
     "a recursive reference that is no text": ({"$recursiveRef": 5}, "not a string", "/$recursiveRef"),

@@ -177,7 +177,7 @@ async def test_a_default_that_the_schema_refuses_quarantines_the_tool_without_sh
     catalog = await built(method(parameters=TWO), method("other"), tools={"m": {"arguments": arguments}})
     assert catalog.names == ("other",)
     (entry,) = catalog.quarantined
-    assert (entry.reason, entry.pointer) == ("the default in catalog.tools breaks the schema", "/properties/b")
+    assert (entry.reason, entry.pointer) == ("the default in catalog.tools does not match the schema", "/properties/b")
     assert entry.remedy == 'give it a schema under catalog.tools."m".arguments.b.schema'
     assert "s3cret" not in str(catalog)
 
@@ -234,7 +234,7 @@ REMARKS = [
     (
         {"tools": {"node.*": {"name": "node"}}},
         'catalog.tools: "node.*" gives 2 methods one name; all but one get a suffix. '
-        "Put a * into the name for what the * of the pattern stands for",
+        "Put a * into the name; it becomes what the * of the pattern matches",
     ),
 ]
 

@@ -217,14 +217,14 @@ BROKEN = {
     "half of one": ('{"tools": {"m": {"name"', "not JSON: "),
     "a list": ("[]", "not a pin file, which has tools by method"),
     "a saved listing": ('{"tools": []}', "not a pin file, which has tools by method"),
-    "an entry that is none": ('{"tools": {"m": 5}}', 'the entry "m" is no pin'),
-    "an entry without a member": (json.dumps({"tools": {"m": {"name": "m"}}}), 'the entry "m" is no pin'),
-    "an entry with one more": (json.dumps({"tools": {"m": {**GOOD, "more": 1}}}), 'the entry "m" is no pin'),
-    "a number for a text": (json.dumps({"tools": {"m": {**GOOD, "title": 5}}}), 'the entry "m" is no pin'),
-    "a text for a list": (json.dumps({"tools": {"m": {**GOOD, "scopes": None}}}), 'the entry "m" is no pin'),
-    "a number for a path": (json.dumps({"tools": {"m": {**GOOD, "endpoint": 5}}}), 'the entry "m" is no pin'),
-    "null for yes or no": (json.dumps({"tools": {"m": {**GOOD, "notification": None}}}), 'the entry "m" is no pin'),
-    "a list for a map": (json.dumps({"tools": {"m": {**GOOD, "annotations": []}}}), 'the entry "m" is no pin'),
+    "an entry that is none": ('{"tools": {"m": 5}}', 'the entry "m" is not a pin'),
+    "an entry without a member": (json.dumps({"tools": {"m": {"name": "m"}}}), 'the entry "m" is not a pin'),
+    "an entry with one more": (json.dumps({"tools": {"m": {**GOOD, "more": 1}}}), 'the entry "m" is not a pin'),
+    "a number for a text": (json.dumps({"tools": {"m": {**GOOD, "title": 5}}}), 'the entry "m" is not a pin'),
+    "a text for a list": (json.dumps({"tools": {"m": {**GOOD, "scopes": None}}}), 'the entry "m" is not a pin'),
+    "a number for a path": (json.dumps({"tools": {"m": {**GOOD, "endpoint": 5}}}), 'the entry "m" is not a pin'),
+    "null for yes or no": (json.dumps({"tools": {"m": {**GOOD, "notification": None}}}), 'the entry "m" is not a pin'),
+    "a list for a map": (json.dumps({"tools": {"m": {**GOOD, "annotations": []}}}), 'the entry "m" is not a pin'),
 }
 
 
@@ -235,7 +235,7 @@ def test_a_broken_file_is_named_with_what_is_wrong_and_the_remedy(tmp_path: Path
     with pytest.raises(PinError) as caught:
         read_pins(file)
     assert str(caught.value).startswith(f"{file}: {said}")
-    assert str(caught.value).endswith("`tools --pin` writes it anew")
+    assert str(caught.value).endswith("`tools --pin` writes it again")
 
 
 def test_a_file_that_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> None:
