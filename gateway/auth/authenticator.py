@@ -78,8 +78,9 @@ class Authenticator:
         self._undecidable_sampler = Sampler(*_LOG_LIMIT, clock)
 
     def __repr__(self) -> str:
-        cached = f"{len(self._verified_tokens)} tokens and {len(self._failed_tokens)} failures cached"
-        return f"<Authenticator {self.scheme}: {cached}, {self._verifications!r}>"
+        return (
+            f"<Authenticator {self.scheme}: {len(self._verified_tokens)} tokens, {len(self._failed_tokens)} failures>"
+        )
 
     async def authenticate(self, presented: PresentedToken) -> Principal | None:
         """Return the principal, None where there is no token. Raises :class:`Unauthorized`,
@@ -165,7 +166,7 @@ class Authenticator:
     async def _check_proof(self, scheme: str, verified: VerifiedToken, raw: str, presented: PresentedToken) -> None:
         try:
             if verified.bound_key is None:
-                raise InvalidToken("it is not bound to a key (no cnf.jkt), as DPoP needs")
+                raise InvalidToken("it is not bound to a key (no cnf.jkt), which DPoP requires")
             # A stolen token that is bound to a key must not pass as a bearer token (RFC 9449 §7.2).
             if scheme != "dpop" or self._proofs is None:
                 raise InvalidToken("it is bound to a key, but was sent as a bearer token")

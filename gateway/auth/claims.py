@@ -5,7 +5,6 @@ The claims come from a JWT whose signature was verified, or from the issuer's in
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -86,7 +85,7 @@ def check_token_kind(policy: IssuerPolicy, typ: str | None, claims: Mapping[str,
     preset = policy.preset
     for name in preset.forbidden_claims:
         if name in claims:
-            raise InvalidToken(f"it has {name}, which id tokens have")
+            raise InvalidToken(f"it has {name}, which only id tokens have")
     for names in preset.alternative_claims:
         if all(claims.get(name) is None for name in names):
             raise InvalidToken(f"it has none of {', '.join(names)}")
@@ -94,7 +93,7 @@ def check_token_kind(policy: IssuerPolicy, typ: str | None, claims: Mapping[str,
 
 
 def check_fixed_claims(policy: IssuerPolicy, claims: Mapping[str, Any]) -> None:
-    """Check the claims that have one value in all access tokens of this issuer. Raises :class:`InvalidToken`."""
+    """Check the claims that have known values in this issuer's access tokens. Raises :class:`InvalidToken`."""
     for name, values in policy.preset.fixed_claims.items():
         if claims.get(name) not in values:
             raise InvalidToken(f"{name} is not {' or '.join(map(str, values))}")
@@ -142,9 +141,9 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims.get(name)
     if value is None and name not in claims:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15 or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
         raise InvalidToken(f"{name} is not a NumericDate")
-    return float(value) if math.isfinite(value) else math.inf
+    return float(value)
 
 
 def _check_audience(policy: IssuerPolicy, claims: Mapping[str, Any], client: str) -> None:

@@ -1,6 +1,6 @@
 """Check proofs of possession (RFC 9449 §4.3): a token that is bound to a key needs a proof for each request.
 
-The proof is signed with that key, and valid once and for a minute. The store that replicas share has the used ones.
+A proof is signed with that key, and is valid once, for a minute. Used ones are kept in the store that replicas share.
 """
 
 from __future__ import annotations

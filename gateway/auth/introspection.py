@@ -35,7 +35,7 @@ _OTHER_USE: Final = re.compile(r"refresh|^id(?:[_-]?token)?$|authorization_code"
 
 
 class IntrospectionVerifier:
-    """Ask one issuer. ``keys`` has its metadata; ``clock`` is wall-clock seconds, ``monotonic`` monotonic seconds."""
+    """Verify tokens of one issuer; ``keys`` has its metadata. ``clock`` is wall-clock seconds."""
 
     def __init__(
         self,

@@ -16,11 +16,8 @@ from gateway.settings import Credentials, Issuer
 
 class Issuers:
     """Hold the keys and the HTTP client of each issuer, by its identifier. With ``auth.mode: off`` there are no keys,
-    and one client for the configured token endpoint.
-
-    A service and the one that replaces it in a reload may share this. ``token_endpoint`` is the configured one, None
-    where the first issuer's metadata have it. Raises :class:`OSError` where a CA file cannot be used.
-    """
+    and one client for the configured token endpoint. A service and the one that replaces it in a reload may share this.
+    ``token_endpoint`` is the configured one, or None. Raises :class:`OSError` where a CA file cannot be used."""
 
     def __init__(self, issuers: Sequence[Issuer], token_endpoint: str | None) -> None:
         self.outbounds: dict[str, Outbound] = {}

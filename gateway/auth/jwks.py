@@ -48,10 +48,8 @@ class FetchFailed(Exception):
 
 
 class IssuerKeys:
-    """Keep the metadata and the keys of one issuer. ``clock`` is monotonic seconds.
-
-    ``generation`` changes with the keys: a token that was verified with another one has to be verified again.
-    """
+    """Keep the metadata and the keys of one issuer. ``clock`` is monotonic seconds. ``generation`` changes with the
+    keys: a token that was verified with another one has to be verified again."""
 
     def __init__(self, issuer: Issuer, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
@@ -104,8 +102,7 @@ class IssuerKeys:
         return found
 
     async def get_metadata(self) -> IssuerMetadata:
-        """Return the issuer's metadata. One fetch serves all who wait; right after a failure there is no other one.
-        Raises :class:`FetchFailed`."""
+        """Return the metadata, which are not fetched again right after a failure. Raises :class:`FetchFailed`."""
         if self._metadata is None and (_METADATA in self._flights or self._clock() >= self._metadata_retry_at):
             await self._flights.join(_METADATA, self._fetch_metadata)
         if self._metadata is None:

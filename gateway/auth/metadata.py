@@ -58,10 +58,8 @@ def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
 
 @dataclass(frozen=True)
 class ResourceMetadata:
-    """Hold the metadata of this resource (RFC 9728 §2): from the configuration alone, never from a request.
-
-    ``url`` is the document's URL, as challenges name it; ``paths`` are where it is served; ``body`` is its JSON.
-    """
+    """Hold the metadata of this resource (RFC 9728 §2): from the configuration alone, never from a request. ``url`` is
+    the document's URL, as challenges name it; ``paths`` are where it is served; ``body`` is its JSON."""
 
     url: str
     paths: tuple[str, ...]
@@ -87,7 +85,7 @@ def build_resource_metadata(settings: ServiceSettings, scopes: Iterable[str], na
         document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"
     path = f"{PREFIX}{resource.path}"
     url = urlunsplit((resource.scheme, resource.netloc, path, "", ""))
-    # A proxy in front may strip the path of public_url, so the document is served without that path too. At the path
-    # without any suffix it describes the only service; several services would be ambiguous there.
+    # A proxy in front may strip the path of public_url, so the document is served without that path too. The
+    # well-known path alone is for a gateway with one service; with several it would be ambiguous.
     paths = (path, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
     return ResourceMetadata(url, tuple(dict.fromkeys(paths)), jsonrpc.encode(document))

@@ -56,8 +56,7 @@ class OAuthClient:
 
 
 def _basic_authorization(client: ClientSecret) -> dict[str, str]:
-    """Return the header of client_secret_basic (RFC 6749 §2.3.1), whose parts are form-encoded first; none without a
-    client id."""
+    """Return the header of client_secret_basic (RFC 6749 §2.3.1): form-encoded, then base64; none without client_id."""
     if client.client_id is None:
         return {}
     secret = client.client_secret.get_secret_value() if client.client_secret else ""

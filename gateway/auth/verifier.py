@@ -34,7 +34,7 @@ class Verifier(Protocol):
     """Verify tokens. ``clock``\\ s of implementations are wall-clock seconds."""
 
     async def verify_token(self, raw: str) -> VerifiedToken:
-        """Return who a token is of. Raises :class:`InvalidToken`, :class:`~gateway.auth.refusals.Undecidable`."""
+        """Return the principal. Raises :class:`InvalidToken`, :class:`~gateway.auth.refusals.Undecidable`."""
         ...
 
 
@@ -86,8 +86,7 @@ def _keys_unchanged(keys: IssuerKeys, generation: int) -> Callable[[], bool]:
 
 
 def key_binding(claims: Mapping[str, Any]) -> str | None:
-    """Return the thumbprint in ``cnf`` (RFC 7800), None without one. Raises :class:`InvalidToken` for a binding of
-    another kind, which cannot be checked here."""
+    """Return the thumbprint in ``cnf`` (RFC 7800), or None. Raises :class:`InvalidToken` for other bindings."""
     if "cnf" not in claims:
         return None
     confirmation = claims["cnf"]

@@ -63,9 +63,8 @@ def credential_modes(settings: ServiceSettings) -> CredentialModes:
 
 
 def section_faults(section: Credentials | ListingCredentials, shared: str = "") -> Iterator[str]:
-    """Yield faults of one section: an unknown mode, or knobs that are missing or not allowed. What a listing's section
-    takes from ``backend.credentials`` is checked when both are known, by :func:`credential_faults`; ``shared`` is then
-    the path of ``backend.credentials``."""
+    """Yield faults of one section: an unknown mode, or knobs that are missing or not allowed. ``shared`` is the path of
+    ``backend.credentials`` where a listing's section has been completed from there."""
     mode = (MODES | {AUTO: Credential}).get(section.mode)
     if mode is None:
         known = (AUTO, *MODES)

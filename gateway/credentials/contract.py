@@ -13,10 +13,7 @@ from gateway.settings import Credentials, ServiceSettings
 
 
 class Credential(ABC):
-    """Authenticate requests to the backend in one mode.
-
-    There is no fallback to another mode: without its credential, a request is not sent.
-    """
+    """Authenticate requests to the backend in one mode. Without its credential a request is not sent: no fallback."""
 
     name: ClassVar[str]
     shows: ClassVar[str]
@@ -47,8 +44,7 @@ class Credential(ABC):
         :class:`~gateway.errors.AuthUnavailable` where it does not answer."""
 
     def discard_token(self, caller: Caller) -> None:  # noqa: B027, most have nothing to forget
-        """Forget the token for this caller, which the backend did not accept, so that the next request gets a new one.
-        The refused request itself is not sent again."""
+        """Forget the token that the backend refused for this caller; only the next request gets a new one."""
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must never appear in an answer or a log: the section's secrets, also without a scheme before."""
@@ -60,10 +56,7 @@ class Credential(ABC):
 @dataclass(frozen=True)
 class CredentialModes:
     """Hold the modes of calls and of the listing, with ``auto`` resolved, and whether each caller has its own view.
-
-    ``effective_listing`` is the mode that the listing really uses: a shared listing is never requested with a caller's
-    token.
-    """
+    ``effective_listing`` is what the listing really uses: a shared one is never requested with a caller's token."""
 
     calls: type[Credential]
     listing: type[Credential]

@@ -38,8 +38,8 @@ class TokenExchange(Credential):
         if settings.backend.credentials.token_endpoint is None and len(settings.auth.issuers) > 1:
             yield (
                 f"{settings.knob('backend.credentials.token_endpoint')}: must be set with several "
-                f"{settings.knob('auth.issuers')}: the tokens of all of them are sent to it, so it must not be chosen "
-                "by the first of them"
+                f"{settings.knob('auth.issuers')}: the tokens of all of them are sent to it, so you choose it, and not "
+                "the first of them"
             )
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:

@@ -40,8 +40,7 @@ class Grant:
 
 
 class TokenClient:
-    """Request tokens from one endpoint. ``token_endpoint`` returns its URL or raises :class:`FetchFailed`; ``timeout``
-    is in seconds."""
+    """Request tokens. ``token_endpoint`` returns the URL or raises :class:`FetchFailed`; ``timeout`` is in seconds."""
 
     def __init__(
         self,

@@ -31,8 +31,7 @@ class TokenCache:
         return f"<TokenCache {len(self._tokens)} tokens, {self._fetches!r}>"
 
     async def get_token(self, key: bytes, fetch: Callable[[], Awaitable[Grant]], at_most: float | None = None) -> str:
-        """Return the token of ``key``, or the one that ``fetch`` returns, which is kept for ``at_most`` seconds. Raises
-        what ``fetch`` raises."""
+        """Return the token of ``key``, else that of ``fetch``, kept ``at_most`` seconds. Raises what ``fetch`` does."""
         cached = self._tokens.get(key)
         if cached is not None:
             return cached[0]
