@@ -1,7 +1,7 @@
-"""Which scopes what takes, and what is open to callers without a token.
+"""Decide which scopes a request needs, and what callers without a token may do.
 
-No scope is needed unless the configuration or the backend's own annotations say so. A refusal names all that the
-request takes, so that a client steps up once (2026-07-28, authorization "Scope Challenge Handling").
+No scope is needed unless the configuration or the backend's own annotations say so. A refusal names all scopes that the
+request needs, so that a client asks its issuer only once (2026-07-28, authorization "Scope Challenge Handling").
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gateway.model import SHARED, Caller, Catalog, Demand, Principal, Tool, View
 from gateway.settings import Auth
 from gateway.text import excerpt
 
-_MAX_CATALOGS: Final = 1000
+_MAX_CATALOGS: Final = 1000  # one for each catalog and set of demands, not for each caller
 _MAX_MESSAGE: Final = 1024
 
 
 class Access:
-    """What callers may do. ``resource`` is what tokens are for; ``per_caller`` says that each has a view of its own."""
+    """Decide what callers may list and call. ``resource`` is the tokens' audience, ``per_caller``: each has a view."""
 
     def __init__(self, settings: Auth, resource: str = "", *, per_caller: bool) -> None:
         self.enabled = settings.mode != "off"
@@ -34,35 +34,35 @@ class Access:
         prefixes = {preset_of(issuer).scope_prefix_of(issuer, resource) for issuer in settings.issuers}
         self._prefixes = prefixes or {""}
         self._per_caller = per_caller
-        self._narrowed: LRUCache[tuple[str, frozenset[Demand]], Catalog] = LRUCache(_MAX_CATALOGS)
+        self._visible_catalogs: LRUCache[tuple[str, frozenset[Demand]], Catalog] = LRUCache(_MAX_CATALOGS)
 
     @property
     def baseline_scopes(self) -> tuple[str, ...]:
-        """What a client should ask for to begin with."""
+        """Return the scopes that a client should request first."""
         return self.requested_scopes(self._list | self._call)
 
     def requested_scopes(self, scopes: Iterable[str]) -> tuple[str, ...]:
-        """Scopes as clients ask an issuer for them."""
+        """Return scopes as clients request them from an issuer."""
         return tuple(sorted({prefix + scope for prefix in self._prefixes for scope in scopes}))
 
     def view_of(self, principal: Principal | None) -> View:
-        """Whose catalog a caller sees."""
+        """Return the view whose catalog the caller sees."""
         if principal is None or not self._per_caller:
             return SHARED
         return View(principal.issuer, principal.subject, principal.client, principal.scopes)
 
     def may_enter(self, principal: Principal | None) -> bool:
-        """Tell whether a request may be looked at, token or not."""
+        """Tell whether a request may go on; ``principal`` is None without a token."""
         return principal is not None or not self.enabled or self.anonymous != "none"
 
     def check_list(self, caller: Caller) -> None:
-        """Raises :class:`InsufficientScope`."""
+        """Raise :class:`InsufficientScope` where the caller's token lacks a scope that a listing needs."""
         if self.enabled and caller.principal is not None and not self._list <= caller.principal.scopes:
             raise self._insufficient_scope(self._list)
 
     def check_call(self, caller: Caller, tool: Tool, *, lists: bool = False) -> None:
-        """Raises :class:`Unauthorized`, :class:`InsufficientScope` with everything that the call takes; one that
-        ``lists`` tools takes what a listing does, too."""
+        """Raise :class:`Unauthorized` or :class:`InsufficientScope`, with every scope that the call needs. ``lists``
+        says that the call lists tools, so that it needs the scopes of a listing too."""
         if not self.enabled:
             return
         is_open, scopes = tool.demand
@@ -74,8 +74,8 @@ class Access:
             raise self._insufficient_scope(needed)
 
     def needs_token(self, tool: Tool, shared: Catalog | None) -> bool:
-        """Tell whether a call of the tool without a token is refused. ``shared`` is what callers without a token see:
-        where each caller has a view of its own, a tool may be in that one alone."""
+        """Tell whether a call of the tool is refused without a token. ``shared`` is the catalog that callers without a
+        token see; where each caller has a view of its own, that catalog may lack the tool."""
         if not self.enabled:
             return False
         if self.anonymous != "open-tools" or not tool.demand[0]:
@@ -86,26 +86,27 @@ class Access:
         return found is None or not found.demand[0]
 
     def check_describe(self, caller: Caller, tool: Tool) -> None:
-        """That a caller may read a tool's description. Raises as :meth:`check_call`."""
+        """Check that the caller may read the tool's description. Raises as :meth:`check_call`."""
         self.check_list(caller)
-        if self.enabled and not self._shows(caller, tool.demand):
+        if self.enabled and not self._may_see(caller, tool.demand):
             self.check_call(caller, tool)
 
     def visible_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
-        """Of a catalog, what the caller may call; for anonymous callers who may only list, what there is."""
+        """Return the part of a catalog that the caller may call; without a token, all with ``anonymous: list``."""
         if not self.enabled:
             return catalog
-        shown = frozenset(demand for demand in catalog.demands if self._shows(caller, demand))
-        if shown == catalog.demands:
+        met = frozenset(demand for demand in catalog.demands if self._may_see(caller, demand))
+        if met == catalog.demands:
             return catalog
-        key = (catalog.digest, shown)
-        narrowed = self._narrowed.get(key)
-        if narrowed is None:
-            tools = tuple(tool for tool in catalog.tools if tool.demand in shown)
-            narrowed = self._narrowed[key] = replace(catalog, tools=tools)
-        return narrowed
+        # Many callers meet the same demands, so they share one catalog.
+        key = (catalog.digest, met)
+        visible = self._visible_catalogs.get(key)
+        if visible is None:
+            tools = tuple(tool for tool in catalog.tools if tool.demand in met)
+            visible = self._visible_catalogs[key] = replace(catalog, tools=tools)
+        return visible
 
-    def _shows(self, caller: Caller, demand: Demand) -> bool:
+    def _may_see(self, caller: Caller, demand: Demand) -> bool:
         is_open, scopes = demand
         if caller.principal is None:
             return self.anonymous == "list" or is_open
@@ -113,6 +114,6 @@ class Access:
 
     def _insufficient_scope(self, needed: frozenset[str]) -> InsufficientScope:
         requested = self.requested_scopes(needed)
-        # Some of them are the backend's own words.
-        message = excerpt(f"The token lacks a scope that this takes: {' '.join(requested)}", _MAX_MESSAGE)
+        # Scopes may come from the backend's annotations, so the message is cleaned and bounded.
+        message = excerpt(f"The token lacks a scope that this request needs: {' '.join(requested)}", _MAX_MESSAGE)
         return InsufficientScope(message, error="insufficient_scope", scopes=requested)

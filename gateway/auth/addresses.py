@@ -1,7 +1,7 @@
-"""Where the addresses in an issuer's documents may lead.
+"""Decide which addresses in an issuer's documents the gateway may connect to.
 
-They are a stranger's word. The form of each is checked when the document is read, and so is an IP address that is
-written out; a name is judged when it has been resolved for a connection, which then goes to exactly what was judged.
+The documents are not trusted. The form of an address is checked when the document is read, and so is a literal IP
+address. A host name is checked after it is resolved, and the connection goes to exactly the address that was checked.
 """
 
 from __future__ import annotations
@@ -29,48 +29,49 @@ _LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
 def check_address(url: Any, issuer: str, name: str) -> None:
-    """Check that an address in a document is written as an https URL, or as an http URL where it and the issuer are on
-    loopback, and that an IP address in it is one to ask. Raises :class:`ValueError`; ``name`` is the member's."""
+    """Check that an address in a document is an https URL, or an http URL where it and the issuer are on loopback, and
+    that an IP address in it may be connected to. ``name`` is the member's name. Raises :class:`ValueError`."""
     try:
         parts = urlsplit(url)
         host, _ = (parts.hostname or "").rstrip("."), parts.port
     except (ValueError, AttributeError, TypeError):
-        raise ValueError(f"{name} is no URL") from None
+        raise ValueError(f"{name} is not a URL") from None
     local = _on_loopback(issuer)
     if parts.scheme != "https" and not (parts.scheme == "http" and local and is_loopback(host)):
         raise ValueError(f"{name} is not https")
-    # Parsers of URLs differ on blanks, backslashes and letters beyond ASCII; in a URI there are none (RFC 3986 §2).
+    # URL parsers differ on blanks, backslashes and characters beyond ASCII; a URI has none of them (RFC 3986 §2).
     if parts.username is not None or not re.fullmatch(r"[!-\[\]-~]+", url):
-        raise ValueError(f"{name} is no plain URL")
+        raise ValueError(f"{name} is not a plain URL")
     if ":" in host or _NUMBER_LAST.fullmatch(host):
         reason = address_refusal(host, local=local)
     elif host == "localhost" and not local:
         reason = "points at this machine"
     else:
-        reason = None if _NAME.fullmatch(host) else "is no plain URL"
+        reason = None if _NAME.fullmatch(host) else "is not a plain URL"
     if reason is not None:
         raise ValueError(f"{name} {reason}")
 
 
 def address_refusal(address: str, *, local: bool) -> str | None:
-    """Why no connection is made to an IP address, None if one may be. ``local`` says that loopback is meant. An address
-    that others are embedded in counts as each of them."""
+    """Return why the gateway does not connect to an IP address, None if it may. ``local`` allows loopback. An address
+    with other addresses embedded in it counts as each of them."""
     try:
-        written = ipaddress.ip_address(address)
+        literal = ipaddress.ip_address(address)
     except ValueError:
         return "has an address that is not in its usual form"
-    for meant in (written, *_embedded_ipv4(written)):
-        if meant.is_loopback and not local:
+    for ip in (literal, *_embedded_ipv4(literal)):
+        if ip.is_loopback and not local:
             return "points at this machine"
-        if meant.is_link_local or meant.is_unspecified or meant.is_multicast:
-            return "points at an address that no issuer has"
+        # Link-local is where clouds serve a machine's own credentials (169.254.169.254).
+        if ip.is_link_local or ip.is_unspecified or ip.is_multicast:
+            return "points at a link-local, unspecified or multicast address"
     return None
 
 
-def reach_of_issuer(issuer: Issuer, *named: str | None) -> Reach:
-    """Where connections on an issuer's behalf may lead. Its origin, its knobs and ``named`` are the operator's word,
-    which a document of the same origin may repeat; all else is judged."""
-    urls = (issuer.issuer, issuer.jwks_uri, issuer.introspection.endpoint, *named)
+def reach_of_issuer(issuer: Issuer, *configured: str | None) -> Reach:
+    """Return where connections to an issuer may go. The operator chose the origins of the issuer, of its knobs and of
+    ``configured``, so these are allowed, also where a document repeats them; any other address is checked."""
+    urls = (issuer.issuer, issuer.jwks_uri, issuer.introspection.endpoint, *configured)
     refuses = partial(address_refusal, local=_on_loopback(issuer.issuer))
     return Reach(refuses, frozenset(url for url in urls if url is not None))
 
@@ -80,7 +81,7 @@ def _on_loopback(issuer: str) -> bool:
 
 
 def _embedded_ipv4(address: Address) -> Iterator[Address]:
-    """The IPv4 addresses within an IPv6 one, also those of 6to4 (RFC 3056) and of Teredo's client (RFC 4380)."""
+    """Yield the IPv4 addresses within an IPv6 address, also of 6to4 (RFC 3056) and of a Teredo client (RFC 4380)."""
     if isinstance(address, ipaddress.IPv4Address):
         return
     last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)

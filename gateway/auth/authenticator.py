@@ -1,9 +1,8 @@
-"""From an HTTP request's headers to a principal (RFC 6750 §2.1, RFC 9449 §7.1).
+"""Authenticate a request: from its headers to a principal (RFC 6750 §2.1, RFC 9449 §7.1).
 
-Tokens come in the Authorization header and nowhere else, one per request. What verification found out is kept under the
-SHA-256 of the raw token, never past the token's end; failures are kept for moments, and never counted against an
-address, behind which others may stand. Callers hear one fixed sentence each; the reason is in the log, and of a flood
-of them some.
+A token is read from the Authorization header only, one per request. Its verification is cached under the SHA-256 of the
+raw token, never past the token's end. Failures are cached for seconds. They are not counted against the client's
+address, which other clients may share. Callers get a fixed sentence; the reason is in the log, sampled in a flood.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ BAD_PROOF: Final = "The DPoP proof is not valid for this request"
 _TOKEN: Final = r"[A-Za-z0-9\-._~+/]+=*"  # noqa: S105, RFC 6750 §2.1 b64token
 _CREDENTIALS = re.compile(rf"([A-Za-z0-9!#$%&'*+.^_`|~-]+) +({_TOKEN})")
 _RETRY_AFTER: Final = 5
-_LINES: Final = (20, 10.0)
-"""Lines about refused tokens that are written at most, in how many seconds."""
+_LOG_LIMIT: Final = (20, 10.0)
+"""The most log lines about refused tokens, and in how many seconds."""
 
 log = structlog.get_logger()
 
 
 class PresentedToken(NamedTuple):
-    """What a request shows: the values of its Authorization and DPoP headers, its method, its path, whether its query
-    holds a token, and the address it came from."""
+    """Hold what a request presents: the values of its Authorization and DPoP headers, its method, its path, whether
+    its query has a token, and the client's address."""
 
     authorization: Sequence[str]
     proofs: Sequence[str]
@@ -56,7 +55,7 @@ class PresentedToken(NamedTuple):
 
 
 class Authenticator:
-    """``scopes`` are what challenges name; ``clock`` is monotonic seconds."""
+    """Find out who sends a request. ``scopes`` are named in challenges; ``clock`` is monotonic seconds."""
 
     def __init__(
         self,
@@ -75,17 +74,22 @@ class Authenticator:
         self._verified_tokens: LRUCache[bytes, tuple[VerifiedToken, float]] = LRUCache(MAX_TOKENS)
         self._failed_tokens: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
         self._verifications = SingleFlight[bytes, VerifiedToken]()
-        self._refusal_sampler = Sampler(*_LINES, clock)
-        self._undecidable_sampler = Sampler(*_LINES, clock)
+        self._refusal_sampler = Sampler(*_LOG_LIMIT, clock)
+        self._undecidable_sampler = Sampler(*_LOG_LIMIT, clock)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Authenticator {self.scheme}: {len(self._verified_tokens)} tokens, {len(self._failed_tokens)} failures>"
+        )
 
     async def authenticate(self, presented: PresentedToken) -> Principal | None:
-        """None where no token is shown. Raises :class:`Unauthorized`, :class:`MalformedAuthorization`,
-        :class:`AuthUnavailable`."""
+        """Return the principal, None where there is no token. Raises :class:`Unauthorized`,
+        :class:`MalformedAuthorization`, :class:`AuthUnavailable`."""
         values, in_query = presented.authorization, presented.in_query
         if len(values) == 1 and values[0].startswith("Bearer ") and not in_query:
-            known = self._cached_token(values[0][7:])  # what is known was read strictly before
-            if known is not None and known.bound_key is None and self._dpop != "require":
-                return known.principal
+            cached = self._cached_token(values[0][7:])  # the fast path: its form was checked when it was first seen
+            if cached is not None and cached.bound_key is None and self._dpop != "require":
+                return cached.principal
         if in_query:
             raise self._malformed("A token must not be in the URL")
         if not values:
@@ -100,7 +104,7 @@ class Authenticator:
         return verified.principal
 
     def _cached_token(self, raw: str) -> VerifiedToken | None:
-        """What is known of a token and still holds."""
+        """Return the cached verification of a token, None where there is none or it no longer holds."""
         try:
             verified, until = self._verified_tokens[_digest(raw)]
         except KeyError:
@@ -108,16 +112,16 @@ class Authenticator:
         return verified if until > self._clock() and verified.still_valid() else None
 
     def missing_token_error(self) -> Unauthorized:
-        """The answer to a request that needs a token and shows none."""
+        """Return the error for a request that needs a token and has none."""
         return Unauthorized(NO_TOKEN, scopes=self._scopes, scheme=self.scheme)
 
     @property
     def scheme(self) -> str:
-        """What challenges ask for."""
+        """Return the scheme that challenges ask for."""
         return "DPoP" if self._dpop == "require" else "Bearer"
 
     def _read_token(self, values: Sequence[str]) -> tuple[str, str | None]:
-        """The scheme in lower case, and the token; no token where the scheme is none of ours."""
+        """Return the scheme in lower case and the token, which is None where the scheme is another one than ours."""
         if len(values) > 1:
             raise self._malformed("There is more than one Authorization header")
         value = values[0]
@@ -126,7 +130,7 @@ class Authenticator:
             return scheme, None
         match = _CREDENTIALS.fullmatch(value)
         if match is None or len(value) > MAX_BYTES + 16:
-            raise self._malformed("The Authorization header holds no token, or what no token has")
+            raise self._malformed("The Authorization header has no token, or one of bad characters or length")
         return scheme, match[2]
 
     async def _verify_once(self, digest: bytes, raw: str, address: str) -> VerifiedToken:
@@ -146,6 +150,7 @@ class Authenticator:
         except GatewayError:
             raise
         except Exception:
+            # A fault of ours must not look like a bad token: a client would throw a good one away.
             log.exception("token verification failed unexpectedly")
             raise _unavailable(_RETRY_AFTER) from None
 
@@ -153,7 +158,7 @@ class Authenticator:
         try:
             verified = await self._verifier.verify_token(raw)
         except InvalidToken as error:
-            self._failed_tokens[digest] = error.with_traceback(None)
+            self._failed_tokens[digest] = error.with_traceback(None)  # whose frames would hold the raw token
             raise
         self._verified_tokens[digest] = verified, self._clock() + verified.keep_for
         return verified
@@ -161,11 +166,12 @@ class Authenticator:
     async def _check_proof(self, scheme: str, verified: VerifiedToken, raw: str, presented: PresentedToken) -> None:
         try:
             if verified.bound_key is None:
-                raise InvalidToken("it is not bound to a key, and was shown as if")
+                raise InvalidToken("it is not bound to a key (no cnf.jkt), which DPoP requires")
+            # A stolen token that is bound to a key must not pass as a bearer token (RFC 9449 §7.2).
             if scheme != "dpop" or self._proofs is None:
-                raise InvalidToken("it is bound to a key, and was shown without a proof")
+                raise InvalidToken("it is bound to a key, but was sent as a bearer token")
             if len(presented.proofs) != 1:
-                raise InvalidProof("there is not exactly one proof")
+                raise InvalidProof("the request does not have exactly one DPoP header")
             await self._proofs.check_proof(
                 presented.proofs[0],
                 method=presented.method,

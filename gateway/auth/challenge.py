@@ -1,7 +1,7 @@
-"""The ``WWW-Authenticate`` header (RFC 6750 §3, RFC 9728 §5.1, RFC 9449 §7.1).
+"""Build the ``WWW-Authenticate`` header (RFC 6750 §3, RFC 9728 §5.1, RFC 9449 §7.1).
 
-All its values are our own fixed strings, the configuration's, or scope tokens that have been checked: nothing that a
-token or a failure said gets into a header.
+Its values are fixed strings of ours, configured strings, or scope tokens that were checked. Nothing from a token or a
+failure gets into the header, so that no stranger can inject one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from gateway.auth.dpop import ALGORITHMS
 from gateway.errors import Challenged, InsufficientScope
 
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
-_MAX_SCOPES: Final = 4096
+_MAX_SCOPES: Final = 4096  # characters: clients and proxies refuse long headers
 
 
 def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = "Bearer") -> str:
-    """The header's value; ``scheme`` is what the gateway asks for where the error asks for none in particular. A
-    backend's scope that is no scope token can be had of no issuer, and is left out."""
+    """Return the header's value. ``scheme`` is used unless the error asks for another one. A backend's scope that is
+    not a scope token (RFC 6749 §3.3) is left out, since no issuer can grant it."""
     if error.scheme != "Bearer":
         scheme = error.scheme
     parameters: list[tuple[str, str]] = []

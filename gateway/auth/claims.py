@@ -1,11 +1,10 @@
-"""The rules for a token's claims: who issued it, for whom, for how long (RFC 9068 §4, RFC 8725 §3).
+"""Check a token's claims: who issued it, for whom, for how long (RFC 9068 §4, RFC 8725 §3).
 
-They hold for verified claims, whether a signature or the issuer itself vouches for them.
+The claims come from a JWT whose signature was verified, or from the issuer's introspection answer.
 """
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,14 +20,14 @@ MAX_NAME_BYTES: Final = 255
 LEEWAY: Final = 30.0
 """Seconds by which clocks may differ."""
 MAX_LIFETIME: Final = 86400.0
-"""Seconds, iat to exp, that a token may live. None of the presets' issuers has more unless told to."""
+"""Seconds from iat to exp that a token may live. The issuers of the presets stay below it by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerPolicy:
-    """What is accepted of one issuer. ``audiences`` are the values that mean us, ``implied_scopes`` all that a scope
-    stands for; ``scope_prefix`` is what clients put before a scope when they ask for it; ``extra_audiences`` says that
-    a token may be good elsewhere too."""
+    """Hold what is accepted from one issuer. ``audiences`` are the values that mean this service; ``implied_scopes``
+    has for a scope all that it implies; ``scope_prefix`` is what clients put before a scope when they request it;
+    ``extra_audiences`` says that a token may name other audiences too."""
 
     issuer: Issuer
     preset: Preset
@@ -44,11 +43,12 @@ class IssuerPolicy:
 def issuer_policy(
     issuer: Issuer, resource: str, *, extra_audiences: bool, implies: Mapping[str, Iterable[str]]
 ) -> IssuerPolicy:
+    """Return the policy for an issuer: its preset, with the settings of the operator applied."""
     preset = preset_of(issuer)
     audiences = issuer.audiences or ((resource, *issuer.clients) if preset.audience_is_client else (resource,))
     required = preset.required_claims
     if issuer.introspects and not preset.opaque:
-        required = ("exp",)  # RFC 7662 §2.2 requires nothing but active; what never ends is not accepted
+        required = ("exp",)  # RFC 7662 §2.2 requires only active; a token without an end is refused
     return IssuerPolicy(
         issuer=issuer,
         preset=preset,
@@ -63,7 +63,7 @@ def issuer_policy(
 
 
 def scope_closure(implies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """All that each scope stands for, itself included, through any number of steps."""
+    """Return for each scope all that it implies, itself included, directly or through other scopes."""
     closed: dict[str, frozenset[str]] = {}
     for scope in implies:
         reached = {scope}
@@ -77,7 +77,7 @@ def scope_closure(implies: Mapping[str, Iterable[str]]) -> dict[str, frozenset[s
 
 
 def check_token_kind(policy: IssuerPolicy, typ: str | None, claims: Mapping[str, Any]) -> None:
-    """That this is an access token and no other kind of JWT (RFC 8725 §3.11). Raises :class:`InvalidToken`."""
+    """Check that this is an access token and no other kind of JWT (RFC 8725 §3.11). Raises :class:`InvalidToken`."""
     if typ not in policy.token_types:
         raise InvalidToken(f"typ is not one of {', '.join(str(known) for known in policy.token_types)}")
     if typ == "at+jwt":
@@ -85,34 +85,36 @@ def check_token_kind(policy: IssuerPolicy, typ: str | None, claims: Mapping[str,
     preset = policy.preset
     for name in preset.forbidden_claims:
         if name in claims:
-            raise InvalidToken(f"{name} is there, as in an id token")
+            raise InvalidToken(f"it has {name}, which only id tokens have")
     for names in preset.alternative_claims:
         if all(claims.get(name) is None for name in names):
-            raise InvalidToken(f"none of {', '.join(names)} is there")
+            raise InvalidToken(f"it has none of {', '.join(names)}")
     check_fixed_claims(policy, claims)
 
 
 def check_fixed_claims(policy: IssuerPolicy, claims: Mapping[str, Any]) -> None:
-    """What access tokens of this issuer say they are, whether signed or answered. Raises :class:`InvalidToken`."""
+    """Check the claims that have known values in this issuer's access tokens. Raises :class:`InvalidToken`."""
     for name, values in policy.preset.fixed_claims.items():
         if claims.get(name) not in values:
             raise InvalidToken(f"{name} is not {' or '.join(map(str, values))}")
 
 
 def principal_of(policy: IssuerPolicy, claims: Mapping[str, Any], raw: str, now: float) -> Principal:
-    """Who the verified claims say the caller is; ``now`` is wall-clock seconds. Raises :class:`InvalidToken`."""
+    """Return the principal that the claims describe; ``now`` is wall-clock seconds. Raises :class:`InvalidToken`."""
     for name in policy.required_claims:
         if claims.get(name) is None:
             raise InvalidToken(f"{name} is missing")
     if "jti" in policy.required_claims and (not isinstance(claims["jti"], str) or not claims["jti"]):
-        raise InvalidToken("jti is no string")
+        raise InvalidToken("jti is not a non-empty string")
     issuer = claims.get("iss", policy.issuer.issuer)
     if issuer != policy.issuer.issuer:
-        raise InvalidToken("iss is another issuer than the one that vouches for it")
+        raise InvalidToken("iss is another issuer than the one that verified it")
     expires = _check_times(policy, claims, now)
     client = _client(policy, claims)
     _check_audience(policy, claims, client)
-    subject = _name(claims.get("sub", f"client:{client}" if policy.issuer.introspects and client else None), "sub")
+    # An introspection answer may lack sub (RFC 7662 §2.2). The prefix keeps a client apart from users' names.
+    default = f"client:{client}" if policy.issuer.introspects and client else None
+    subject = _identifier(claims.get("sub", default), "sub")
     if policy.issuer.clients and client not in policy.issuer.clients:
         raise InvalidToken("its client is not one of the issuer's clients")
     return Principal(policy.issuer.issuer, subject, client, _scopes(policy, claims), expires, AccessToken(raw))
@@ -135,13 +137,13 @@ def _check_times(policy: IssuerPolicy, claims: Mapping[str, Any], now: float) ->
 
 
 def _number(claims: Mapping[str, Any], name: str) -> float | None:
-    """A NumericDate (RFC 7519 §2)."""
+    """Return a NumericDate (RFC 7519 §2) in seconds, None where it is absent."""
     value = claims.get(name)
     if value is None and name not in claims:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15 or value < 0:
-        raise InvalidToken(f"{name} is no time")
-    return float(value) if math.isfinite(value) else math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        raise InvalidToken(f"{name} is not a NumericDate")
+    return float(value)
 
 
 def _check_audience(policy: IssuerPolicy, claims: Mapping[str, Any], client: str) -> None:
@@ -151,7 +153,7 @@ def _check_audience(policy: IssuerPolicy, claims: Mapping[str, Any], client: str
         if audiences is None:
             raise InvalidToken("aud is neither a string nor a list of strings")
     elif preset.audience_claim != "aud" or (policy.issuer.introspects and policy.issuer.clients):
-        return  # who may be the client is checked in its place
+        return  # principal_of checks the client instead
     else:
         raise InvalidToken("aud is missing")
     if not policy.audiences.intersection(audiences):
@@ -159,23 +161,23 @@ def _check_audience(policy: IssuerPolicy, claims: Mapping[str, Any], client: str
     if not policy.extra_audiences:
         extra = set(audiences) - policy.audiences - preset.audiences_added_by(policy.issuer.issuer)
         if extra:
-            raise InvalidToken("aud names others too, and the token goes to the backend")
+            raise InvalidToken("aud names others too, and the token would be forwarded to the backend")
 
 
 def _client(policy: IssuerPolicy, claims: Mapping[str, Any]) -> str:
     for name in policy.preset.client_claims:
         value = claims.get(name)
         if isinstance(value, list) and len(value) == 1:
-            value = value[0]
+            value = value[0]  # some issuers name the client in aud, which may be a list
         if value is not None:
-            return _name(value, name)
+            return _identifier(value, name)
     return ""
 
 
-def _name(value: Any, claim: str) -> str:
-    """An identifier: it becomes a key of caches and limits, and a field of the log."""
+def _identifier(value: Any, claim: str) -> str:
+    """Return an identifier: short and printable, since it becomes a key of caches and limits, and is logged."""
     if not isinstance(value, str) or not value or len(value.encode()) > MAX_NAME_BYTES:
-        raise InvalidToken(f"{claim} is no string of 1 to {MAX_NAME_BYTES} bytes")
+        raise InvalidToken(f"{claim} is not a string of 1 to {MAX_NAME_BYTES} bytes")
     if not value.isascii() or not value.isprintable():
         for character in value:
             if unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Co", "Cn"):
@@ -195,17 +197,17 @@ def _scopes(policy: IssuerPolicy, claims: Mapping[str, Any]) -> frozenset[str]:
             found.update(item for item in value if isinstance(item, str))
         found.discard("")
         if found and not policy.issuer.scope_claims:
-            break  # what a preset names further on is the user's, not what was granted to the client
+            break  # the next claim of a preset is about the user, not about what was granted to the client
     if policy.scope_prefix:
         found = {scope.removeprefix(policy.scope_prefix) for scope in found}
     for scope in tuple(found):
         found |= policy.implied_scopes.get(scope, frozenset())
-    return _one_of_equals(frozenset(found))
+    return _intern(frozenset(found))
 
 
 @lru_cache(1000)
-def _one_of_equals(scopes: frozenset[str]) -> frozenset[str]:
-    """Thousands of tokens grant the same scopes; they are one in memory."""
+def _intern(scopes: frozenset[str]) -> frozenset[str]:
+    """Return one object for equal scopes: thousands of cached tokens grant the same ones."""
     return scopes
 
 

@@ -1,8 +1,8 @@
-"""The compact form of a signed token (RFC 7515 §3.1), read strictly, before any cryptography.
+"""Parse the compact form of a signed token (RFC 7515 §3.1), strictly, before any cryptography.
 
-Lenient readers give one token several spellings (padding, stray bits), or several readings (duplicate members), and
-a cache or a second reader then disagrees with the first. So: three segments of base64url without padding, in its one
-spelling; UTF-8 without byte order mark or surrogates; objects without duplicate members, nested at most 16 deep.
+A lenient parser accepts several spellings of a token (padding, stray bits), or reads it in several ways (duplicate
+members). Then a cache or another parser may disagree with it. So a token is three segments of canonical base64url
+without padding; UTF-8 without byte order mark or surrogates; objects without duplicate members, at most 16 deep.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MAX_BYTES: Final = 8 * 1024
 MAX_DEPTH: Final = 16
 MAX_KID: Final = 256
 _FORM = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
-# Key material that a token brings along is the attacker's to choose: present or not, it is never looked at
-# (RFC 8725 §3.10). What changes the meaning of the rest is refused.
+# An attacker chooses the keys in an access token's header (jwk, jku, x5c), so they are never used (RFC 8725 §3.10).
+# A member that changes the meaning of the others is refused.
 _CHANGES_MEANING: Final = ("crit", "zip", "enc", "b64")
 
 
 @dataclass(frozen=True, slots=True)
 class CompactToken:
-    """A token taken apart; nothing about it is verified. ``signing_input`` is what the signature is over."""
+    """Hold the parts of a token; nothing is verified yet. ``signing_input`` is what the signature covers."""
 
     header: dict[str, Any]
     claims: dict[str, Any]
@@ -49,27 +49,27 @@ class CompactToken:
         if kid is None and "kid" not in self.header:
             return None
         if not isinstance(kid, str) or not 0 < len(kid) <= MAX_KID:
-            raise InvalidToken("the header's kid is no short string")
+            raise InvalidToken(f"the header's kid is not a string of 1 to {MAX_KID} characters")
         return kid
 
     @property
     def typ(self) -> str | None:
-        """The header's ``typ``, lower-case, without ``application/``; None where it is absent."""
+        """Return the header's ``typ``, in lower case, without ``application/``; None where it is absent."""
         typ = self.header.get("typ")
         if typ is None and "typ" not in self.header:
             return None
         if not isinstance(typ, str):
-            raise InvalidToken("the header's typ is no string")
+            raise InvalidToken("the header's typ is not a string")
         return typ.lower().removeprefix("application/")
 
 
 def has_jwt_form(raw: str) -> bool:
     """Tell whether a token has the outer form of a JWT, rather than being opaque."""
-    return _FORM.fullmatch(raw) is not None and raw.startswith("eyJ")
+    return _FORM.fullmatch(raw) is not None and raw.startswith("eyJ")  # a JSON object, {", in base64url
 
 
 def parse_compact(raw: str) -> CompactToken:
-    """Raises :class:`InvalidToken`."""
+    """Return the parts of a token. Raises :class:`InvalidToken`."""
     if len(raw) > MAX_BYTES:
         raise InvalidToken("longer than 8 KiB")
     match = _FORM.fullmatch(raw)
@@ -90,14 +90,15 @@ def _object(segment: str, what: str) -> dict[str, Any]:
     except BadMessage as error:
         raise InvalidToken(f"the {what}: {error.message}") from None
     if not isinstance(value, dict):
-        raise InvalidToken(f"the {what}: no JSON object")
+        raise InvalidToken(f"the {what}: not a JSON object")
     if is_deeper_than(value, MAX_DEPTH):
         raise InvalidToken(f"the {what}: nested deeper than {MAX_DEPTH} levels")
     return value
 
 
 def _bytes(segment: str) -> bytes:
+    # The decoder ignores stray bits, so the result is encoded again and compared. No segment has a length of 4n + 1.
     raw = urlsafe_b64decode(segment + "=" * (-len(segment) % 4)) if len(segment) % 4 != 1 else b""
     if urlsafe_b64encode(raw).rstrip(b"=").decode() != segment:
-        raise InvalidToken("a segment has stray bits")
+        raise InvalidToken("a segment is not canonical base64url")
     return raw

@@ -1,7 +1,6 @@
-"""Proof of possession (RFC 9449 §4.3): a token that is bound to a key counts only together with a proof, made with the
-key for this one request.
+"""Check proofs of possession (RFC 9449 §4.3): a token that is bound to a key needs a proof for each request.
 
-A proof is good for a minute and once; what was used is remembered in the store that replicas share.
+A proof is signed with that key, and is valid once, for a minute. Used ones are kept in the store that replicas share.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from gateway.store import Store
 
 ALGORITHMS: Final = ("ES256", "RS256", "PS256", "EdDSA")
 LIFETIME: Final = 60.0
-"""Seconds by which a proof's iat may be off, either way."""
+"""Seconds by which a proof's iat may differ from now, either way."""
 MAX_JTI: Final = 128
 _MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
 
 
 def thumbprint_of(jwk: Mapping[str, Any]) -> str:
-    """RFC 7638. Raises :class:`InvalidProof`."""
+    """Return the SHA-256 thumbprint of a public key (RFC 7638) in base64url. Raises :class:`InvalidProof`."""
     members = _MEMBERS.get(str(jwk.get("kty")))
     if members is None or not all(isinstance(jwk.get(name), str) for name in members):
-        raise InvalidProof("its jwk is no public key")
+        raise InvalidProof("its jwk is not a public key")
     return _digest(jsonrpc.encode_canonical({name: jwk[name] for name in members}))
 
 
 class ProofChecker:
-    """Checks proofs for one origin, which is the gateway's public one whatever a proxy in front says."""
+    """Check proofs for one origin: the gateway's public one, not what a proxy says. ``clock`` is wall-clock seconds."""
 
     def __init__(self, origin: str, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._origin = origin
@@ -43,7 +42,7 @@ class ProofChecker:
         self._clock = clock
 
     async def check_proof(self, proof: str, *, method: str, path: str, token: str, bound_to: str) -> None:
-        """Raises :class:`InvalidProof`. ``path`` is that of the request, without its query."""
+        """Check a proof; ``path`` is the request's, without its query. Raises :class:`InvalidProof`."""
         try:
             parsed = compact.parse_compact(proof)
             alg, typ = parsed.alg, parsed.typ
@@ -63,6 +62,7 @@ class ProofChecker:
             raise InvalidProof(f"its jwk: {error}") from None
         if not key.verifies(parsed.signing_input, parsed.signature):
             raise InvalidProof("its signature is wrong")
+        # The store comes last, so that only a client with the key can fill it.
         jti = f"{bound_to}:{parsed.claims['jti']}"
         if not await self._store.add(f"dpop:{_digest(jti.encode())}", 2 * LIFETIME):
             raise InvalidProof("it was used before")
@@ -70,23 +70,23 @@ class ProofChecker:
     def _check_claims(self, claims: Mapping[str, Any], method: str, path: str, token: str) -> None:
         jti, issued = claims.get("jti"), claims.get("iat")
         if not isinstance(jti, str) or not 0 < len(jti) <= MAX_JTI:
-            raise InvalidProof("its jti is no short string")
+            raise InvalidProof(f"its jti is not a string of 1 to {MAX_JTI} characters")
         now = self._clock()
-        # Compared rather than subtracted: an integer of any size can come, and most are no float.
+        # Compared, not subtracted: an integer may be too large for a float.
         if isinstance(issued, bool) or not isinstance(issued, int | float):
-            raise InvalidProof("its iat is no time")
+            raise InvalidProof("its iat is not a NumericDate")
         if not now - LIFETIME <= issued <= now + LIFETIME:
-            raise InvalidProof("its iat is not now")
+            raise InvalidProof(f"its iat differs from now by more than {LIFETIME:g} seconds")
         if claims.get("htm") != method:
-            raise InvalidProof("its htm is another method")
+            raise InvalidProof("its htm is not the request's method")
         if claims.get("ath") != _digest(token.encode()):
-            raise InvalidProof("its ath is of another token")
-        if _normal(claims.get("htu")) != _normal(f"{self._origin}{path}"):
-            raise InvalidProof("its htu is another address")
+            raise InvalidProof("its ath is not the hash of the token")
+        if _normalize(claims.get("htu")) != _normalize(f"{self._origin}{path}"):
+            raise InvalidProof("its htu is not the request's address")
 
 
-def _normal(url: Any) -> tuple[str, str, int | None, str] | None:
-    """What of an address counts: without query and fragment, without the port that goes without saying."""
+def _normalize(url: Any) -> tuple[str, str, int | None, str] | None:
+    """Return the parts of a URL to compare, without query, fragment and default port; None for what is not a URL."""
     try:
         parts = urlsplit(url)
         port = parts.port

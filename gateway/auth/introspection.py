@@ -1,10 +1,10 @@
-"""Asking the issuer about tokens that cannot be read (RFC 7662).
+"""Verify opaque tokens by asking their issuer (RFC 7662).
 
-A token is shown to the configured endpoint of its issuer alone. What comes back is held to the same rules as signed
-claims. A revoked token is noticed once the kept answer has run out.
+A token is sent only to its issuer's endpoint. The answer is checked by the same rules as signed claims. A revoked token
+is noticed once the cached answer has expired.
 
-Anybody can make up tokens that have to be asked about, so the issuer is asked about so many at once and in a second.
-Who comes beyond that is told to come again (503), never that the token is bad.
+Anybody can invent opaque tokens, so the requests to the issuer are bounded, at once and in a second. Beyond the bounds
+the answer is 503 with Retry-After, never that the token is bad.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gateway.auth.verifier import VerifiedToken, key_binding
 from gateway.outbound import Outbound, OutboundError
 
 MAX_UNDER_WAY: Final = 16
-"""Tokens that one issuer is asked about at the same time."""
+"""Requests to one issuer at the same time."""
 MAX_PER_SECOND: Final = 50
-"""Tokens that one issuer is asked about within a second."""
+"""Requests to one issuer within a second."""
 GOOGLE: Final = "https://oauth2.googleapis.com/tokeninfo"
 _RETRY_AFTER: Final = 5
 _RETRY_WHEN_BUSY: Final = 1
@@ -35,7 +35,7 @@ _OTHER_USE: Final = re.compile(r"refresh|^id(?:[_-]?token)?$|authorization_code"
 
 
 class IntrospectionVerifier:
-    """``keys`` knows the issuer's metadata; ``clock`` is wall-clock seconds, ``monotonic`` seconds that never jump."""
+    """Verify tokens of one issuer; ``keys`` has its metadata. ``clock`` is wall-clock seconds."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class IntrospectionVerifier:
         self._client = OAuthClient(outbound, policy.issuer.introspection, self.endpoint, TIMEOUT)
 
     async def verify_token(self, raw: str) -> VerifiedToken:
-        """Raises :class:`InvalidToken`, :class:`Undecidable`."""
+        """Return what the issuer says of a token. Raises :class:`InvalidToken`, :class:`Undecidable`."""
         with self._within_limits():
             claims = await self._introspect(raw)
         if not self._is_google:
@@ -67,7 +67,7 @@ class IntrospectionVerifier:
         return VerifiedToken(principal, key_binding(claims), keep, _always_valid)
 
     async def endpoint(self) -> str:
-        """Where tokens are asked about. Raises :class:`FetchFailed`."""
+        """Return the URL of the introspection endpoint. Raises :class:`FetchFailed`."""
         configured = self._policy.issuer.introspection.endpoint
         if configured is not None:
             return configured
@@ -80,11 +80,11 @@ class IntrospectionVerifier:
 
     @contextmanager
     def _within_limits(self) -> Iterator[None]:
-        """Counts a question while it is under way, and for a second. Raises :class:`Undecidable` beyond the bounds."""
+        """Count a request while it is under way, and for a second. Raises :class:`Undecidable` beyond the bounds."""
         now = self._monotonic()
         within_a_second = len(self._request_times) == MAX_PER_SECOND and now - self._request_times[0] < 1
         if self._under_way == MAX_UNDER_WAY or within_a_second:
-            reason = f"{self._policy.issuer.issuer}: too many tokens at once to ask about"
+            reason = f"{self._policy.issuer.issuer}: too many introspection requests at once"
             raise Undecidable(reason, _RETRY_WHEN_BUSY)
         self._request_times.append(now)
         self._under_way += 1
@@ -94,22 +94,23 @@ class IntrospectionVerifier:
             self._under_way -= 1
 
     async def _introspect(self, raw: str) -> dict[str, Any]:
+        # Google's tokeninfo is older than RFC 7662: other names, no active, and status 400 for a bad token.
         form = {"access_token": raw} if self._is_google else {"token": raw, "token_type_hint": "access_token"}
         try:
             answer = await self._client.post(form)
         except (FetchFailed, OutboundError) as error:
             raise self._undecidable(str(error)) from None
         if self._is_google and answer.status == 400:
-            raise InvalidToken("the issuer does not know it, or not any more")
+            raise InvalidToken("the issuer says that it is not active")
         if answer.status != 200:
             raise self._undecidable(f"introspection: HTTP {answer.status}")
         claims = answer.members
         if claims is None:
-            raise self._undecidable("introspection: no JSON object")
+            raise self._undecidable("introspection: the answer is not a JSON object")
         if self._is_google:
             return _with_numeric_times(claims)
         if claims.get("active") is not True:
-            raise InvalidToken("the issuer does not know it, or not any more")
+            raise InvalidToken("the issuer says that it is not active")
         return claims
 
     def _undecidable(self, reason: str) -> Undecidable:
@@ -117,19 +118,19 @@ class IntrospectionVerifier:
 
 
 def _with_numeric_times(claims: dict[str, Any]) -> dict[str, Any]:
-    """Google writes times as strings."""
+    """Return Google's claims with ``exp`` as a number, which Google sends as a string."""
     exp = claims.get("exp")
     return {**claims, "exp": int(exp)} if isinstance(exp, str) and exp.isdecimal() and len(exp) < 16 else claims
 
 
 def _check_token_use(claims: Mapping[str, Any]) -> None:
-    """That it is no other kind of token: to some issuers a refresh token is active too, for the same audience, and only
+    """Check that it is an access token. To some issuers a refresh token is active too, for the same audience, and only
     these members tell it apart (token_use is Ory's). Raises :class:`InvalidToken`."""
     for name in ("token_use", "token_type"):
         use = claims.get(name)
         if isinstance(use, str) and _OTHER_USE.search(use):
-            raise InvalidToken(f"{name} says that it is no access token")
-    # Where the client stands in for the audience, nothing else tells an access token from a refresh token, whose
+            raise InvalidToken(f"{name} says that it is not an access token")
+    # Where the client is checked in place of the audience, only token_type shows that it is not a refresh token, whose
     # answer has neither aud nor token_type (node oidc-provider).
     if "aud" not in claims and str(claims.get("token_type")).lower() not in _ACCESS_TYPES:
         raise InvalidToken("neither aud nor token_type says that it is an access token")

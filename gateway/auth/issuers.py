@@ -1,4 +1,4 @@
-"""The issuers of one service: their keys, the ways to them, and verifiers of their tokens."""
+"""Keep what a service knows of its issuers: their keys, HTTP clients to reach them, and verifiers of their tokens."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ from gateway.settings import Credentials, Issuer
 
 
 class Issuers:
-    """Hold the keys of each issuer and the way to it, by its identifier; with ``auth.mode: off`` there is none, and one
-    way to wherever the settings say.
-
-    A service and those that a reload puts in its place may share one of these. ``token_endpoint`` is where tokens for
-    the backend are had, None where the first issuer says it. Raises :class:`OSError` where a CA file cannot be used.
-    """
+    """Hold the keys and the HTTP client of each issuer, by its identifier. With ``auth.mode: off`` there are no keys,
+    and one client for the configured token endpoint. A service and the one that replaces it in a reload may share this.
+    ``token_endpoint`` is the configured one, or None. Raises :class:`OSError` where a CA file cannot be used."""
 
     def __init__(self, issuers: Sequence[Issuer], token_endpoint: str | None) -> None:
         self.outbounds: dict[str, Outbound] = {}
@@ -43,30 +40,31 @@ class Issuers:
                 self.background.start(f"keys of {keys.issuer.issuer}", keys.refresh_forever)
 
     def unready(self) -> str | None:
-        """Why tokens cannot be verified. One issuer of several that cannot be reached is no reason, once tried."""
-        lacking = [keys for keys in self._signing() if keys.keys is None]
-        untried = not all(keys.first_attempt_over.is_set() for keys in lacking)
-        if lacking and (untried or len(lacking) == len(self.keys)):
-            return f"no keys of {lacking[0].issuer.issuer}"
+        """Return why tokens cannot be verified, or None. One issuer of several may lack keys, once tried."""
+        missing = [keys for keys in self._signing() if keys.keys is None]
+        untried = not all(keys.first_attempt_over.is_set() for keys in missing)
+        if missing and (untried or len(missing) == len(self.keys)):
+            return f"no keys of {missing[0].issuer.issuer}"
         return None
 
     def verifier(self, policies: Iterable[IssuerPolicy]) -> Verifiers:
-        """Return what verifies a token by these policies, one for each issuer."""
+        """Return the verifier of tokens by these policies, of which each issuer has one."""
         pairs = [(policy, self.keys[policy.issuer.issuer]) for policy in policies]
         signed = [pair for pair in pairs if not pair[0].issuer.introspects]
+        # At most one, which the settings check: an opaque token does not say whose it is.
         asked = [pair for pair in pairs if pair[0].issuer.introspects]
-        asks = IntrospectionVerifier(*asked[0], self.outbounds[asked[0][0].issuer.issuer]) if asked else None
+        introspection = IntrospectionVerifier(*asked[0], self.outbounds[asked[0][0].issuer.issuer]) if asked else None
         names = frozenset(policy.issuer.issuer for policy, _ in asked)
-        return Verifiers(SignatureVerifier(signed) if signed else None, asks, names)
+        return Verifiers(SignatureVerifier(signed) if signed else None, introspection, names)
 
     def token_endpoint(self, settings: Credentials) -> Callable[[], Awaitable[str]]:
-        """Where tokens for the backend are had: as configured, else as the first issuer says."""
+        """Return a function for the URL of the token endpoint: the configured one, else the first issuer's."""
 
         async def endpoint_url() -> str:
             if settings.token_endpoint is not None:
                 return settings.token_endpoint
             if not self.keys:
-                raise FetchFailed("with auth.mode: off there is no issuer to tell; set token_endpoint")
+                raise FetchFailed("with auth.mode: off no issuer names a token endpoint; set token_endpoint")
             endpoint = (await next(iter(self.keys.values())).get_metadata()).token_endpoint
             if endpoint is None:
                 raise FetchFailed("the issuer's metadata have no token_endpoint; set token_endpoint")
@@ -75,7 +73,7 @@ class Issuers:
         return endpoint_url
 
     def outbound(self) -> Outbound:
-        """Return the way to the first issuer."""
+        """Return the HTTP client of the first issuer."""
         return next(iter(self.outbounds.values()))
 
     async def close(self) -> None:
@@ -84,5 +82,5 @@ class Issuers:
             await outbound.close()
 
     def _signing(self) -> list[IssuerKeys]:
-        """The issuers whose tokens are verified by keys."""
+        """Return the keys of the issuers whose tokens are verified by signature."""
         return [keys for keys in self.keys.values() if not keys.issuer.introspects]

@@ -1,8 +1,8 @@
-"""The keys of one issuer, fetched and kept.
+"""Fetch and keep the keys of one issuer.
 
-Refreshed in the background before they get old; fetched at once for an unknown ``kid``, but at most once per cooldown;
-never two fetches at a time. A failed or absurd answer replaces nothing: the known keys serve for a bounded time, and
-after that nobody can tell whether a token is good (503). Everything waits on the event loop, nothing blocks it.
+They are refreshed in the background before they expire. An unknown ``kid`` causes a fetch at once, but at most one per
+cooldown, and never two at a time. A failed or invalid answer replaces nothing: the known keys serve for a bounded time,
+and after that tokens cannot be verified (503). Nothing blocks the event loop.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from gateway.single_flight import SingleFlight
 MAX_BYTES: Final = 256 * 1024
 TIMEOUT: Final = 5.0
 COOLDOWN: Final = 30.0
-"""Seconds between two fetches for the sake of an unknown kid."""
+"""Seconds between two fetches for an unknown kid: anybody can invent one."""
 PATIENCE: Final = 2.0
 """Seconds that a request with an unknown kid waits for a fetch."""
 TTL: Final = 300.0
-"""Seconds after which keys are fetched again, in the background, where the issuer does not say."""
+"""Seconds after which keys are fetched again, where the issuer's answer has no max-age."""
 MAX_TTL: Final = 3600.0
 MIN_TTL: Final = 60.0
 MAX_STALE: Final = 86400.0
@@ -44,20 +44,18 @@ log = structlog.get_logger()
 
 
 class FetchFailed(Exception):
-    """A document could not be had; the text says which and why."""
+    """Raised where a document cannot be fetched; the text says which one and why."""
 
 
 class IssuerKeys:
-    """The metadata and the keys of one issuer. ``clock`` is monotonic seconds.
-
-    ``generation`` changes with the keys: what was verified by another one has to be verified again.
-    """
+    """Keep the metadata and the keys of one issuer. ``clock`` is monotonic seconds. ``generation`` changes with the
+    keys: a token that was verified with another one has to be verified again."""
 
     def __init__(self, issuer: Issuer, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
         self.generation = 0
         self.first_attempt_over = asyncio.Event()
-        """Set once the first attempt at the keys is over, well or not."""
+        """Set once the keys were fetched for the first time, or could not be."""
         self._outbound = outbound
         self._clock = clock
         self._metadata: IssuerMetadata | None = None
@@ -71,20 +69,24 @@ class IssuerKeys:
         self._metadata_retry_at = 0.0
         self._metadata_failure = ""
 
+    def __repr__(self) -> str:
+        known = "no" if self.keys is None else len(self.keys.keys)
+        return f"<IssuerKeys {self.issuer.issuer}: {known} keys, failures={self._failures} {self._failure}>"
+
     @property
     def keys(self) -> KeySet | None:
-        """The usable keys, or None where there are none, or only such as are too old."""
+        """Return the usable keys, None where there are none or they are too old."""
         if self._keys is None or self._clock() - self._fetched_at > MAX_STALE:
             return None
         return self._keys
 
     @property
     def failure(self) -> str:
-        """What the last attempt failed with; empty after a good one."""
+        """Return why the last attempt failed; empty after a good one."""
         return self._failure
 
     async def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
-        """The keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
+        """Return the keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
         keys = self.keys
         if keys is None:
             await self._await_first_keys()
@@ -92,6 +94,7 @@ class IssuerKeys:
         if keys is None:
             raise Undecidable(f"{self.issuer.issuer}: {self._failure}", self._retry_after())
         found = keys.candidates(kid, alg)
+        # A known kid with another alg is a bad token, not a new key.
         if not found and kid is not None and kid not in keys.kids and await self._fetch_for_unknown_kid():
             found = (self.keys or keys).candidates(kid, alg)
         if not found:
@@ -99,8 +102,7 @@ class IssuerKeys:
         return found
 
     async def get_metadata(self) -> IssuerMetadata:
-        """The issuer's metadata, fetched once and again with its keys; for all who wait at once, and not again right
-        after a failure. Raises :class:`FetchFailed`."""
+        """Return the metadata, which are not fetched again right after a failure. Raises :class:`FetchFailed`."""
         if self._metadata is None and (_METADATA in self._flights or self._clock() >= self._metadata_retry_at):
             await self._flights.join(_METADATA, self._fetch_metadata)
         if self._metadata is None:
@@ -112,7 +114,7 @@ class IssuerKeys:
         await self._flights.join(_KEYS, self._run_fetch)
 
     async def refresh_forever(self) -> None:
-        """Refresh in the background, for ever."""
+        """Refresh in the background, until cancelled."""
         await keep_fresh(self.refresh, lambda: self._refresh_at - self._clock())
 
     async def _await_first_keys(self) -> None:
@@ -121,7 +123,7 @@ class IssuerKeys:
         await self._await_fetch()
 
     async def _fetch_for_unknown_kid(self) -> bool:
-        """Tell whether a fetch for the sake of an unknown kid came to an end in time."""
+        """Tell whether a fetch for an unknown kid was allowed, and over in time."""
         if _KEYS not in self._flights:
             now = self._clock()
             if self._unknown_kid_asked_at is not None and now - self._unknown_kid_asked_at < COOLDOWN:
@@ -131,7 +133,7 @@ class IssuerKeys:
 
     async def _await_fetch(self) -> bool:
         fetch = self._flights.start(_KEYS, self._run_fetch)
-        await asyncio.wait((fetch,), timeout=PATIENCE)
+        await asyncio.wait((fetch,), timeout=PATIENCE)  # which does not cancel the fetch: others may wait for it
         return fetch.done()
 
     async def _run_fetch(self) -> None:
@@ -203,7 +205,7 @@ class IssuerKeys:
     def _record_failure(self, reason: str) -> None:
         self._failure = reason
         if self.issuer.jwks_uri is None:
-            self._metadata = None  # keys that moved are found again
+            self._metadata = None  # discovered again, in case the issuer moved its keys
         self._failures += 1
         self._refresh_at = self._clock() + retry_delay(self._failures)
         serving = "nothing" if self.keys is None else "the known keys"
@@ -218,7 +220,7 @@ def _material(keys: KeySet) -> Any:
 
 
 def _ttl(answer: Answer) -> float:
-    """Return how long keys are good, in seconds: as the issuer says of its document within reason, else ``TTL``."""
+    """Return after how many seconds to fetch keys again: the max-age of the answer within bounds, else ``TTL``."""
     found = _MAX_AGE.search(answer.headers.get("Cache-Control", ""))
     if found is None:
         return TTL

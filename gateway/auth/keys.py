@@ -1,8 +1,8 @@
-"""The keys of one issuer: which members of a JWK Set (RFC 7517) may verify tokens, and which key fits a token.
+"""Parse an issuer's keys: which members of a JWK Set (RFC 7517) may verify tokens, and which key fits a token.
 
-A set is a stranger's list. Members that cannot or must not verify are left out, with the reason, and the others stay:
-encryption keys, symmetric and private keys, weak or broken ones. One key has one algorithm (RFC 8725 §3.1): the one it
-names, else the usual one of its type.
+The set is not trusted. Members that cannot or must not verify are left out, with the reason: encryption keys, symmetric
+and private keys, weak or broken ones. The others stay. A key has one algorithm (RFC 8725 §3.1): the one that it names,
+else the usual one of its type.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gateway.text import excerpt
 
 MAX_KEYS: Final = 100
-MAX_CANDIDATES: Final = 4
+MAX_CANDIDATES: Final = 4  # keys with one kid, each of which costs a check of the signature
 MIN_RSA_BITS: Final = 2048
 MAX_RSA_BITS: Final = 8192
-"""Verifying takes time with the square of the size."""
+"""The time to verify grows with the square of the size."""
 _CURVES: Final = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 ALGORITHMS: Final = frozenset((*_RSA, *(alg for algs in _CURVES.values() for alg in algs), "EdDSA"))
-"""All that are accepted, each of them asymmetric. A key is for the one that it names, or the usual one of its type."""
+"""All that are accepted; each is asymmetric, so that a public key is never taken for a secret (RFC 8725 §2.1)."""
 # Moduli that one generation of smart cards made are recognized by their remainders (CVE-2017-15361, "ROCA").
 _ROCA_PRIMES: Final = (11, 13, 17, 19, 37, 53, 61, 71, 73, 79, 97, 103, 107, 109, 127, 151, 157)
 _ROCA_REMAINDERS: Final = {p: frozenset(pow(65537, power, p) for power in range(p)) for p in _ROCA_PRIMES}
@@ -41,12 +41,12 @@ _CURVE_D: Final = -121665 * pow(121666, -1, _FIELD)
 
 
 class UnusableKey(Exception):
-    """Why a member of a key set verifies nothing here."""
+    """Raised for a member of a key set that must not verify tokens; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A public key with the one algorithm it is for; equal ``material`` is the same key."""
+    """Hold a public key and its one algorithm; keys with equal ``material`` are the same."""
 
     kid: str | None
     alg: str
@@ -60,7 +60,7 @@ class Key:
 
 @dataclass(frozen=True)
 class KeySet:
-    """The usable keys of a set, and the reasons of those left out."""
+    """Hold the usable keys of a set, and why the others were left out."""
 
     keys: tuple[Key, ...]
     ignored: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class KeySet:
         return frozenset(key.kid for key in self.keys)
 
     def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
-        """The keys that may have signed a token. Without a ``kid`` there must be exactly one that fits."""
+        """Return the keys that may have signed a token. Without a ``kid``, exactly one key must fit."""
         if kid is None:
             fitting = tuple(key for key in self.keys if key.alg == alg)
             return fitting if len(fitting) == 1 else ()
@@ -78,10 +78,10 @@ class KeySet:
 
 
 def parse_key_set(document: Any) -> KeySet:
-    """Raises :class:`ValueError` for what is no JWK Set, and for one without a usable key."""
+    """Return the keys of a JWK Set. Raises :class:`ValueError` for another document, and without a usable key."""
     members = document.get("keys") if isinstance(document, Mapping) else None
     if not isinstance(members, list):
-        raise ValueError('no JSON object with a list "keys"')  # noqa: TRY004, one kind of failure for callers
+        raise ValueError('not a JSON object with a list "keys"')  # noqa: TRY004, one kind of failure for callers
     if len(members) > MAX_KEYS:
         raise ValueError(f"more than {MAX_KEYS} keys")
     keys, ignored = [], []
@@ -98,32 +98,32 @@ def parse_key_set(document: Any) -> KeySet:
 
 
 def parse_key(member: Any) -> Key:
-    """One member of a key set. Raises :class:`UnusableKey`."""
+    """Return one member of a key set. Raises :class:`UnusableKey`."""
     if not isinstance(member, Mapping):
-        raise UnusableKey("no JSON object")
+        raise UnusableKey("it is not a JSON object")
     if member.get("use", "sig") != "sig":
         raise UnusableKey("its use is not sig")
     operations = member.get("key_ops", ["verify"])
     if not isinstance(operations, list) or "verify" not in operations:
         raise UnusableKey("its key_ops lack verify")
     if member.get("kty") not in ("RSA", "EC", "OKP"):
-        raise UnusableKey("it is no asymmetric key")
+        raise UnusableKey("it is not an asymmetric key")
     if not _PRIVATE.isdisjoint(member):
         raise UnusableKey("it is a private key; the issuer should replace it at once")
     kid = member.get("kid")
     if kid is not None and not isinstance(kid, str):
-        raise UnusableKey("its kid is no string")
+        raise UnusableKey("its kid is not a string")
     public = {name: value for name, value in member.items() if name in ("kty", "crv", "x", "y", "n", "e")}
     named = member.get("alg")
     try:
-        # PyJWT wants the algorithm; which ones suit the key is decided below, on the key itself.
+        # PyJWT needs an algorithm here; below, the parsed key itself tells which ones fit it.
         parsed = jwt.PyJWK(public, algorithm=_usual_algorithm(public))
     except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError):
-        raise UnusableKey("it is no valid key") from None
-    suiting = _algorithms(parsed.key)
-    alg = suiting[0] if named is None else named
-    if alg not in suiting:
-        raise UnusableKey("its alg does not suit its type")
+        raise UnusableKey("it is not a valid key") from None
+    fitting = _algorithms(parsed.key)
+    alg = fitting[0] if named is None else named
+    if alg not in fitting:
+        raise UnusableKey("its alg does not fit its type")
     return Key(kid, alg, tuple(sorted(public.items())), parsed.key, jwt.get_algorithm_by_name(alg))
 
 
@@ -136,7 +136,7 @@ def _usual_algorithm(public: Mapping[str, Any]) -> str:
 
 
 def _algorithms(key: Any) -> tuple[str, ...]:
-    """The algorithms that a key suits, the usual one first. Raises :class:`UnusableKey`."""
+    """Return the algorithms that fit a key, the usual one first. Raises :class:`UnusableKey`."""
     if isinstance(key, RSAPublicKey):
         numbers = key.public_numbers()
         if not MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:

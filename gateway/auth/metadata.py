@@ -1,5 +1,4 @@
-"""Documents about who issues tokens for whom: what we read of issuers (RFC 8414), and what we say of ourselves
-(RFC 9728)."""
+"""Read the metadata of issuers (RFC 8414), and build the metadata of this protected resource (RFC 9728)."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ PREFIX: Final = "/.well-known/oauth-protected-resource"
 
 @dataclass(frozen=True, slots=True)
 class IssuerMetadata:
-    """What the gateway uses of an issuer's metadata; None is absent."""
+    """Hold the members of an issuer's metadata that the gateway uses; None is absent."""
 
     issuer: str
     jwks_uri: str | None = None
@@ -26,12 +25,12 @@ class IssuerMetadata:
 
 
 def metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Where an issuer's metadata may be, in the order to try (RFC 8414 §3, OpenID Connect Discovery §4)."""
+    """Return where an issuer's metadata may be, in the order to try (RFC 8414 §3, OpenID Connect Discovery §4)."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
 
-    def at(place: str) -> str:
-        return urlunsplit((parts.scheme, parts.netloc, place, "", ""))
+    def at(full_path: str) -> str:
+        return urlunsplit((parts.scheme, parts.netloc, full_path, "", ""))
 
     if not path:
         return at("/.well-known/oauth-authorization-server"), at("/.well-known/openid-configuration")
@@ -43,9 +42,9 @@ def metadata_urls(issuer: str) -> tuple[str, ...]:
 
 
 def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
-    """Raises :class:`ValueError`: not metadata, of another issuer (RFC 8414 §3.3), or with an unsafe address."""
+    """Return the metadata. Raises :class:`ValueError`: not metadata, another issuer (RFC 8414 §3.3), unsafe address."""
     if not isinstance(document, Mapping):
-        raise ValueError("no JSON object")  # noqa: TRY004, one kind of failure for callers
+        raise ValueError("not a JSON object")  # noqa: TRY004, one kind of failure for callers
     if document.get("issuer") != issuer:
         raise ValueError("its issuer is not the configured one, character for character")
     found: dict[str, str] = {}
@@ -59,10 +58,8 @@ def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
 
 @dataclass(frozen=True)
 class ResourceMetadata:
-    """What clients are told of this resource (RFC 9728 §2): built from the configuration alone, never from a request.
-
-    ``url`` is where the document is, as challenges name it; ``paths`` are where it is served; ``body`` is its JSON.
-    """
+    """Hold the metadata of this resource (RFC 9728 §2): from the configuration alone, never from a request. ``url`` is
+    the document's URL, as challenges name it; ``paths`` are where it is served; ``body`` is its JSON."""
 
     url: str
     paths: tuple[str, ...]
@@ -70,7 +67,7 @@ class ResourceMetadata:
 
 
 def build_resource_metadata(settings: ServiceSettings, scopes: Iterable[str], name: str) -> ResourceMetadata:
-    """``scopes`` are those a client should ask for to begin with."""
+    """Return the metadata. ``scopes`` are those that a client should request first; ``name`` is for people."""
     resource = urlsplit(settings.resource)
     document: dict[str, Any] = {
         "resource": settings.resource,
@@ -88,7 +85,7 @@ def build_resource_metadata(settings: ServiceSettings, scopes: Iterable[str], na
         document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"
     path = f"{PREFIX}{resource.path}"
     url = urlunsplit((resource.scheme, resource.netloc, path, "", ""))
-    # A proxy in front may take off the path of public_url, so the form without it is served as well. The document
-    # without any path is of the only service; of several, none is meant.
-    places = (path, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
-    return ResourceMetadata(url, tuple(dict.fromkeys(places)), jsonrpc.encode(document))
+    # A proxy in front may strip the path of public_url, so the document is served without that path too. The
+    # well-known path alone is for a gateway with one service; with several it would be ambiguous.
+    paths = (path, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
+    return ResourceMetadata(url, tuple(dict.fromkeys(paths)), jsonrpc.encode(document))

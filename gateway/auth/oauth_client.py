@@ -1,6 +1,6 @@
-"""The gateway as a client of an authorization server: forms that it posts to an endpoint, in its own name.
+"""Post forms to an endpoint of an authorization server, with the gateway as the client (RFC 6749 §2.3.1).
 
-Introspection (RFC 7662) and the credentials for the backend (RFC 6749 §3.2, RFC 8693) speak to the server in this way.
+Introspection (RFC 7662) and the credentials for the backend (RFC 6749 §3.2, RFC 8693) both use this.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FormAnswer:
-    """What came back: the HTTP status, and the members of the JSON object, None where the body is no such object."""
+    """Hold the HTTP status, and the members of the JSON object; None where the body is not a JSON object."""
 
     status: int
     members: dict[str, Any] | None
 
 
 class OAuthClient:
-    """Posts forms to one endpoint. ``endpoint`` returns its URL, ``timeout`` is in seconds."""
+    """Post forms to one endpoint. ``endpoint`` returns its URL, ``timeout`` is in seconds."""
 
     def __init__(
         self, outbound: Outbound, client: ClientSecret, endpoint: Callable[[], Awaitable[str]], timeout: float
@@ -56,8 +56,7 @@ class OAuthClient:
 
 
 def _basic_authorization(client: ClientSecret) -> dict[str, str]:
-    """Return the header of client_secret_basic (RFC 6749 §2.3.1), whose parts are form-encoded first; none without a
-    client id."""
+    """Return the header of client_secret_basic (RFC 6749 §2.3.1): form-encoded, then base64; none without client_id."""
     if client.client_id is None:
         return {}
     secret = client.client_secret.get_secret_value() if client.client_secret else ""

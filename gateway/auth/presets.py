@@ -1,7 +1,7 @@
-"""What the tokens of known issuers look like, where they are not RFC 9068: a row each, and a page in docs/issuers.
+"""Describe the tokens of known issuers where they differ from RFC 9068: a row each, and a page in docs/issuers.
 
-A preset loosens exactly what its row says; ``check`` prints that, and the setting at the issuer that would make it
-unnecessary. What stands in for a missing rule is in the row as well.
+A preset loosens exactly what its row says, and the row has a rule in place of each missing one. ``check`` prints both,
+and the setting at the issuer that would make the preset unnecessary.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ _RFC_9068: Final = ("iss", "sub", "aud", "exp", "iat", "jti", "client_id")
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One kind of issuer.
+    """Hold the rules for one kind of issuer.
 
-    ``token_types`` are accepted values of the header's ``typ``, None its absence. ``fixed_claims`` are claims that have
-    one value in access tokens; ``alternative_claims`` groups of claims, of each of which a token has at least one, as
-    id tokens do not; ``forbidden_claims`` claims that only id tokens have. The first of ``scope_claims`` that grants
-    anything has the scopes. ``audience_claim`` is what names the recipient; ``added_audiences`` are audiences that the
-    issuer adds by itself, with ``{issuer}`` for its identifier, which a backend may require where
-    ``backend_may_require_added`` says so; ``has_substitute_audience`` says that the audience is not the resource
-    identifier but something that stands for it, ``audience_is_client`` that this is the client's id. ``scope_prefix``
-    is what clients put before a scope when they ask for it, and tokens may leave out, with ``{resource}`` and ``{api}``
-    for the audience that is a URI. ``opaque`` says that tokens cannot be read, and that the row is about what the
-    issuer answers when asked.
+    ``token_types`` are accepted values of the header's ``typ``; None is its absence. ``fixed_claims`` are claims with
+    known values in access tokens. ``alternative_claims`` are groups of claims: an access token has one of each group,
+    an id token does not. ``forbidden_claims`` are claims that only id tokens have. The first of ``scope_claims`` that
+    grants anything has the scopes. ``audience_claim`` names the recipient. ``added_audiences`` are added by the issuer
+    itself, with ``{issuer}`` for its identifier; ``backend_may_require_added``: a backend may require them.
+    ``has_substitute_audience``: the audience stands for the resource identifier; ``audience_is_client``: it is the
+    client's id. ``scope_prefix`` is what clients put before a scope when they request it, and tokens may leave out,
+    with ``{resource}`` and ``{api}`` for the audience that is a URI. ``opaque``: tokens cannot be read, and the row is
+    about the issuer's introspection answer.
     """
 
     name: str
@@ -50,14 +49,14 @@ class Preset:
     advice: tuple[str, ...] = ()
 
     def scope_prefix_of(self, issuer: Issuer, resource: str) -> str:
-        """Return what stands before each scope that a client asks this issuer for."""
+        """Return the prefix of each scope that a client requests from this issuer."""
         named = issuer.audiences or (resource,)
         uris = [audience for audience in named if "://" in audience]
         api = uris[0] if uris else f"api://{named[0]}"
         return self.scope_prefix.replace("{resource}", resource).replace("{api}", api)
 
     def audiences_added_by(self, issuer: str) -> frozenset[str]:
-        """The audiences that this issuer puts into each of its tokens."""
+        """Return the audiences that this issuer adds to each of its tokens."""
         return frozenset(audience.replace("{issuer}", issuer) for audience in self.added_audiences)
 
 
@@ -155,7 +154,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
             scope_prefix="{resource}/",
             loosens=(
                 "a header without typ is accepted; token_use must be access in its place",
-                "aud is not there; the client id must be one of clients in its place, and aud, if there, must fit too",
+                "aud is absent; the client id must be one of clients in its place, and aud, if present, must fit too",
             ),
             advice=(
                 "give the gateway app clients of its own, and name them under clients",
@@ -191,7 +190,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
             opaque=True,
             alternative_claims=(),
             loosens=(
-                "tokens cannot be read: each is shown to Google, for an answer that is good for introspection.cache",
+                "tokens are opaque: each is sent to Google, whose answer is kept for introspection.cache",
                 "the audience is a client id, one of those under clients",
             ),
             advice=(
@@ -204,5 +203,5 @@ PRESETS: Final[Mapping[str, Preset]] = {
 
 
 def preset_of(issuer: Issuer) -> Preset:
-    """The issuer's row."""
+    """Return the preset of an issuer."""
     return PRESETS[issuer.preset]

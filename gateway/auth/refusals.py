@@ -1,10 +1,10 @@
-"""Why a token is refused: for the log, never for the caller, who gets one fixed sentence (RFC 8725, no oracle)."""
+"""Say why a token is refused: for the log only. The caller gets one fixed sentence, so that it cannot probe."""
 
 from __future__ import annotations
 
 
 class InvalidToken(Exception):
-    """The token does not count. ``reason`` is for the log and the operator; it never quotes the token's values."""
+    """Raised for a token that is not accepted. ``reason`` is for the log; it never quotes the token's values."""
 
     def __init__(self, reason: str, *, expired: bool = False) -> None:
         super().__init__(reason)
@@ -13,7 +13,7 @@ class InvalidToken(Exception):
 
 
 class InvalidProof(Exception):
-    """A DPoP proof that does not prove possession (RFC 9449 §4.3)."""
+    """Raised for a DPoP proof that does not prove possession (RFC 9449 §4.3)."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -21,7 +21,7 @@ class InvalidProof(Exception):
 
 
 class Undecidable(Exception):
-    """Whether the token counts cannot be told now: no keys, or no answer of the issuer. ``retry_after`` is seconds."""
+    """Raised where a token cannot be verified now: no keys, or no answer of the issuer. ``retry_after`` is seconds."""
 
     def __init__(self, reason: str, retry_after: int = 5) -> None:
         super().__init__(reason)

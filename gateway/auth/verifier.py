@@ -1,6 +1,6 @@
-"""From a raw token to a principal: one contract, by signature or by asking the issuer.
+"""Verify a raw token: by its signature, or by asking its issuer.
 
-In the order of cost: the outer form, the header, the issuer, the key, the signature, and only then the claims.
+The cheapest checks come first: the outer form, the header, the issuer, the key, the signature, and then the claims.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gateway.model import Principal
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """A principal, the thumbprint of the key that its token is bound to (RFC 9449 §6), how many seconds the answer may
-    be kept, and whether what it rests on still holds."""
+    """Hold a principal, the thumbprint of the key that its token is bound to (RFC 9449 §6), for how many seconds this
+    may be cached, and a function that tells whether the keys are still the same."""
 
     principal: Principal
     bound_key: str | None
@@ -31,15 +31,15 @@ class VerifiedToken:
 
 
 class Verifier(Protocol):
-    """Tells whether a token is good. ``clock``\\ s of implementations are wall-clock seconds."""
+    """Verify tokens. ``clock``\\ s of implementations are wall-clock seconds."""
 
     async def verify_token(self, raw: str) -> VerifiedToken:
-        """Raises :class:`InvalidToken`, and :class:`~gateway.auth.refusals.Undecidable` where nobody can tell now."""
+        """Return the principal. Raises :class:`InvalidToken`, :class:`~gateway.auth.refusals.Undecidable`."""
         ...
 
 
 class SignatureVerifier:
-    """Tokens that carry their claims, by the keys of their issuer (RFC 9068 §4)."""
+    """Verify tokens that carry their claims, with their issuer's keys (RFC 9068 §4). ``keep`` is in seconds."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class SignatureVerifier:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._issuers = {policy.issuer.issuer: (policy, keys) for policy, keys in issuers}
-        # Some issuers leave iss out; only one who is alone can be meant then.
+        # Some issuers leave iss out; then the token can only be of the one issuer that is configured.
         alone = len(issuers) == 1 and "iss" not in issuers[0][0].required_claims
         self._only_issuer = issuers[0] if alone else None
         self._keep = keep
@@ -60,7 +60,7 @@ class SignatureVerifier:
         if token.alg not in ALGORITHMS:
             raise InvalidToken("its algorithm is not accepted")
         kid, typ = token.kid, token.typ
-        check_token_kind(policy, typ, token.claims)
+        check_token_kind(policy, typ, token.claims)  # before the keys: no other kind of token causes a fetch
         candidates = await keys.candidates(kid, token.alg)
         if not any(key.verifies(token.signing_input, token.signature) for key in candidates):
             raise InvalidToken("its signature is wrong")
@@ -81,18 +81,17 @@ class SignatureVerifier:
 
 @lru_cache(64)
 def _keys_unchanged(keys: IssuerKeys, generation: int) -> Callable[[], bool]:
-    """One for all the tokens that the same keys vouch for: they are many."""
+    """Return one function for all tokens that the same keys verified: they are many."""
     return lambda: keys.generation == generation
 
 
 def key_binding(claims: Mapping[str, Any]) -> str | None:
-    """The thumbprint in ``cnf`` (RFC 7800). A binding of another kind cannot be checked here, so the token is refused.
-    Raises :class:`InvalidToken`."""
+    """Return the thumbprint in ``cnf`` (RFC 7800), or None. Raises :class:`InvalidToken` for other bindings."""
     if "cnf" not in claims:
         return None
     confirmation = claims["cnf"]
     if not isinstance(confirmation, Mapping) or set(confirmation) != {"jkt"}:
-        raise InvalidToken("it is bound in a way that is not supported")
+        raise InvalidToken("it is bound in a way that is not supported (only cnf.jkt is)")
     thumbprint = confirmation["jkt"]
     if not isinstance(thumbprint, str) or not thumbprint:
         raise InvalidToken("its cnf is malformed")
@@ -100,7 +99,7 @@ def key_binding(claims: Mapping[str, Any]) -> str | None:
 
 
 class Verifiers:
-    """Chooses by the token's outer form: what looks signed is read, anything else is asked about."""
+    """Choose by the token's outer form: the signature of a JWT is verified, the issuer of any other is asked."""
 
     def __init__(
         self, signature: Verifier | None, introspection: Verifier | None, introspected_issuers: frozenset[str]

@@ -1,6 +1,6 @@
-"""What the gateway shows the backend on behalf of a caller: the modes, and what the settings make of them.
+"""Choose, check and build the credential that the gateway sends to the backend.
 
-A mode is one file with one class, and stands in ``_ALL_MODES``.
+A mode is one file with one class, and is listed in ``_ALL_MODES``.
 """
 
 from __future__ import annotations
@@ -41,29 +41,30 @@ _ALL_MODES: Final[tuple[type[Credential], ...]] = (
 MODES: Final = {mode.name: mode for mode in _ALL_MODES}
 """Every mode by its name, in the order of the help text."""
 AUTO: Final = "auto"
-"""What stands for one of them, see :func:`credential_modes`."""
+"""The mode that means one of the others, see :func:`credential_modes`."""
 HELP: Final = (
     " ".join(f"{mode.name}: {mode.shows}." for mode in _ALL_MODES)
     + f" {AUTO}: {SameResource.name} with auth.mode: jwt, else {NoCredential.name}."
-    + f" Under backend.listing, {AUTO} is what backend.credentials says."
+    + f" Under backend.listing, {AUTO} is the mode of backend.credentials."
 )
 
 
 def credential_modes(settings: ServiceSettings) -> CredentialModes:
-    """What ``auto`` stands for is decided here. Raises :class:`KeyError` for a mode that is not known."""
-    usual = NoCredential if settings.auth.mode == "off" else SameResource
-    calls = (MODES | {AUTO: usual})[settings.backend.credentials.mode]
-    asked = settings.backend.listing
-    listing = (MODES | {AUTO: calls})[asked.credentials.mode]
-    own = asked.identity == "caller" or (asked.identity == "auto" and listing.per_caller)
-    own = own and settings.auth.mode != "off" and asked.dialect != "static"
-    return CredentialModes(calls, listing, NoCredential if listing.per_caller and not own else listing, own)
+    """Return the modes of a service, with ``auto`` resolved. Raises :class:`KeyError` for an unknown mode."""
+    default = NoCredential if settings.auth.mode == "off" else SameResource
+    calls = (MODES | {AUTO: default})[settings.backend.credentials.mode]
+    section = settings.backend.listing
+    listing = (MODES | {AUTO: calls})[section.credentials.mode]
+    per_caller = section.identity == "caller" or (section.identity == "auto" and listing.per_caller)
+    # Without tokens callers cannot be told apart, and a static listing is the same for all.
+    per_caller = per_caller and settings.auth.mode != "off" and section.dialect != "static"
+    effective = NoCredential if listing.per_caller and not per_caller else listing
+    return CredentialModes(calls, listing, effective, per_caller)
 
 
 def section_faults(section: Credentials | ListingCredentials, shared: str = "") -> Iterator[str]:
-    """Yield what keeps a section from being of its mode: the mode itself, or knobs that are missing or too many. What a
-    listing's section has of ``backend.credentials`` is judged once both are there, by :func:`credential_faults`;
-    ``shared`` is then where it stands."""
+    """Yield faults of one section: an unknown mode, or knobs that are missing or not allowed. ``shared`` is the path of
+    ``backend.credentials`` where a listing's section has been completed from there."""
     mode = (MODES | {AUTO: Credential}).get(section.mode)
     if mode is None:
         known = (AUTO, *MODES)
@@ -81,7 +82,7 @@ def section_faults(section: Credentials | ListingCredentials, shared: str = "") 
 
 
 def credential_faults(settings: ServiceSettings) -> list[str]:
-    """What stands against showing the backend what the settings say; each names a knob."""
+    """Return why a service's credentials cannot be as configured; each fault names a knob."""
     faults: list[str] = []
     sections = credential_sections(settings)
     for where, section in sections:
@@ -92,12 +93,12 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
     modes, off = credential_modes(settings), settings.knob("auth.mode")
     for where, section in sections:
         if settings.auth.mode == "off" and section.mode != AUTO and MODES[section.mode].per_caller:
-            faults.append(f"{where}.mode: {section.mode} takes callers' tokens, and with {off}: off there are none")
+            faults.append(f"{where}.mode: {section.mode} needs callers' tokens, and with {off}: off there are none")
     listing = settings.backend.listing
     if listing.identity == "shared" and listing.credentials.mode != AUTO and modes.listing.per_caller:
         faults.append(
-            f"{settings.knob('backend.listing.credentials.mode')}: {modes.listing.name} asks in a caller's name, and "
-            f"what {settings.knob('backend.listing.identity')}: shared lists is everybody's; "
+            f"{settings.knob('backend.listing.credentials.mode')}: {modes.listing.name} asks in a caller's name, but "
+            f"with {settings.knob('backend.listing.identity')}: shared all callers get the same listing; "
             f"use {', '.join(mode.name for mode in _ALL_MODES if not mode.per_caller)}"
         )
     if not faults:
@@ -110,10 +111,10 @@ def credential_faults(settings: ServiceSettings) -> list[str]:
 def build_credentials(
     settings: ServiceSettings, tokens: Callable[[Credentials], TokenClient]
 ) -> tuple[Credential, Credential]:
-    """What calls are made with, and what the listing is asked with; ``tokens`` is where a section's tokens are had."""
+    """Return the credentials of calls and of the listing. ``tokens`` returns the token client of a section."""
     modes = credential_modes(settings)
     (_, calls), (_, listing) = credential_sections(settings)
     credential = modes.calls(tokens(calls))
     if listing.mode == AUTO and modes.effective_listing is modes.calls:
-        return credential, credential  # with the tokens that it keeps
+        return credential, credential  # one object, so that both share its cached tokens
     return credential, modes.effective_listing(tokens(listing))

@@ -1,4 +1,4 @@
-"""A token of the gateway's own (RFC 6749 §4.4): for backends that know the gateway, and no users."""
+"""Send the gateway's own access token (RFC 6749 §4.4): for backends that know the gateway, but no users."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gateway.credentials.token_cache import TokenCache
 from gateway.model import Caller
 from gateway.settings import ServiceSettings
 
-_KEY: Final = b"own"
+_KEY: Final = b"own"  # of the one token that all callers share
 
 
 class ClientCredentials(Credential):
     name = "client_credentials"
-    shows = "a token of the gateway's own"
+    shows = "the gateway's own access token (RFC 6749 §4.4)"
     needs = (("client_id",), ("client_secret",))
 
     def __init__(self, tokens: TokenClient, cache: TokenCache | None = None) -> None:
@@ -27,7 +27,7 @@ class ClientCredentials(Credential):
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
         if settings.auth.mode == "off" and settings.backend.credentials.token_endpoint is None:
             where, off = settings.knob("backend.credentials.token_endpoint"), settings.knob("auth.mode")
-            yield f"{where}: must be set with {off}: off, since no issuer is there to name it"
+            yield f"{where}: must be set with {off}: off, since there is no issuer whose metadata have it"
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {await self._cache.get_token(_KEY, self._fetch_token)}"}

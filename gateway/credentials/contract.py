@@ -1,4 +1,4 @@
-"""What every credential mode is: a class that says when it fits the settings, and whose objects bring the headers."""
+"""Define a credential mode: a class that says which settings it needs, and whose objects return the headers."""
 
 from __future__ import annotations
 
@@ -13,45 +13,41 @@ from gateway.settings import Credentials, ServiceSettings
 
 
 class Credential(ABC):
-    """Headers for one exchange with the backend.
-
-    A credential never stands in for another: where it cannot be had, the exchange does not happen.
-    """
+    """Authenticate requests to the backend in one mode. Without its credential a request is not sent: no fallback."""
 
     name: ClassVar[str]
     shows: ClassVar[str]
-    """What the backend gets, for people; without a full stop."""
+    """What is sent to the backend, as a phrase without a full stop, for help texts and ``check``."""
     per_caller: ClassVar[bool] = False
-    """Whether it is had of the caller's token. With ``identity: auto`` each caller then has a listing of its own."""
+    """Whether it depends on the caller's token. With ``identity: auto``, each caller then has its own listing."""
     uses_callers_token: ClassVar[bool] = False
-    """Whether it is the caller's own token, so that a backend's refusal of it is the caller's to mend."""
+    """Whether it is the caller's own token, so that the backend's refusal of it is passed on to the caller."""
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Of each group of knobs in its section, at least one must be set, and not to an empty text."""
+    """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
     refuses: ClassVar[tuple[str, ...]] = ("value",)
-    """Knobs of its section that must not be set."""
+    """Knobs in its section that must not be set."""
 
     def __init__(self, tokens: TokenClient) -> None:
-        """``tokens`` has the section's settings, and is where its tokens are had."""
+        """Keep the settings of the section, which ``tokens`` has, and ``tokens`` to request tokens with."""
         self._settings = tokens.settings
         self._tokens = tokens
 
     @classmethod
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
-        """What else of the service's settings stands against it; each names a knob."""
+        """Yield what else in the service's settings does not allow this mode; each fault names a knob."""
         yield from ()
 
     @abstractmethod
     async def headers(self, caller: Caller) -> Mapping[str, str]:
-        """Raises :class:`~gateway.errors.Unauthorized` where it takes a caller with a token that still counts,
+        """Return the headers. Raises :class:`~gateway.errors.Unauthorized` where the mode needs a caller's valid token,
         :class:`~gateway.errors.BackendUnavailable` where the authorization server refuses the gateway,
         :class:`~gateway.errors.AuthUnavailable` where it does not answer."""
 
     def discard_token(self, caller: Caller) -> None:  # noqa: B027, most have nothing to forget
-        """The backend did not accept what it was shown for this caller: have it anew the next time. This time is over,
-        nothing is sent twice."""
+        """Forget the token that the backend refused for this caller; only the next request gets a new one."""
 
     def secrets(self) -> tuple[str, ...]:
-        """Strings that must never appear in an answer or a log: those of its section, also without a scheme before."""
+        """Return what must never appear in an answer or a log: the section's secrets, also without a scheme before."""
         both = (self._settings.client_secret, self._settings.value)
         texts = [secret.get_secret_value() for secret in both if secret is not None]
         return tuple(part for text in texts for part in (text, text.rpartition(" ")[2]))
@@ -59,11 +55,8 @@ class Credential(ABC):
 
 @dataclass(frozen=True)
 class CredentialModes:
-    """The modes of calls and of the listing, with ``auto`` resolved, and whether each caller has a view of its own.
-
-    ``effective_listing`` is what the listing is asked with in fact: one for everybody is not asked for with anybody's
-    token.
-    """
+    """Hold the modes of calls and of the listing, with ``auto`` resolved, and whether each caller has its own view.
+    ``effective_listing`` is what the listing really uses: a shared one is never requested with a caller's token."""
 
     calls: type[Credential]
     listing: type[Credential]
@@ -72,7 +65,7 @@ class CredentialModes:
 
 
 def credential_sections(settings: ServiceSettings) -> tuple[tuple[str, Credentials], ...]:
-    """The two sections with a credential, that of the calls first, each with its path."""
+    """Return the two sections with a credential and their paths; the one of calls comes first."""
     backend = settings.backend
     return (
         (settings.knob("backend.credentials"), backend.credentials),

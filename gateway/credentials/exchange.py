@@ -1,4 +1,4 @@
-"""A token for the backend, had for the caller's (RFC 8693): for backends that are a protected resource of their own."""
+"""Exchange the caller's token for the backend (RFC 8693): for a backend that is a protected resource of its own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _USABLE_TYPES: Final = (ACCESS_TOKEN_TYPE, "urn:ietf:params:oauth:token-type:jwt
 
 
 class TokenExchange(Credential):
-    """``clock`` is wall-clock seconds."""
+    """Send a token that the caller's was exchanged for. ``clock`` is wall-clock seconds."""
 
     name = "token_exchange"
-    shows = "a token for the backend, had for the caller's (RFC 8693)"
+    shows = "a token for the backend, exchanged for the caller's (RFC 8693)"
     per_caller = True
     needs = (("client_id",), ("client_secret",), ("audience", "resource"))
 
@@ -38,8 +38,8 @@ class TokenExchange(Credential):
         if settings.backend.credentials.token_endpoint is None and len(settings.auth.issuers) > 1:
             yield (
                 f"{settings.knob('backend.credentials.token_endpoint')}: must be set with several "
-                f"{settings.knob('auth.issuers')}: it is shown the tokens of each, which is for you to decide and not "
-                "for the first of them"
+                f"{settings.knob('auth.issuers')}: the tokens of all of them are sent to it, so you choose it, and not "
+                "the first of them"
             )
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
@@ -47,6 +47,7 @@ class TokenExchange(Credential):
             raise Unauthorized("This needs an access token")
         raw = caller.principal.token.reveal()
         key = _key(raw)
+        # The cache must not keep a token longer than the one that it was exchanged for.
         remaining = caller.principal.expires - self._clock()
         token = await self._cache.get_token(key, lambda: self._exchange(raw), remaining)
         return {"Authorization": f"Bearer {token}"}
@@ -69,9 +70,7 @@ class TokenExchange(Credential):
                 raise Unauthorized("The access token is not valid here", error="invalid_token") from None
             raise credential_unavailable(f"token exchange: {error.error}") from None
         if grant.issued_type not in _USABLE_TYPES:
-            raise credential_unavailable(
-                "token exchange does not say that what it gives is an access token (issued_token_type)"
-            )
+            raise credential_unavailable("token exchange: issued_token_type is neither an access token nor a JWT")
         return grant
 
 

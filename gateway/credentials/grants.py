@@ -1,4 +1,4 @@
-"""Tokens from an authorization server's token endpoint (RFC 6749 §3.2), for the gateway to show the backend."""
+"""Request tokens for the backend from the token endpoint of an authorization server (RFC 6749 §3.2)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gateway.settings import Credentials
 
 TIMEOUT: Final = 10.0
 MAX_LIFETIME: Final = 86400.0
-"""Seconds after which a token is had anew, however long it is said to be good."""
+"""Seconds after which a token is requested again, even if the server says that it lives longer."""
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
 
 log = structlog.get_logger()
 
 
 class GrantRefused(Exception):
-    """The authorization server's ``error`` (RFC 6749 §5.2), a word such as invalid_grant."""
+    """Raised where the authorization server refuses; ``error`` is its code (RFC 6749 §5.2), else the HTTP status."""
 
     def __init__(self, error: str) -> None:
         super().__init__(error)
@@ -32,7 +32,7 @@ class GrantRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A bearer token, and for how many seconds it is good; None where the server does not say."""
+    """Hold a bearer token, and for how many seconds it is valid; None where the server does not say."""
 
     token: str = field(repr=False)
     expires_in: float | None
@@ -40,8 +40,7 @@ class Grant:
 
 
 class TokenClient:
-    """One token endpoint; ``token_endpoint`` gives its address and raises :class:`FetchFailed`. ``timeout`` is in
-    seconds."""
+    """Request tokens. ``token_endpoint`` returns the URL or raises :class:`FetchFailed`; ``timeout`` is in seconds."""
 
     def __init__(
         self,
@@ -54,11 +53,11 @@ class TokenClient:
         self._client = OAuthClient(outbound, settings, token_endpoint, timeout)
 
     async def request_token(self, form: Mapping[str, str]) -> Grant:
-        """Raises :class:`GrantRefused`, :class:`~gateway.errors.AuthUnavailable`,
-        :class:`~gateway.errors.BackendUnavailable` where the answer is no grant that could be used."""
-        wanted = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
+        """Return the token that the server issues for a form. Raises :class:`GrantRefused`,
+        :class:`~gateway.errors.AuthUnavailable`, :class:`~gateway.errors.BackendUnavailable` for an unusable answer."""
+        target = {"audience": self.settings.audience, "resource": self.settings.resource, "scope": self.settings.scope}
         try:
-            answer = await self._client.post({**form, **{name: value for name, value in wanted.items() if value}})
+            answer = await self._client.post({**form, **{name: value for name, value in target.items() if value}})
         except AnswerTooLarge as error:
             raise credential_unavailable(f"the token endpoint's answer is {error}") from None
         except (OutboundError, FetchFailed) as error:
@@ -75,21 +74,21 @@ class TokenClient:
 
 
 def _grant_of(members: Mapping[str, Any]) -> Grant:
-    token, kind = members.get("access_token"), members.get("token_type")
+    token, token_type = members.get("access_token"), members.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise credential_unavailable("the token endpoint gives no access_token that a header could hold")
-    if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise credential_unavailable("the token endpoint gives a token that is no bearer token")
+        raise credential_unavailable("the token endpoint returns no access_token that fits in a header")
+    if not isinstance(token_type, str) or token_type.lower() != "bearer":
+        raise credential_unavailable("the token endpoint returns a token whose token_type is not Bearer")
     lifetime = members.get("expires_in")
-    good_for = None
+    expires_in = None
     if isinstance(lifetime, int | float) and not isinstance(lifetime, bool):
-        good_for = float(min(max(lifetime, 0), MAX_LIFETIME))
+        expires_in = float(min(max(lifetime, 0), MAX_LIFETIME))
     issued_type = members.get("issued_token_type")
-    return Grant(token, good_for, issued_type if isinstance(issued_type, str) else None)
+    return Grant(token, expires_in, issued_type if isinstance(issued_type, str) else None)
 
 
 def credential_unavailable(reason: str) -> BackendUnavailable:
-    """A failure that the operator has to mend; the caller learns no more than that."""
+    """Return the error for a failure that only the operator can fix. Its reason is logged, not told to the caller."""
     log.error("no token for the backend", reason=reason)
     return BackendUnavailable("The gateway has no credential for the backend")
 

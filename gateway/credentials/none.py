@@ -1,4 +1,4 @@
-"""Nothing: for services that know no users."""
+"""Send no credential: for services that know no users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.model import Caller
 
 class NoCredential(Credential):
     name = "none"
-    shows = "nothing"
+    shows = "no credential"
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         return {}

@@ -1,4 +1,4 @@
-"""One fixed header, for every caller alike."""
+"""Send one fixed header, the same for every caller."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gateway.model import Caller
 
 class StaticCredential(Credential):
     name = "static"
-    shows = "one fixed header, for every caller alike"
+    shows = "one fixed header, the same for every caller"
     needs = (("value",),)
     refuses = ()
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         value = self._settings.value
-        assert value is not None  # noqa: S101, it is among the needs
+        assert value is not None  # noqa: S101, needs has it
         return {self._settings.header: value.get_secret_value()}

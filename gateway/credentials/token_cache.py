@@ -1,4 +1,4 @@
-"""Tokens that are kept until shortly before they end, and fetched once for all who wait."""
+"""Cache tokens until shortly before they expire, and fetch each once for all who wait."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gateway.single_flight import SingleFlight
 
 MAX_TOKENS: Final = 10_000
 MARGIN: Final = 30.0
-"""Seconds before its end at which a token is not used any more: the backend's clock and the way there take some."""
+"""Seconds before its end from which a token is no longer used: clocks differ, and requests take time."""
 UNKNOWN_LIFETIME: Final = 60.0
-"""Seconds that a token is kept whose life the server does not tell."""
+"""Seconds for which a token is kept when the server does not say how long it is valid."""
 
 
 class TokenCache:
-    """Tokens by key. ``clock`` is monotonic seconds."""
+    """Hold tokens by key. ``clock`` is monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._tokens: TLRUCache[bytes, tuple[str, float]] = TLRUCache(
@@ -27,16 +27,18 @@ class TokenCache:
         )
         self._fetches = SingleFlight[bytes, str]()
 
+    def __repr__(self) -> str:
+        return f"<TokenCache {len(self._tokens)} tokens, {self._fetches!r}>"
+
     async def get_token(self, key: bytes, fetch: Callable[[], Awaitable[Grant]], at_most: float | None = None) -> str:
-        """The token of ``key``, or the one that ``fetch`` brings; kept ``at_most`` seconds. Raises what ``fetch``
-        raises."""
-        known = self._tokens.get(key)
-        if known is not None:
-            return known[0]
+        """Return the token of ``key``, else that of ``fetch``, kept ``at_most`` seconds. Raises what ``fetch`` does."""
+        cached = self._tokens.get(key)
+        if cached is not None:
+            return cached[0]
         return await self._fetches.join(key, lambda: self._fetch_token(key, fetch, at_most))
 
     def forget(self, key: bytes) -> None:
-        """Fetch anew the next time."""
+        """Drop the token of ``key``, so that the next request fetches a new one."""
         self._tokens.pop(key, None)
 
     async def _fetch_token(self, key: bytes, fetch: Callable[[], Awaitable[Grant]], at_most: float | None) -> str:

@@ -320,4 +320,4 @@ async def test_google_is_asked_in_the_body_of_a_request_and_never_in_its_address
         assert parse_qs(fetch.body.decode()) == {"access_token": [OPAQUE]}
         it.issuer.disturb("introspection", Answer(status=400, body=b'{"error":"invalid_token"}'))
         id_token = page("google").id_token.at(int(time.time()))
-        await refused(it.verifier.verify_token(it.token(id_token)), "does not know it")
+        await refused(it.verifier.verify_token(it.token(id_token)), "not active")

@@ -10,9 +10,9 @@ from tests.each import each
 ISSUER = "https://login.example.com"
 LOCAL = "https://127.0.0.1:9000"
 MACHINE = "points at this machine"
-NOBODY = "points at an address that no issuer has"
+NOBODY = "points at a link-local, unspecified or multicast address"
 ODD = "has an address that is not in its usual form"
-PLAIN = "is no plain URL"
+PLAIN = "is not a plain URL"
 
 
 @each(
