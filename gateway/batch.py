@@ -35,6 +35,7 @@ class BatchBudget:
             self._remaining -= len(response)
             return response
         log.warning("an answer does not fit into its batch", bytes=len(response), left=self._remaining)
+        # The call cannot be undone, so the message says that it was made.
         error = BatchTooLarge(
             "The answer does not fit into the batch, whose answers share backend.max_response "
             f"({format_size(self._max_bytes)}). The call was made and may have taken effect. "

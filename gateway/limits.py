@@ -1,7 +1,6 @@
-"""Limits for each caller: rates of requests, and numbers of open streams.
+"""Limit each caller: rates of requests, which replicas share through the store, and numbers of open streams.
 
-Discovery needs a rate most: a listing costs the backend more than most calls, and clients ask for it in loops. Permits
-of the store count rates, so that replicas can share them.
+Discovery needs a rate most: a listing costs the backend more than most calls, and clients ask for it in loops.
 """
 
 from __future__ import annotations

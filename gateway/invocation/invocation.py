@@ -136,9 +136,8 @@ class Invocation:
             self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
         call_arguments = arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
-            call_arguments = {
-                name: value for name, value in call_arguments.items() if value is not None
-            }  # models send null for what they leave out
+            # Models send null for what they leave out.
+            call_arguments = {name: value for name, value in call_arguments.items() if value is not None}
         if builtin is not None and builtin.calls_named:
             named = await self._tool_named_in(caller, tool, call_arguments)
             if named is not None:
@@ -165,23 +164,19 @@ class Invocation:
             if extras is None:
                 _check_surface(tool)
             elif tool.confirm:
-                input_request = await self._input_requests.request_consent(
-                    extras, state, call.caller, tool, call.arguments
-                )
-                if input_request is not None:
-                    return Outcome(tool, input_request=input_request)
+                request = await self._input_requests.request_consent(extras, state, call.caller, tool, call.arguments)
+                if request is not None:
+                    return Outcome(tool, input_request=request)
             value = await self._forward(call, state, answer_started)
             if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
                 if extras is None:
                     raise InputRequired(
                         "This method asks for more input, which only clients of MCP 2026-07-28 can give"
                     )
-                return Outcome(
-                    tool,
-                    input_request=self._input_requests.request_input(value, extras, call.caller, tool, call.arguments),
-                )
+                request = self._input_requests.request_input(value, extras, call.caller, tool, call.arguments)
+                return Outcome(tool, input_request=request)
             self._check_result(tool, value)
-        except ResultMismatch as fault:
+        except ResultMismatch as fault:  # later listings show the tool without a schema that its results break
             await self._discovery.drop_output_schema(tool)
             return Outcome(tool, fault=fault)
         except ToolFault as fault:
@@ -204,7 +199,7 @@ class Invocation:
     async def _forward(self, call: Call, state: RequestState | None, answer_started: bool) -> Any:
         tool, extras, binding = call.tool, call.extras, call.tool.binding
         headers = await self._credential.headers(call.caller)
-        if extras is not None and extras.trace:
+        if extras is not None and extras.trace:  # the credential's headers win
             headers = {**extras.trace, **headers}
         exchange = self._client.send_notification if binding.notification else self._client.call_method
         timeout = binding.timeout or self._timeout
@@ -282,8 +277,7 @@ def _mismatch(faults: str, result: Any) -> ResultMismatch:
 
 
 def _check_surface(tool: Tool) -> None:
-    """Refuse a tool that needs :class:`~gateway.model.CallExtras`, on a surface that has none. Raise
-    :class:`ConfirmationRequired`, :class:`CapabilityRequired`."""
+    """Raise for a tool that needs :class:`~gateway.model.CallExtras`, on a surface that has none."""
     if tool.confirm:
         raise ConfirmationRequired(
             "This tool needs a person's consent, for which only clients of MCP 2026-07-28 can ask"

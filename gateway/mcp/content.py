@@ -21,8 +21,7 @@ _MAX_BLOCKS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ResultShape:
-    """Say how a revision writes results: whether ``structuredContent`` exists and must be an object, which kinds of
-    blocks it has."""
+    """How a revision writes results: with ``structuredContent`` or not, only as an object or not, with which blocks."""
 
     structured: bool
     objects_only: bool
@@ -57,8 +56,7 @@ def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
 
 
 def _structured_content(tool: Tool, value: Any, shown: Any, shape: ResultShape) -> dict[str, Any]:
-    """Return the member ``structuredContent``, or ``{}`` where the revision cannot carry it. ``shown`` is the value or
-    its JSON.
+    """Return the member ``structuredContent``, or ``{}`` where there is none. ``shown`` is the value or its JSON.
 
     Where the revision requires an object, another value is wrapped as ``{"result": …}``, as its output schema is
     (:mod:`~gateway.mcp.projection`). Without an output schema it is left out.

@@ -35,7 +35,7 @@ class Cursors:
         """Return the name after which the page begins. Raise :class:`InvalidCursor` (server/utilities/pagination,
         "Error Handling") and :class:`~gateway.errors.RateLimited`."""
         last = self._signer.verify(cursor, *caller.identity) if isinstance(cursor, str) else None
-        if last is None:
+        if last is None:  # checked before the budget: a forged cursor costs the caller nothing
             raise InvalidCursor(
                 f"Invalid cursor: not issued here to this caller within the last {TTL / 60:.0f} minutes; "
                 "list again from the start"

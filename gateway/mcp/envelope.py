@@ -1,7 +1,6 @@
 """Read the envelope of a 2026-07-28 request: its ``_meta``, and the headers that repeat the body (SEP-2243).
 
-The body decides. A header that disagrees with it is refused: intermediaries route and authorize by headers, and what
-they saw must be what runs.
+The body decides. A header that disagrees with it is refused: what intermediaries checked must be what runs.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ _MAX_BAGGAGE: Final = 4096
 
 
 def envelope_version(meta: Any) -> str:
-    """Return the protocol version in a request's ``_meta``. Raise :class:`InvalidEnvelope` where a required member is
-    missing (2026-07-28, schema.ts ``RequestMetaObject``)."""
+    """Return the protocol version of a request. Raise :class:`InvalidEnvelope` for an incomplete ``_meta``."""
     if not isinstance(meta, dict):
         raise InvalidEnvelope('Required "_meta" is missing')
     version = meta.get(META_VERSION)
@@ -119,8 +117,7 @@ def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:
 
 
 def parse_extras(params: Mapping[str, Any]) -> CallExtras:
-    """Return what a ``tools/call`` brings beside its arguments: input responses, state, capabilities and trace context.
-    Raise :class:`InvalidParams`."""
+    """Return what a ``tools/call`` has beside name and arguments. Raise :class:`InvalidParams`."""
     responses = params.get("inputResponses", {})
     if not isinstance(responses, dict) or not all(isinstance(response, dict) for response in responses.values()):
         raise InvalidParams('"inputResponses" must be an object of objects')

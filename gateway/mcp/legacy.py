@@ -41,11 +41,8 @@ from gateway.uses import UseCounter
 
 @dataclass(frozen=True, slots=True)
 class LegacyRevision:
-    """How a revision of this era writes tools, results and the server's description.
-
-    ``introduces`` are the members of an ``Implementation``; ``explains_progress`` tells whether progress notifications
-    have a ``message``.
-    """
+    """How a revision writes tools, results and the server's description. ``introduces`` are the members of an
+    ``Implementation``; ``explains_progress`` tells whether progress notifications have a ``message``."""
 
     version: str
     projector: ToolProjector
@@ -74,8 +71,7 @@ REVISIONS: Final = {
 }
 VERSIONS: Final = tuple(REVISIONS)
 LATEST: Final = VERSIONS[0]
-ASSUMED: Final = "2025-03-26"
-"""The revision of a request that names none."""
+ASSUMED: Final = "2025-03-26"  # of a request that names no revision
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
 
 _OTHER_METHODS: Final = "POST, DELETE"
@@ -128,10 +124,10 @@ class Legacy:
 
     async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
         """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
-        starts = isinstance(message, Request) and message.method == "initialize"
-        context = (
-            await self._context(mcp_request) if not starts else _RequestContext(mcp_request, None, REVISIONS[ASSUMED])
-        )
+        if isinstance(message, Request) and message.method == "initialize":  # begins a session, whatever it names
+            context = _RequestContext(mcp_request, None, REVISIONS[ASSUMED])
+        else:
+            context = await self._context(mcp_request)
         if not isinstance(message, Request):  # 202 without a body, also for a response, which nothing here asked for
             if isinstance(message, Notification):
                 self._handle_notification(context, message)
@@ -273,18 +269,15 @@ class Legacy:
 async def _notices(
     subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, session: str | None
 ) -> Events:
-    """Yield ``tools/list_changed`` notifications and keep-alives. Of the streams of one session only the newest gets a
-    notification, since MCP forbids to send one on several streams.
-
-    A stream stays open for hours. It must not hold a service that a reload has swapped, so it gets only what it needs.
-    """
+    """Yield ``tools/list_changed`` and keep-alives. Only a session's newest stream gets the former: MCP forbids to send
+    one twice. A stream stays open for hours: it must not hold a service that a reload swapped."""
     with streams.hold_stream(caller):
         subscription = subscriptions.subscribe(caller.view, session, epoch)
         try:
             yield None  # HTTP libraries hold the headers back until the first bytes
-            while not StreamEvent.END & (event := await subscription.next_event()) and caller.token_still_valid(
-                time.time()
-            ):
+            while not StreamEvent.END & (event := await subscription.next_event()):
+                if not caller.token_still_valid(time.time()):
+                    break
                 subscriptions.refresh(caller)
                 yield _CHANGED if StreamEvent.CHANGED in event else None
         finally:

@@ -90,8 +90,6 @@ _Handler: TypeAlias = Callable[[McpRequest, ModernRevision, Request, JsonObject]
 
 
 class Modern:
-    """Answer messages of this era."""
-
     def __init__(self, operations: Operations, invocation: Invocation) -> None:
         self._operations = operations
         self._invocation = invocation
@@ -125,10 +123,8 @@ class Modern:
 
     def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
         """Return HTTP status and body of an error."""
-        status = error.status
-        if isinstance(error, InvalidParams | InternalError):
-            status = 200
-        return status, jsonrpc.error_bytes(id, error)
+        in_response = isinstance(error, InvalidParams | InternalError)  # row 7 of the list above
+        return 200 if in_response else error.status, jsonrpc.error_bytes(id, error)
 
     def _check_request(self, headers: Headers, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
         """Make checks 2 to 6 of the list above. Return the request's handler, revision and params."""
@@ -228,7 +224,7 @@ async def _notices(
 ) -> Events:
     """Yield the acknowledgement, notifications and keep-alives, and the result when the gateway ends the stream.
 
-    A stream stays open for hours. It must not hold a service that a reload has swapped, so it gets only what it needs.
+    A stream stays open for hours: it must not hold a service that a reload swapped.
     """
     meta = {META_SUBSCRIPTION: id}
     accepted = {"toolsListChanged": True} if tools else {}
@@ -238,9 +234,9 @@ async def _notices(
             acknowledged = {"_meta": meta, "notifications": accepted}
             yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)
             changed = jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta})
-            while not StreamEvent.END & (event := await subscription.next_event()) and caller.token_still_valid(
-                time.time()
-            ):
+            while not StreamEvent.END & (event := await subscription.next_event()):
+                if not caller.token_still_valid(time.time()):
+                    break
                 subscriptions.refresh(caller)
                 if StreamEvent.CHANGED in event and tools:
                     yield changed

@@ -31,8 +31,6 @@ class ToolPage:
 
 
 class Operations:
-    """Answer what both eras ask of one service: which tools there are, and who the server is."""
-
     def __init__(
         self,
         discovery: Discovery,

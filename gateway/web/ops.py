@@ -12,13 +12,10 @@ from gateway.web.exchange import REST, json_response
 
 
 class AdminHandler:
-    """Answer the requests of the admin port.
-
-    ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the reason while ``unready`` returns one; with
-    ``?verbose`` it adds the lines of ``describe``, for services and background jobs. A failed job does not make it
-    unready: the job is restarted, and calls are served meanwhile. ``POST /refresh`` calls ``renew``, which fetches the
-    listings again: 200, or 502 with the reason that it returns where that failed.
-    """
+    """Answer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
+    reason while ``unready`` returns one; with ``?verbose`` it adds the lines of ``describe``: services, background
+    jobs. A failed job does not make it unready: the job is restarted, and calls are served meanwhile. ``POST /refresh``
+    calls ``renew``, which fetches the listings again: 200, or 502 with the reason that it returns where that failed."""
 
     def __init__(
         self,

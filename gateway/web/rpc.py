@@ -58,7 +58,7 @@ class RpcSurface:
         try:
             message = parse_call(value)
         except BadMessage as error:
-            return rpc_error(error, error.id)
+            return rpc_error(error, error.id)  # always answered: what is malformed is no notification (§6)
         try:
             body = await self._answer(exchange, message)
         except GatewayError as error:

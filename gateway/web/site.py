@@ -104,6 +104,7 @@ class Site:
         handler = route.methods.get(request.method)
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
+        # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
         if request.method == "POST":
             exchange.body = await self._json_body(request, route.form.content_types)
@@ -131,6 +132,7 @@ class Site:
         if route is None and exchange.path.startswith(self._tools):
             segment = exchange.path[len(self._tools) :]
             if segment and "/" not in segment:
+                # The path keeps these two encoded; "%25" last, or "%252F" would become a slash.
                 exchange.tool = name_of(segment.replace("%2F", "/").replace("%25", "%"))
                 return self._tool
         return route
@@ -170,7 +172,7 @@ class Site:
         (CORS "simple requests").
         """
         headers = request.headers
-        if headers.get("Content-Type") != JSON:
+        if headers.get("Content-Type") != JSON:  # the usual case needs no parsing
             if request.content_type not in content_types:
                 raise UnsupportedMediaType(f"Content-Type must be {' or '.join(content_types)}")
             if request.charset is not None and request.charset.lower() not in _CHARSETS:

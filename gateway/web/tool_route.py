@@ -32,8 +32,6 @@ from gateway.web.rest import json_value
 
 @dataclass(frozen=True, slots=True)
 class ToolSurface:
-    """Serve the path of each tool."""
-
     operations: Operations
     invocation: Invocation
 
