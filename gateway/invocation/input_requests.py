@@ -87,7 +87,7 @@ class InputRequests:
         if not is_valid or not (requests or state) or not isinstance(state, str | None):
             raise BadBackendAnswer("The backend's request for input is not one that MCP defines")
         require_capabilities(_needed_capabilities(requests.values()), extras)
-        if state is None and not tool.confirm:
+        if state is None and not tool.confirm:  # nothing to remember: the next call brings all
             return InputRequest(requests)
         signed_state = self._sign_state(caller, tool, arguments, consent=tool.confirm, backend=state)
         if len(signed_state) > MAX_STATE:
@@ -95,6 +95,7 @@ class InputRequests:
         return InputRequest(requests, signed_state)
 
     async def _use_state(self, state: RequestState) -> None:
+        # The marker outlives the state, also where replicas' clocks differ.
         if not await self._store.add(f"consent:{state.nonce}", TTL + SKEW):
             raise InvalidParams("requestState was used before; call again without it")
 

@@ -170,9 +170,7 @@ class Invocation:
             value = await self._forward(call, state, answer_started)
             if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
                 if extras is None:
-                    raise InputRequired(
-                        "This method asks for more input, which only clients of MCP 2026-07-28 can give"
-                    )
+                    raise InputRequired("This method asks for input, which only clients of MCP 2026-07-28 can give")
                 request = self._input_requests.request_input(value, extras, call.caller, tool, call.arguments)
                 return Outcome(tool, input_request=request)
             self._check_result(tool, value)
@@ -280,7 +278,7 @@ def _check_surface(tool: Tool) -> None:
     """Raise for a tool that needs :class:`~gateway.model.CallExtras`, on a surface that has none."""
     if tool.confirm:
         raise ConfirmationRequired(
-            "This tool needs a person's consent, for which only clients of MCP 2026-07-28 can ask"
+            "This tool needs a person's consent, which only clients of MCP 2026-07-28 can ask for"
         )
     if tool.requires:
         names = ", ".join(sorted(tool.requires))

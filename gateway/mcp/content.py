@@ -16,7 +16,7 @@ from gateway.errors import BadBackendAnswer
 from gateway.model import NO_RESULT, Outcome, Tool
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
-_MAX_BLOCKS: Final = 1000
+_MAX_BLOCKS: Final = 1000  # each is checked and copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _are_annotations(value: Any) -> bool:
     return (
         isinstance(audience, list)
         and all(role in ("user", "assistant") for role in audience)
-        and type(priority) in (int, float)
+        and type(priority) in (int, float)  # True is an int too
         and 0 <= priority <= 1
         and isinstance(value.get("lastModified", ""), str)
     )

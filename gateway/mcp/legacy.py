@@ -240,7 +240,7 @@ class Legacy:
         session, revision = context.session, context.revision
         with self._running.preparing(session, request.id) as cancelled:  # the first listing may be slow
             call = await self._invocation.prepare(context.mcp_request.caller, name, arguments)
-        if cancelled.is_set():
+        if cancelled.is_set():  # a cancelled request gets no response
             return McpReply(202, method=request.method, tool=call.tool.name)
         if token is not None and context.mcp_request.accepts_stream:
 

@@ -135,7 +135,7 @@ class Modern:
         version = envelope_version(params.get("_meta"))
         check_header(headers, PROTOCOL_VERSION, version)
         check_header(headers, METHOD, request.method)
-        if request.method == "tools/call" and isinstance(params.get("name"), str):
+        if request.method == "tools/call" and isinstance(params.get("name"), str):  # only this method has Mcp-Name
             check_header(headers, NAME, params["name"], encoded=True)
         revision = _revision(version)
         handler = self._handlers.get(request.method)

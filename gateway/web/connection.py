@@ -157,7 +157,7 @@ def _check_framing(request: web.BaseRequest) -> None:
     RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
     """
     if request.version not in (HttpVersion10, HttpVersion11):
-        raise _BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are spoken here")
+        raise _BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
     if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
         raise _BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
     if len(request.headers.getall("Content-Encoding", ())) > 1:
