@@ -267,7 +267,7 @@ class Invocation:
 
 def _mismatch(faults: str, result: Any) -> ResultMismatch:
     """Return the fault of a result that breaks its schema. It includes the result: the call may have had effects, so
-    nobody should have to repeat it to see the result."""
+    the client should not have to repeat it to see the result."""
     text = result if isinstance(result, str) else jsonrpc.encode(result).decode()
     return ResultMismatch(
         f"The call ran; its result breaks the listed output schema: {faults}\n\n{excerpt(text, MAX_BROKEN_RESULT)}"

@@ -21,8 +21,8 @@ from gateway.web.exchange import Exchange, json_response
 
 TOOLS: Final = "/mcp/tools"
 PATIENCE: Final = 3.5
-"""Seconds that a caller waits for a first listing. Older discovery clients give up after five; until then they get an
-answer with Retry-After."""
+"""Seconds that a caller waits for a first listing. Older discovery clients give up after five, and must get an answer
+with Retry-After before."""
 OWN_SEGMENTS: Final = ("list", "describe", "invoke")
 """Path segments below :data:`TOOLS` that are routes, not tools."""
 _SUFFIX: Final = "~"  # not a character of tool names

@@ -53,8 +53,8 @@ class Site:
     """Serve one service below ``mount``, which is empty at the root, else like ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. The caller of :meth:`answer` counts each
-    request in ``uses``; a stream of notifications counts only until it begins, since it may outlive this object.
+    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. ``uses`` counts a request while
+    :meth:`answer` runs; a stream of notifications only until it begins, since it may outlive this object.
     """
 
     mount: str
