@@ -124,9 +124,7 @@ class Legacy:
 
     async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
         """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
-        if (
-            isinstance(message, Request) and message.method == "initialize"
-        ):  # begins a session, whatever its headers say
+        if isinstance(message, Request) and message.method == "initialize":  # whatever session its headers name
             context = _RequestContext(mcp_request, None, REVISIONS[ASSUMED])
         else:
             context = await self._context(mcp_request)
