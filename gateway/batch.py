@@ -1,7 +1,7 @@
-"""JSON-RPC batches (JSON-RPC 2.0 §6): how many messages they have, and how much their answers come to.
+"""Answer JSON-RPC batches (JSON-RPC 2.0 §6), bounded in messages and in the size of the answers.
 
-A call takes some hundred bytes, its answer up to ``backend.max_response``. All answers of a batch wait for the last
-one, so that they share the bound of one: a small request must not make the gateway hold fifty large answers.
+A call takes some hundred bytes, its answer up to ``backend.max_response``. The gateway holds all answers of a batch
+until the last one is there. Therefore they share the bound of one answer: a small request must not fill the memory.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ log = structlog.get_logger()
 
 
 class BatchBudget:
-    """The bytes that the results of one batch may have together."""
+    """Count the bytes that the results of one batch may have together."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._left = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._remaining = max_bytes
 
     def fit_response(self, id: Id, response: bytes) -> bytes:
-        """The response to the request ``id``, or an error in its place where it does not fit any more. Later ones may
-        be smaller, and fit."""
-        if len(response) <= self._left:
-            self._left -= len(response)
+        """Return ``response``, or an error to the request ``id`` where it does not fit. A later, smaller response may
+        still fit."""
+        if len(response) <= self._remaining:
+            self._remaining -= len(response)
             return response
-        log.warning("an answer does not fit into its batch", bytes=len(response), left=self._left)
+        log.warning("an answer does not fit into its batch", bytes=len(response), left=self._remaining)
+        # The call cannot be undone, so the message says that it was made.
         error = BatchTooLarge(
             "The answer does not fit into the batch, whose answers share backend.max_response "
-            f"({format_size(self._most)}). The call was made and may have taken effect. "
+            f"({format_size(self._max_bytes)}). The call was made and may have taken effect. "
             "Send calls with large answers one by one, without a batch"
         )
         return jsonrpc.error_bytes(id, error)
@@ -46,13 +47,13 @@ class BatchBudget:
 async def answers_to(
     items: Sequence[Any], answer: Callable[[Any, BatchBudget], Awaitable[bytes | None]], max_response: int
 ) -> bytes | None:
-    """Answer the messages of a batch one after the other, and return the JSON array of their answers; None where no
-    message has one. ``answer`` gives the response to a message, with a result that fits into the room, or nothing.
+    """Answer the messages of a batch one after the other. Return the JSON array of their responses, None without any.
 
-    Raises :class:`BadMessage` for too many messages or none, before anything is answered.
+    ``answer`` returns the response to one message, None for a notification; it passes results through the budget.
+    Raise :class:`BadMessage` for too many messages or none, before the first is answered.
     """
     if not 0 < len(items) <= MAX_BATCH:
         raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
-    room = BatchBudget(max_response)
-    answers = [response for item in items if (response := await answer(item, room))]
+    budget = BatchBudget(max_response)
+    answers = [response for item in items if (response := await answer(item, budget))]
     return b"[" + b",".join(answers) + b"]" if answers else None

@@ -1,15 +1,13 @@
-"""JSON-RPC 2.0 messages, in and out.
-
-Rules that hold here:
+"""Parse and serialize JSON and JSON-RPC 2.0 messages. The rules:
 
 * JSON is RFC 8259 in UTF-8 and nothing more: no NaN, no byte order mark, no lone surrogate. Integers are exact at
   any size the engine reads (4,300 digits).
 * What *clients* send is read strictly: duplicate member names are refused, since two readers may pick different
-  ones, and nesting is capped at :data:`MAX_DEPTH`, containers at :data:`MAX_CONTAINERS`.
-* Depth is bounded here, so that it does not depend on the interpreter's version what is too deep.
-* ``id`` is a string or an integer (MCP narrows JSON-RPC §4 so), at most 256 bytes, and goes back as it came. Where
-  plain JSON-RPC is spoken, null and fractional numbers are ids too (:func:`decode_any_ids`).
-* This is the only module that names the JSON engine.
+  ones; nesting is limited to :data:`MAX_DEPTH`, containers to :data:`MAX_CONTAINERS`.
+* Depth is limited here, so that the limit does not depend on the interpreter's version.
+* ``id`` is a string or an integer (MCP narrows JSON-RPC §4), at most 256 bytes, and is returned unchanged. Plain
+  JSON-RPC also has null and fractional ids (:func:`decode_any_ids`).
+* This is the only module that imports the JSON engine.
 """
 
 from __future__ import annotations
@@ -27,19 +25,19 @@ from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceErro
 from gateway.json_bounds import SMALL, count_members, has_slow_numbers, is_deeper_than, read_float
 
 Raw: TypeAlias = msgspec.Raw
-"""JSON that is serialized already, as a part of what :func:`encode` gets. Plain bytes would become a base64 text."""
+"""JSON that is serialized already, as a part of a value for :func:`encode`, which writes plain bytes as base64."""
 
 Id: TypeAlias = str | int | Raw
-"""Raw is null or a fractional number, in the text it came in: a decoded float would lose digits."""
+"""Raw is null or a fractional number as received: a decoded float would lose digits."""
 
 MAX_DEPTH: Final = 64
 MAX_CONTAINERS: Final = 50_000
-"""Most objects and arrays in what a client sends: each costs some hundred bytes of memory, and two in its text."""
+"""Most objects and arrays in a client's JSON: each costs some hundred bytes of memory but only two of text."""
 MAX_ID_BYTES: Final = 256
 MAX_SHOWN_DEPTH: Final = 256
-"""What every client's parser is sure to read."""
+"""Levels that every client's parser can read."""
 _MAX_READ_DEPTH: Final = 512
-"""Deeper than anything sensible, and less deep than any supported interpreter reads."""
+"""Deeper than any sensible document; every supported interpreter can read it."""
 
 NULL: Final = Raw(b"null")
 """The id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)."""
@@ -47,7 +45,7 @@ NULL: Final = Raw(b"null")
 _PART: Final = 64 * 1024
 _PART_LEVELS: Final = 6
 
-_OF_RESPONSES: Final = {"jsonrpc", "result", "error"}
+_RESPONSE_MEMBERS: Final = {"jsonrpc", "result", "error"}
 
 _decode = msgspec.json.Decoder().decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -58,7 +56,7 @@ _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _SPACED_COLON = re.compile(rb'"\s+:')
 _ESCAPED = re.compile(rb"\\u00(?:22|3[Aa])")  # a quote, or a colon
-# A text that is not closed goes to the end: else each of its quotes would be tried as the beginning of another.
+# An unclosed string matches to the end: otherwise each quote in it would be tried as a start, in quadratic time.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 
@@ -73,7 +71,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A message without ``id``: there is no answer to it."""
+    """A message without ``id``, which gets no answer."""
 
     method: str
     params: dict[str, Any] | list[Any] | None
@@ -81,14 +79,14 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class ClientResponse:
-    """An answer posted by a client. The gateway asks nothing, so it is dropped or refused."""
+    """A response from a client. The gateway sends no requests, so it is dropped or refused."""
 
 
 Message: TypeAlias = Request | Notification | ClientResponse
 
 
 class BadMessage(InvalidRequest):
-    """JSON that is no JSON-RPC message; carries the ``id`` where one could be read."""
+    """Raised for JSON that is not a JSON-RPC message; has its ``id`` where one could be read."""
 
     def __init__(self, message: str, id: Id | None = None) -> None:
         super().__init__(message)
@@ -97,7 +95,7 @@ class BadMessage(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class ResponseError:
-    """The ``error`` member of a response, as it came: nothing about it has been cleaned."""
+    """The ``error`` member of a backend's response, unchanged: nothing is cleaned or cut yet."""
 
     code: int | None
     message: str
@@ -105,7 +103,7 @@ class ResponseError:
 
 
 def encode(value: Any, order: Literal["deterministic"] | None = None) -> bytes:
-    """Compact JSON. Raises :class:`ValueError` for what JSON cannot say (a lone surrogate, a foreign type)."""
+    """Return compact JSON. Raise :class:`ValueError` for what JSON cannot express (a lone surrogate, another type)."""
     try:
         return _encode(value) if order is None else msgspec.json.encode(value, order=order)
     except (TypeError, UnicodeEncodeError, RecursionError) as error:
@@ -113,9 +111,9 @@ def encode(value: Any, order: Literal["deterministic"] | None = None) -> bytes:
 
 
 def encode_canonical(value: Any) -> bytes:
-    """JSON with sorted members: equal values have equal bytes, so it can be digested.
+    """Return JSON with sorted members: equal values have equal bytes, for digests.
 
-    Raises :class:`ValueError` for what JSON cannot say, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
+    Raise :class:`ValueError` for what JSON cannot express, or what nests deeper than :data:`MAX_SHOWN_DEPTH`.
     """
     raw = encode(value, "deterministic")
     _check_depth(raw, value, MAX_SHOWN_DEPTH)
@@ -123,12 +121,12 @@ def encode_canonical(value: Any) -> bytes:
 
 
 def pretty(value: Any) -> str:
-    """JSON for people."""
+    """Return indented JSON for people."""
     return msgspec.json.format(encode(value), indent=2).decode()
 
 
 def decode(raw: bytes | memoryview) -> Any:
-    """Read JSON from a backend or a file. Raises :class:`ValueError` with what is wrong."""
+    """Return the value of JSON from a backend or a file. Raise :class:`ValueError` with what is wrong."""
     value = _decode_json(raw)
     _check_depth(bytes(raw), value, _MAX_READ_DEPTH)
     return value
@@ -152,8 +150,8 @@ def _check_depth(raw: bytes, value: Any, limit: int) -> None:
 
 
 def decode_in_steps(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
-    """:func:`decode` in parts, so that a large document need not hold the loop: pauses after each some 64 KiB at most,
-    unless the document is one huge text or list of tiny values."""
+    """Decode as :func:`decode` does, and yield about every 64 KiB, so that a large document does not block the event
+    loop. One huge string, or a list of tiny values, is still one step."""
     view = memoryview(raw)
     opening = bytes(view[:1])
     if view.nbytes <= _PART or level == _PART_LEVELS or opening not in (b"{", b"["):
@@ -172,7 +170,7 @@ def decode_in_steps(raw: bytes | Raw, level: int = 0) -> Generator[None, None, A
 
 
 def json_fault(raw: bytes) -> str:
-    """What is wrong with JSON that cannot be decoded, and where."""
+    """Return what is wrong with JSON that cannot be decoded, and where."""
     try:
         raw.decode()
         _decode(raw)
@@ -183,16 +181,13 @@ def json_fault(raw: bytes) -> str:
     except msgspec.MsgspecError as error:
         what = str(error).removeprefix("JSON is malformed: ")
         return what if "(byte" in what else f"it ends too early (byte {len(raw)})"
-    return "nothing that shows in the whole of it"
+    return "the fault could not be located"
 
 
 def decode_strictly(raw: bytes) -> Any:
-    """Read JSON from a client.
-
-    Raises :class:`ParseError` for what is not JSON, :class:`BadMessage` for duplicate members, for nesting beyond
-    :data:`MAX_DEPTH` and for more than :data:`MAX_CONTAINERS` objects and arrays.
-    """
-    # Outside of strings, each member has exactly one colon, and each container one opening bracket.
+    """Return the value of JSON from a client. Raise :class:`ParseError` for what is not JSON, :class:`BadMessage` for
+    duplicate members, nesting beyond :data:`MAX_DEPTH` or more than :data:`MAX_CONTAINERS` objects and arrays."""
+    # Without its strings, JSON has one colon for each member and one opening bracket for each container.
     skeleton: bytes | None = None
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         skeleton = _STRINGS.sub(b"", raw)
@@ -202,8 +197,8 @@ def decode_strictly(raw: bytes) -> Any:
     except ValueError as error:
         raise ParseError(f"Parse error: {error}") from None
     if _SPACED_COLON.search(raw) is None:
-        # Of members of one name the engine keeps the last. Each has a quote before a colon, one or more, and what is
-        # kept has as many as it came with, unless those were escapes. To write it again is cheaper than to walk it.
+        # Of duplicate members the engine keeps the last, so quotes before colons are missing from what it kept.
+        # To serialize a small value again and count is cheaper than to walk it; escaped quotes would spoil the count.
         quotes = raw.count(b'":')
         if len(raw) <= SMALL and _ESCAPED.search(raw) is None and quotes == _encode(value).count(b'":'):
             return value
@@ -216,25 +211,25 @@ def decode_strictly(raw: bytes) -> Any:
 
 
 def decode_any_ids(raw: bytes) -> Any:
-    """Read JSON from a client of plain JSON-RPC: a null or fractional ``id`` of a message (JSON-RPC 2.0 §4) becomes
-    :data:`Raw`, which :func:`parse_message` takes. Raises as :func:`decode_strictly`."""
+    """Return the value of JSON from a client of plain JSON-RPC. A null or fractional ``id`` (JSON-RPC 2.0 §4) becomes
+    :data:`Raw`, which :func:`parse_message` accepts. Raise as :func:`decode_strictly` does."""
     value = decode_strictly(raw)
     messages = value if type(value) is list else [value]
-    # An absent id is a notification's, and no null.
-    odd = [
+    # A message without id is a notification; null is an id.
+    unusual_ids = [
         index
         for index, message in enumerate(messages)
         if type(message) is dict and type(message.get("id", 0)) in (float, NoneType)
     ]
-    if odd:
+    if unusual_ids:
         texts = _elements(raw) if type(value) is list else [raw]
-        for index in odd:
+        for index in unusual_ids:
             messages[index]["id"] = _members(texts[index])["id"]
     return value
 
 
 def _check_brackets(brackets: bytes) -> None:
-    """Raises :class:`BadMessage` where they are too many, or nest too deeply."""
+    """Raise :class:`BadMessage` for too many brackets, or too deep nesting."""
     if brackets.count(b"{") + brackets.count(b"[") > MAX_CONTAINERS:
         raise BadMessage(f"More than {MAX_CONTAINERS} objects and arrays")
     if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > MAX_DEPTH:
@@ -242,9 +237,9 @@ def _check_brackets(brackets: bytes) -> None:
 
 
 def parse_message(value: Any) -> Message:
-    """The message that a decoded JSON value is. Raises :class:`BadMessage`."""
+    """Return the message that a decoded JSON value represents. Raise :class:`BadMessage`."""
     if type(value) is not dict:
-        what = "a batch" if isinstance(value, list) else "no object"
+        what = "a batch" if isinstance(value, list) else "not an object"
         raise BadMessage(f"Invalid request: {what}, one JSON-RPC message is expected")
     id = value.get("id")
     if "id" in value:
@@ -266,15 +261,14 @@ def parse_message(value: Any) -> Message:
 
 def _check_id(id: Any) -> None:
     if type(id) not in (int, str, Raw):
-        kind = "an integer" if type(id) in (float, NoneType) else "a number"  # the former are ids, though not MCP's
+        kind = "an integer" if type(id) in (float, NoneType) else "a number"  # the former are valid, but not in MCP
         raise BadMessage(f'Invalid request: "id" must be a string or {kind}')
     if len(bytes(id) if type(id) is Raw else str(id).encode()) > MAX_ID_BYTES:
         raise BadMessage(f'Invalid request: "id" is longer than {MAX_ID_BYTES} bytes')
 
 
 def response_bytes(id: Id, result: Any) -> bytes:
-    """Serialize a response. What of ``result`` is serialized already is :data:`Raw`. Raises :class:`ValueError` as
-    :func:`encode` does."""
+    """Serialize a response. Parts of ``result`` may be :data:`Raw`. Raise as :func:`encode` does."""
     return encode({"jsonrpc": "2.0", "id": id, "result": result})
 
 
@@ -292,8 +286,8 @@ def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
 def request_bytes(
     id: str | None, method: str, params: dict[str, Any] | list[Any] | None, version: str = "2.0"
 ) -> bytes:
-    """Serialize a call; without ``id`` it is a notification, without ``params`` it has no such member. JSON-RPC 1.0
-    (§1.1 and §1.3 of its specification) has all three always, with null for the ``id`` of a notification."""
+    """Serialize a call, or a notification where ``id`` is None. ``params`` of None are left out. JSON-RPC 1.0 (§1.1 and
+    §1.3 of its specification) always has all three members, with null for the ``id`` of a notification."""
     if version == "1.0":
         return encode({"id": id, "method": method, "params": [] if params is None else params})
     body: dict[str, Any] = {"jsonrpc": "2.0"}
@@ -308,10 +302,10 @@ def request_bytes(
 def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Return ``(result, fault)`` of a backend's response to the call ``id``.
 
-    Services are forgiven what is harmless on a single call over HTTP: an ``id`` that is null, absent or a number
-    in place of its string; no ``jsonrpc`` member, and then both outcomes as JSON-RPC 1.0 has them; an empty ``error``
-    beside a result; an error without a code. ``bare`` takes what is no response for the result itself.
-    Raises :class:`ValueError` with the violation for anything else.
+    Deviations that are harmless for a single call over HTTP are accepted: an ``id`` that is null, absent or a number
+    instead of its string; no ``jsonrpc`` member, and then both outcomes as JSON-RPC 1.0 has them; an empty ``error``
+    beside a result; an error without a code. With ``bare``, JSON that is not a response is the result itself.
+    Raise :class:`ValueError` with the violation for anything else.
     """
     result, fault = parse_decoded_response(_decode_json(raw), id, bare=bare)
     _check_depth(raw, result, MAX_SHOWN_DEPTH)
@@ -319,8 +313,8 @@ def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Res
 
 
 def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
-    """:func:`parse_response` for JSON that is decoded already, however deep. Raises :class:`ValueError`."""
-    if bare and not (type(value) is dict and value.keys() & _OF_RESPONSES):
+    """Do as :func:`parse_response` for decoded JSON of any depth. Raise :class:`ValueError`."""
+    if bare and not (type(value) is dict and value.keys() & _RESPONSE_MEMBERS):
         return value, None
     if type(value) is not dict:
         raise ValueError("a batch" if isinstance(value, list) else "not a JSON-RPC object")
@@ -338,7 +332,7 @@ def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[
 
 
 def _fault_of(error: Any) -> ResponseError:
-    if isinstance(error, list) and error:  # Tryton: what happened, and a trace or more words
+    if isinstance(error, list) and error:  # Tryton: the exception, then a traceback or arguments
         return ResponseError(
             None, error[0] if isinstance(error[0], str) else "", error[1] if len(error) == 2 else error[1:]
         )

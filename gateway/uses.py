@@ -1,4 +1,4 @@
-"""What is under way with a service that may be replaced."""
+"""Count the requests of one service, so that a reload can wait for the last one."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import asyncio
 
 
 class UseCounter:
-    """Count what goes on with one service, so that it is let go of after its last call. A context manager that may be
-    entered many times."""
+    """Count the running requests of one service, which is closed after the last one. It is a context manager that can
+    be entered many times at once."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._none = asyncio.Event()
-        self._none.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def __repr__(self) -> str:
         return f"<Uses {self._count}>"
 
     def __enter__(self) -> None:
         self._count += 1
-        self._none.clear()
+        self._idle.clear()
 
     def __exit__(self, *_: object) -> None:
         self._count -= 1
         if not self._count:
-            self._none.set()
+            self._idle.set()
 
     async def wait_until_idle(self) -> None:
-        """Return once nothing is under way."""
-        await self._none.wait()
+        """Return once no request is running."""
+        await self._idle.wait()
 
     def give_up(self) -> None:
-        """Have nobody wait for what is still under way."""
-        self._none.set()
+        """End all waits at once, although requests are running: the shutdown's time is over."""
+        self._idle.set()

@@ -1,1 +1,1 @@
-"""A call from look-up to outcome: the only door; questions to the client and consent."""
+"""A tool call from look-up to outcome: the only place that runs calls, asks clients for input and for consent."""

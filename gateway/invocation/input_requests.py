@@ -1,9 +1,9 @@
-"""Calls that take several rounds: questions to the client, and the state between them (2026-07-28, patterns/mrtr).
+"""Calls of several rounds: input requests to the client, and the state between the rounds (2026-07-28, patterns/mrtr).
 
-A method may answer ``{resultType: "input_required", …}``, and the operator may want a person to agree before a tool
-runs. Either way the client gets questions and a ``requestState`` that it brings back with the answers. The state is
-signed and bound to the caller, the tool and the arguments, and good for a few minutes; one that stands for a person's
-consent works once.
+A method may answer ``{resultType: "input_required", …}``, and an operator may require a person's consent before a tool
+runs. In both cases the client gets input requests and a ``requestState``, which it sends back with its responses. The
+signature of the state covers the caller, the tool and the arguments. It expires after some minutes. A state that stands
+for consent works once.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gateway.store import Store
 from gateway.text import excerpt
 
 TTL: Final = 300.0
-"""Seconds for which a question may wait for its answer."""
+"""Seconds for which a state is good."""
 
 MAX_STATE: Final = 64 * 1024
-"""Characters of a state that a client can bring back."""
+"""Most characters of a state that a client sends back."""
 CONFIRM: Final = "confirm"
-"""The name of our own question."""
-_MAX_SHOWN: Final = 1500
+"""The name of the gateway's own input request, which asks for consent."""
+_MAX_ARGUMENTS_SHOWN: Final = 1500
 _CAPABILITIES: Final = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
@@ -38,7 +38,7 @@ _CAPABILITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """What an earlier round left: whether a person agreed, the backend's own state, and an id of its own."""
+    """The state of an earlier round: whether a person agreed, the backend's own state, and a unique id."""
 
     consent: bool
     backend: str | None
@@ -46,15 +46,15 @@ class RequestState:
 
 
 class InputRequests:
-    """Makes and reads states. ``keys`` are the resource's; ``clock`` is wall-clock seconds, since replicas share
-    it."""
+    """Make input requests, and sign and verify their states. ``keys`` are the resource's; ``clock`` gives wall-clock
+    seconds, since replicas compare them."""
 
     def __init__(self, keys: SigningKeys, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._signer = Signer(keys, "requestState", TTL, clock)
         self._store = store
 
     def read_state(self, state: str, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> RequestState:
-        """Raises :class:`InvalidParams`: not ours, for another call, or too old."""
+        """Verify a state. Raise :class:`InvalidParams`: forged, for another call, or too old."""
         text = self._signer.verify(state, *_state_owner(caller, tool, arguments))
         if text is not None:
             nonce, consent, backend = jsonrpc.decode(text.encode())
@@ -64,10 +64,10 @@ class InputRequests:
     async def request_consent(
         self, extras: CallExtras, state: RequestState | None, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
     ) -> InputRequest | None:
-        """None once a person agreed, else what to ask. Raises :class:`BackendError` where the person declined,
-        :class:`InvalidParams` where the consent was used before."""
+        """Return None where a person has agreed, else the request for consent. Raise :class:`BackendError` where the
+        person declined, :class:`InvalidParams` where the consent was used before."""
         if state is not None and state.consent:
-            await self._use_state(state)
+            await self._use_state(state)  # a later round: the person agreed, and the backend asked for input since
             return None
         answer = extras.responses.get(CONFIRM) if state is not None else None
         if state is None or not isinstance(answer, Mapping) or "action" not in answer:
@@ -80,14 +80,14 @@ class InputRequests:
     def request_input(
         self, value: JsonObject, extras: CallExtras, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
     ) -> InputRequest:
-        """A backend's ``input_required`` result as questions. Raises :class:`BadBackendAnswer`,
-        :class:`MissingCapability`."""
+        """Return a backend's ``input_required`` result as input requests with a signed state. Raise
+        :class:`BadBackendAnswer`, :class:`MissingCapability`."""
         requests, state = value.get("inputRequests", {}), value.get("requestState")
-        good = isinstance(requests, Mapping) and all(_is_input_request(request) for request in requests.values())
-        if not good or not (requests or state) or not isinstance(state, str | None):
-            raise BadBackendAnswer("The backend asks for input in a way that MCP does not know")
+        is_valid = isinstance(requests, Mapping) and all(_is_input_request(request) for request in requests.values())
+        if not is_valid or not (requests or state) or not isinstance(state, str | None):
+            raise BadBackendAnswer("The backend's request for input is not one that MCP defines")
         require_capabilities(_needed_capabilities(requests.values()), extras)
-        if state is None and not tool.confirm:
+        if state is None and not tool.confirm:  # nothing to remember: the next call brings all
             return InputRequest(requests)
         signed_state = self._sign_state(caller, tool, arguments, consent=tool.confirm, backend=state)
         if len(signed_state) > MAX_STATE:
@@ -95,6 +95,7 @@ class InputRequests:
         return InputRequest(requests, signed_state)
 
     async def _use_state(self, state: RequestState) -> None:
+        # The marker outlives the state, also where replicas' clocks differ.
         if not await self._store.add(f"consent:{state.nonce}", TTL + SKEW):
             raise InvalidParams("requestState was used before; call again without it")
 
@@ -112,7 +113,7 @@ class InputRequests:
 
 
 def require_capabilities(needed: JsonObject, extras: CallExtras) -> None:
-    """Raises :class:`MissingCapability` with the capabilities that the client did not declare."""
+    """Raise :class:`MissingCapability` with the capabilities that the client did not declare, if any."""
     missing = {name: value for name, value in needed.items() if not _declares(extras.capabilities, name, value)}
     if missing:
         names = ", ".join(sorted(missing))
@@ -122,16 +123,17 @@ def require_capabilities(needed: JsonObject, extras: CallExtras) -> None:
 
 
 def _needed_capabilities(requests: Iterable[Any]) -> JsonObject:
-    """The capabilities that the questions take, all of them."""
+    """Return all client capabilities that the input requests need, in the form of ``ClientCapabilities``."""
     modes: dict[str, set[str]] = {}
     for request in requests:
-        is_page = request["method"] == "elicitation/create" and request["params"].get("mode") == "url"
-        modes.setdefault(_CAPABILITIES[request["method"]], set()).add("url" if is_page else "form")
+        is_url = request["method"] == "elicitation/create" and request["params"].get("mode") == "url"
+        modes.setdefault(_CAPABILITIES[request["method"]], set()).add("url" if is_url else "form")
     return {name: {} if found == {"form"} else {mode: {} for mode in sorted(found)} for name, found in modes.items()}
 
 
 def _declares(capabilities: JsonObject, name: str, needed: Any) -> bool:
-    """Elicitation has modes, and declaring none of them means forms (schema.ts ``ClientCapabilities``)."""
+    """Tell whether the client declares a capability. Elicitation has modes; none declared means ``form`` (schema.ts
+    ``ClientCapabilities``)."""
     declared = capabilities.get(name)
     if name != "elicitation" or not isinstance(declared, Mapping):
         return name in capabilities
@@ -139,8 +141,7 @@ def _declares(capabilities: JsonObject, name: str, needed: Any) -> bool:
 
 
 def _is_input_request(request: Any) -> bool:
-    """Tell whether clients can read it (schema.ts ``InputRequest``); for one they cannot, they refuse the whole
-    answer."""
+    """Tell whether this is an ``InputRequest`` of schema.ts. For any other, clients refuse the whole answer."""
     if not isinstance(request, Mapping):
         return False
     method, params = request.get("method"), request.get("params", {})
@@ -149,20 +150,20 @@ def _is_input_request(request: Any) -> bool:
     if method == "elicitation/create":
         schema = params.get("requestedSchema")
         is_form = isinstance(schema, Mapping) and schema.get("type") == "object" and "properties" in schema
-        is_page = params.get("mode") == "url" and isinstance(params.get("url"), str)
-        return isinstance(params.get("message"), str) and (is_form or is_page)
+        is_url = params.get("mode") == "url" and isinstance(params.get("url"), str)
+        return isinstance(params.get("message"), str) and (is_form or is_url)
     if method == "sampling/createMessage":
         return isinstance(params.get("messages"), list) and type(params.get("maxTokens")) is int
     return bool(method == "roots/list")
 
 
 def _consent_request(tool: Tool, arguments: Mapping[str, Any]) -> JsonObject:
-    shown = excerpt(jsonrpc.encode(arguments).decode(), _MAX_SHOWN)
+    shown = excerpt(jsonrpc.encode(arguments).decode(), _MAX_ARGUMENTS_SHOWN)
     message = f"Run {tool.title or tool.name} with {shown}?\n{tool.description.partition(chr(10))[0]}"
     schema = {"type": "object", "properties": {}}
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 
 
 def _state_owner(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Whose state it is: this caller's, for this call alone."""
+    """Return what a state's signature covers: the caller, and the call with its arguments."""
     return (*caller.identity, tool.digest, jsonrpc.encode_canonical(arguments).decode())

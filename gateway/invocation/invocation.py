@@ -1,8 +1,8 @@
-"""One tool call from look-up to outcome: the only door, and the only place that decides whether a call may run.
+"""One tool call from look-up to outcome: the only place that decides whether a call may run.
 
-Every surface (MCP, REST, ``/jsonrpc``, the command line) comes through :meth:`Invocation.prepare` and
-:meth:`Call.execute`, and gets the same decisions. A surface that can pass questions on to a person brings
-:class:`~gateway.model.CallExtras`; the others have none.
+Every surface (MCP, REST, ``/jsonrpc``, the command line) uses :meth:`Invocation.prepare` and :meth:`Call.execute`, so
+the decisions are the same on each. A surface that can ask the client for input passes
+:class:`~gateway.model.CallExtras`; the others pass None.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from gateway.text import excerpt
 _LEAST_TIMEOUT: Final = 0.001
 _FAULTS_SHOWN: Final = 3
 MAX_BROKEN_RESULT: Final = 64 * 1024
-"""Bytes that are shown of a result that breaks its schema."""
+"""Bytes shown of a result that breaks its schema."""
 
 Arguments: TypeAlias = Mapping[str, Any] | Callable[[Tool], Mapping[str, Any]]
-"""A call's arguments, or what makes them of the tool that the client named, and refuses those that cannot be meant."""
+"""A call's arguments, or a function that makes them for the tool that the client named, and raises for bad ones."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that may run, as :meth:`Invocation.prepare` makes it. ``execute`` it once.
+    """One call that may run; :meth:`Invocation.prepare` makes it. Call :meth:`execute` once.
 
-    ``tool`` is the one that is called: where the client named ``call_tool``, what that names. ``arguments`` are those
-    of ``tool``.
+    Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
+    ``tool``.
     """
 
     caller: Caller
@@ -68,21 +68,23 @@ class Call:
     async def execute(self, *, answer_started: bool = False) -> Outcome:
         """Check the arguments, call the backend once, check the result.
 
-        Whether the exchange ends with a 401 where the backend refuses the caller's own token is decided here: it does,
-        unless the answer has started, and the refusal is the outcome's fault. So is every failure of the call itself.
-        Raises :class:`~gateway.errors.Unauthorized`; :class:`~gateway.errors.AuthUnavailable` where there is no
-        credential to be had; :class:`~gateway.errors.InvalidParams` for a bad state of an earlier round;
-        :class:`~gateway.errors.MissingCapability` where the backend's questions are beyond the client.
+        Return a failure of the call itself as the outcome's ``fault``. Raise :class:`~gateway.errors.Unauthorized`
+        where the backend refuses the caller's own token, unless the answer has started: then that is a fault too. Raise
+        :class:`~gateway.errors.AuthUnavailable` where no credential can be obtained;
+        :class:`~gateway.errors.InvalidParams` for a bad ``requestState``; :class:`~gateway.errors.MissingCapability`
+        where the client cannot answer the backend's input requests.
         """
         try:
             return await self._send(self, answer_started)
         except GatewayError:
             raise
-        except Exception as error:  # noqa: BLE001, logged here, since a call may outlive whoever would hear of it
+        except Exception as error:  # noqa: BLE001, logged here: the call may outlive its client
             raise to_gateway_error(error, tool=self.tool.name) from None
 
 
 class Invocation:
+    """Prepare and run the tool calls of one service. ``timeout`` is in seconds."""
+
     def __init__(
         self,
         discovery: Discovery,
@@ -105,13 +107,15 @@ class Invocation:
         self._access = access
         self._builtin = builtin
         self.name_style = name_style
-        """Which names of tools a model is shown where the caller chose none."""
+        """The style of tool names where the caller chose none."""
         self._timeout = timeout
 
+    def __repr__(self) -> str:
+        return f"<Invocation of {self._client.url} with {type(self._credential).__name__}, {self._timeout:g} s>"
+
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
-        """The tool in the caller's view, by its name or its method's; ``patience`` is the longest wait in seconds for a
-        listing where there is none at hand. Raises :class:`UnknownTool`,
-        :class:`~gateway.errors.CatalogUnavailable`."""
+        """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds
+        where no listing is cached. Raise :class:`UnknownTool`, :class:`~gateway.errors.CatalogUnavailable`."""
         builtin = self._builtin.get(name)
         tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name, patience)
         if tool is None:
@@ -119,22 +123,21 @@ class Invocation:
         return tool
 
     async def prepare(self, caller: Caller, name: str, arguments: Arguments, extras: CallExtras | None = None) -> Call:
-        """Find a tool in the caller's view and decide whether this call of it may start, before a byte of the answer.
-        What a built-in tool names is decided on as if it had been called itself.
+        """Find a tool in the caller's view and decide whether this call may start, before any byte of the answer.
+        A tool that ``call_tool`` names gets the same decisions as if it were called directly.
 
-        Raises as :meth:`find_tool` does, and as ``arguments`` does where they are made of the tool;
+        Raise as :meth:`find_tool` does, and as ``arguments`` does where it is a function;
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
-        call takes; :class:`~gateway.errors.MissingCapability` where the client cannot do what the tool needs.
+        call needs; :class:`~gateway.errors.MissingCapability` where the client lacks what the tool needs.
         """
         tool = await self.find_tool(caller, name)
         builtin = self._builtin[tool.name] if tool.binding.is_builtin else None
-        if builtin is None or not builtin.calls_named:  # before the arguments, whose faults tell what a tool takes
+        if builtin is None or not builtin.calls_named:  # before the arguments: their faults describe the tool
             self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
         call_arguments = arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
-            call_arguments = {
-                name: value for name, value in call_arguments.items() if value is not None
-            }  # null is as left out
+            # Models send null for what they leave out.
+            call_arguments = {name: value for name, value in call_arguments.items() if value is not None}
         if builtin is not None and builtin.calls_named:
             named = await self._tool_named_in(caller, tool, call_arguments)
             if named is not None:
@@ -147,7 +150,7 @@ class Invocation:
         return Call(caller, tool, call_arguments, extras, self._execute)
 
     async def _tool_named_in(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
-        """Return the tool that good arguments of a built-in ``tool`` name, if there is one."""
+        """Return the tool that valid arguments of the built-in ``tool`` name; None for none, or for bad arguments."""
         validator = self._validators.compile_tool(tool.digest, tool.checked_schema)
         return await self._discovery.find_tool(caller, arguments["name"]) if validator.is_valid(arguments) else None
 
@@ -161,21 +164,17 @@ class Invocation:
             if extras is None:
                 _check_surface(tool)
             elif tool.confirm:
-                input_request = await self._input_requests.request_consent(
-                    extras, state, call.caller, tool, call.arguments
-                )
-                if input_request is not None:
-                    return Outcome(tool, input_request=input_request)
+                request = await self._input_requests.request_consent(extras, state, call.caller, tool, call.arguments)
+                if request is not None:
+                    return Outcome(tool, input_request=request)
             value = await self._forward(call, state, answer_started)
             if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
                 if extras is None:
-                    raise InputRequired("This method asks for more input, which takes a client of MCP 2026-07-28")
-                return Outcome(
-                    tool,
-                    input_request=self._input_requests.request_input(value, extras, call.caller, tool, call.arguments),
-                )
+                    raise InputRequired("This method asks for input, which only clients of MCP 2026-07-28 can give")
+                request = self._input_requests.request_input(value, extras, call.caller, tool, call.arguments)
+                return Outcome(tool, input_request=request)
             self._check_result(tool, value)
-        except ResultMismatch as fault:
+        except ResultMismatch as fault:  # later listings show the tool without a schema that its results break
             await self._discovery.drop_output_schema(tool)
             return Outcome(tool, fault=fault)
         except ToolFault as fault:
@@ -183,7 +182,7 @@ class Invocation:
         return Outcome(tool, value)
 
     def _request_state(self, call: Call) -> RequestState | None:
-        """What an earlier round left. Raises :class:`~gateway.errors.InvalidParams`."""
+        """Return the verified state of an earlier round. Raise :class:`~gateway.errors.InvalidParams`."""
         tool, extras = call.tool, call.extras
         if extras is None or extras.state is None or not (tool.confirm or tool.input_required):
             return None
@@ -198,7 +197,7 @@ class Invocation:
     async def _forward(self, call: Call, state: RequestState | None, answer_started: bool) -> Any:
         tool, extras, binding = call.tool, call.extras, call.tool.binding
         headers = await self._credential.headers(call.caller)
-        if extras is not None and extras.trace:
+        if extras is not None and extras.trace:  # the credential's headers win
             headers = {**extras.trace, **headers}
         exchange = self._client.send_notification if binding.notification else self._client.call_method
         timeout = binding.timeout or self._timeout
@@ -209,7 +208,7 @@ class Invocation:
                 params = {**(params or {}), **_input_members(tool, extras, state)}
             nonlocal deadline
             now = time.monotonic()
-            # The first try has all of the time, a number that the transport knows from the call before.
+            # The first try gets the same number at each call, by which the transport finds its time-out object.
             remaining = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
             deadline = deadline or now + timeout
             return await exchange(
@@ -227,15 +226,15 @@ class Invocation:
             raise self._unauthorized_error(call, answer_started) from None
 
     def _unauthorized_error(self, call: Call, answer_started: bool) -> GatewayError:
-        """What a backend's 401 means: the caller's to mend only where its own token was shown. Nothing is tried again
-        with another identity."""
+        """Return the error for a backend's 401. Only where the caller's own token was sent can the caller repair it.
+        The call is never repeated with another identity."""
         caller, method = call.caller, call.tool.method
         self._credential.discard_token(caller)
         if not self._credential.uses_callers_token:
             log.error("the backend does not accept the gateway's credential", method=method)
             return BackendUnavailable("The backend does not accept the gateway's credential")
-        if caller.principal is None:  # the challenge says nothing of a bad token then (RFC 6750 §3.1)
-            error, message = None, "The backend wants to know who calls this"
+        if caller.principal is None:  # no token was sent, so the challenge names no error (RFC 6750 §3.1)
+            error, message = None, "The backend requires a token for this call"
         else:
             error, message = "invalid_token", "The backend does not accept this token"
             log.error(
@@ -250,25 +249,25 @@ class Invocation:
     def _check_result(self, tool: Tool, value: Any) -> None:
         if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NO_RESULT:
             return
-        whole = value
+        full_result = value
         if tool.returns_blocks:
             result = value if isinstance(value, dict) else {}
             if result.get("isError") is True:
                 return
             if "structuredContent" not in result:
-                raise _mismatch("it lacks the structuredContent that is declared", value)
+                raise _mismatch("it lacks the declared structuredContent", value)
             value = result["structuredContent"]
         validator = self._validators.compile_tool(tool.digest + ":out", tool.output_check or tool.output_schema)
         if not validator.is_valid(value):
             faults = validator.faults(value)
             if faults == [TOO_LARGE]:
-                return  # the call ran, and nothing is known against its result
-            raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), whole)
+                return  # too costly to check, which is not a fault of the result
+            raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), full_result)
 
 
 def _mismatch(faults: str, result: Any) -> ResultMismatch:
-    """Return the fault of a result that breaks its schema, with the result: the call may have changed something, and is
-    not to be repeated to learn what it brought."""
+    """Return the fault of a result that breaks its schema. It includes the result: the call may have had effects, so
+    the client should not have to repeat it to see the result."""
     text = result if isinstance(result, str) else jsonrpc.encode(result).decode()
     return ResultMismatch(
         f"The call ran; its result breaks the listed output schema: {faults}\n\n{excerpt(text, MAX_BROKEN_RESULT)}"
@@ -276,16 +275,19 @@ def _mismatch(faults: str, result: Any) -> ResultMismatch:
 
 
 def _check_surface(tool: Tool) -> None:
-    """What a tool takes that nobody can give who brings no :class:`~gateway.model.CallExtras`."""
+    """Raise for a tool that needs :class:`~gateway.model.CallExtras`, on a surface that has none."""
     if tool.confirm:
-        raise ConfirmationRequired("This tool needs a person's consent, which takes a client of MCP 2026-07-28")
+        raise ConfirmationRequired(
+            "This tool needs a person's consent, which only clients of MCP 2026-07-28 can ask for"
+        )
     if tool.requires:
         names = ", ".join(sorted(tool.requires))
         raise CapabilityRequired(f"This tool needs a client of MCP 2026-07-28 that declares the capability {names}")
 
 
 def _input_members(tool: Tool, extras: CallExtras, state: RequestState | None) -> dict[str, Any]:
-    """What a method that asks back gets besides its own params. The answer to our own question is not its business."""
+    """Return the params that a method with ``input_required`` gets beside its own, without the response to our own
+    request for consent."""
     members: dict[str, Any] = {"clientCapabilities": extras.capabilities}
     responses = dict(extras.responses)
     if tool.confirm and state is not None and not state.consent:

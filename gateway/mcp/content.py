@@ -1,8 +1,8 @@
-"""A call's outcome as MCP content.
+"""Turn a call's outcome into MCP content.
 
-A plain string stays plain text; every other value is its JSON, as text for the model and as ``structuredContent``
-for programs. The value is serialized once. A tool whose results are content already has them checked and, for
-revisions that lack a kind of block, told in words.
+A string becomes a text block. Every other value becomes its JSON, as text for the model and as ``structuredContent``
+for programs; it is serialized once. Some tools return content blocks already: these are checked, and a kind that the
+client's revision lacks becomes text.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gateway.errors import BadBackendAnswer
 from gateway.model import NO_RESULT, Outcome, Tool
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
-_MAX_BLOCKS: Final = 1000
+_MAX_BLOCKS: Final = 1000  # each is checked and copied
 
 
 @dataclass(frozen=True, slots=True)
 class ResultShape:
-    """What a revision knows of results: ``structuredContent`` at all, only as an object, and which blocks."""
+    """How a revision writes results: with ``structuredContent`` or not, only as an object or not, with which blocks."""
 
     structured: bool
     objects_only: bool
@@ -29,8 +29,8 @@ class ResultShape:
 
 
 def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
-    """Return the result of ``tools/call`` without the members that every result has. A part may be
-    :data:`~gateway.jsonrpc.Raw`."""
+    """Return ``content``, ``isError`` and, where there is one, ``structuredContent`` of a ``tools/call`` result. Parts
+    may be :data:`~gateway.jsonrpc.Raw`."""
     if outcome.fault is not None:
         return _text_result(outcome.fault.message, failed=True)
     if outcome.value is NO_RESULT:
@@ -56,10 +56,10 @@ def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
 
 
 def _structured_content(tool: Tool, value: Any, shown: Any, shape: ResultShape) -> dict[str, Any]:
-    """Return the member ``structuredContent`` where the revision can carry it; ``shown`` is the value, or its JSON.
+    """Return the member ``structuredContent``, or ``{}`` where there is none. ``shown`` is the value or its JSON.
 
-    Where the revision wants an object, another value is wrapped as ``{"result": …}`` if the tool has an output schema,
-    which is wrapped alike (:mod:`~gateway.mcp.projection`).
+    Where the revision requires an object, another value is wrapped as ``{"result": …}``, as its output schema is
+    (:mod:`~gateway.mcp.projection`). Without an output schema it is left out.
     """
     if not shape.structured:
         return {}
@@ -71,11 +71,11 @@ def _structured_content(tool: Tool, value: Any, shown: Any, shape: ResultShape) 
 
 
 def _block_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
-    """Raises :class:`BadBackendAnswer`."""
+    """Return the result of a tool that returns content blocks. Raise :class:`BadBackendAnswer`."""
     given: Mapping[str, Any] = value if isinstance(value, dict) else {"content": value}
     blocks = given.get("content")
     if not isinstance(blocks, list) or len(blocks) > _MAX_BLOCKS:
-        raise BadBackendAnswer("The backend's result is declared as MCP content, and is none")
+        raise BadBackendAnswer("The backend's result is declared as MCP content but is not MCP content")
     shown = [_block(block, position, shape) for position, block in enumerate(blocks)]
     result = {"content": shown, "isError": given.get("isError") is True}
     if "structuredContent" not in given:
@@ -89,29 +89,31 @@ def _block(block: Any, position: int, shape: ResultShape) -> Mapping[str, Any]:
     is_good = _BLOCKS.get(kind) if isinstance(kind, str) else None
     if is_good is None or not is_good(block):
         raise BadBackendAnswer(f"The backend's content block {position} is not one that MCP knows")
-    if kind in shape.blocks:
+    if kind in shape.blocks:  # clients refuse a result with a block that their revision does not know
         shown = _readable(block)
         return {**shown, "resource": _readable(block["resource"])} if kind == "resource" else shown
-    return {"type": "text", "text": _in_words(block)}
+    return {"type": "text", "text": _block_as_text(block)}
 
 
-def _in_words(block: Mapping[str, Any]) -> str:
+def _block_as_text(block: Mapping[str, Any]) -> str:
     if block["type"] == "resource_link":
         return f"{block['name']}: {block['uri']}"
     return f"[{block['type']} of type {block['mimeType']}, which this protocol revision cannot carry]"
 
 
-def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
+def _has_strings(*names: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda block: all(isinstance(block.get(name), str) for name in names)
 
 
 def _is_embedded(block: Mapping[str, Any]) -> bool:
     resource = block.get("resource")
-    return isinstance(resource, dict) and _has("uri")(resource) and (_has("text")(resource) or _has("blob")(resource))
+    if not isinstance(resource, dict) or not _has_strings("uri")(resource):
+        return False
+    return _has_strings("text")(resource) or _has_strings("blob")(resource)
 
 
 def _readable(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Without optional members of a wrong type, for which clients would refuse the whole answer."""
+    """Return a copy without optional members of a wrong type: clients would refuse the whole answer for one."""
     return {key: value for key, value in block.items() if key not in _OPTIONAL or _OPTIONAL[key](value)}
 
 
@@ -126,7 +128,7 @@ def _are_annotations(value: Any) -> bool:
     return (
         isinstance(audience, list)
         and all(role in ("user", "assistant") for role in audience)
-        and type(priority) in (int, float)
+        and type(priority) in (int, float)  # True is an int too
         and 0 <= priority <= 1
         and isinstance(value.get("lastModified", ""), str)
     )
@@ -139,7 +141,7 @@ def _are_icons(value: Any) -> bool:
 def _is_icon(icon: Mapping[str, Any]) -> bool:
     sizes = icon.get("sizes", [])
     return (
-        _has("src")(icon)
+        _has_strings("src")(icon)
         and isinstance(icon.get("mimeType", ""), str)
         and isinstance(sizes, list)
         and all(map(_is_text, sizes))
@@ -157,11 +159,11 @@ _OPTIONAL: Final[dict[str, Callable[[Any], bool]]] = {
     "title": _is_text,
 }
 _BLOCKS: Final[dict[str, Callable[[Mapping[str, Any]], bool]]] = {
-    "text": _has("text"),
-    "image": _has("data", "mimeType"),
-    "audio": _has("data", "mimeType"),
+    "text": _has_strings("text"),
+    "image": _has_strings("data", "mimeType"),
+    "audio": _has_strings("data", "mimeType"),
     "resource": _is_embedded,
-    "resource_link": _has("uri", "name"),
+    "resource_link": _has_strings("uri", "name"),
 }
 BLOCKS_2024_11: Final = frozenset(("text", "image", "resource"))
 BLOCKS_2025_03: Final = BLOCKS_2024_11 | {"audio"}
@@ -169,14 +171,14 @@ BLOCKS_2025_06: Final = BLOCKS_2025_03 | {"resource_link"}
 
 
 def is_object_schema(schema: object) -> bool:
-    """Tell whether a schema's root says ``type: object``, as revisions up to 2025-11-25 demand of an output schema."""
+    """Tell whether a schema's root is ``type: object``. Revisions up to 2025-11-25 require it of an output schema."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
 def wrap_schema(schema: dict[str, object]) -> dict[str, object]:
-    """An output schema for ``{"result": value}``; its definitions move to the new root, where references look."""
+    """Return the output schema for ``{"result": value}``. ``$defs`` move to the new root, where ``$ref`` looks."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
-    whole: dict[str, object] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    wrapped: dict[str, object] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
     if "$defs" in schema:
-        whole["$defs"] = schema["$defs"]
-    return whole
+        wrapped["$defs"] = schema["$defs"]
+    return wrapped

@@ -1,4 +1,4 @@
-"""One endpoint for both eras: the body's ``_meta`` tells them apart, not the method's name."""
+"""Answer the MCP endpoint of one service: choose the era of each message by its ``_meta``, not by its method."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from gateway.uses import UseCounter
 
 
 class Endpoint:
-    """``running`` is the mount's, which closes it: calls may go on when another endpoint has taken this one's place."""
+    """Answer the MCP messages of one service in both eras. ``running`` belongs to the mount, which closes it: a call
+    may still run after a reload has replaced this endpoint."""
 
     def __init__(
         self,
@@ -28,11 +29,15 @@ class Endpoint:
         running: RunningCalls,
         uses: UseCounter,
     ) -> None:
+        self._running = running
         self.modern = modern.Modern(operations, invocation)
         self.legacy = legacy.Legacy(operations, invocation, sessions, running, uses)
 
+    def __repr__(self) -> str:
+        return f"<Endpoint for {', '.join((*modern.VERSIONS, *legacy.VERSIONS))}: {self._running}>"
+
     async def answer_post(self, mcp_request: McpRequest) -> McpReply | McpStreamReply:
-        """The reply to one POST; never raises for what a client sent."""
+        """Return the reply to one POST. A bad message gets an error reply; nothing is raised for it."""
         try:
             value = jsonrpc.decode_strictly(mcp_request.body)
             if isinstance(value, list) and self.legacy.serves_version(mcp_request):
@@ -42,11 +47,11 @@ class Endpoint:
         return await self._answer_one(mcp_request, value)
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
-        """The stream that a GET opens. Raises :class:`GatewayError`."""
+        """Return the stream that a GET opens. Raise :class:`GatewayError`."""
         return await self.legacy.open_stream(mcp_request)
 
     async def end_session(self, mcp_request: McpRequest) -> McpReply:
-        """What a DELETE comes to. Raises :class:`GatewayError`."""
+        """Return the reply to a DELETE. Raise :class:`GatewayError`."""
         return await self.legacy.end_session(mcp_request)
 
     async def _answer_one(self, mcp_request: McpRequest, value: Any) -> McpReply | McpStreamReply:
@@ -61,7 +66,7 @@ class Endpoint:
         method: str = getattr(message, "method", "")
         try:
             return await era.answer_message(mcp_request, message)
-        except Exception as error:  # noqa: BLE001, the client gets an answer whatever it is
+        except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error, method=method)
             return _reply(*era.error_reply(failure, id), failure, method)
 

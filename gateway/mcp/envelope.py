@@ -1,6 +1,6 @@
-"""What a 2026-07-28 request says of itself, in its ``_meta`` and in headers (SEP-2243).
+"""Read the envelope of a 2026-07-28 request: its ``_meta``, and the headers that repeat the body (SEP-2243).
 
-The body alone decides; a header that disagrees with it is refused, so that what an intermediary routed by is what runs.
+The body decides. A header that disagrees with it is refused: what intermediaries checked must be what runs.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
-_VISIBLE = re.compile(r"[\t\x20-\x7e]*")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _BASE64 = re.compile(r"=\?base64\?(.*)\?=")
+# Digits are bounded: int() of a long text is slow, and fails beyond 4,300 digits.
 _NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
-# W3C Trace Context §3.2 and §3.3; what does not fit is not passed on.
-_STATE = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
-_TRACE: Final = {
+# W3C Trace Context §3.2 and §3.3; a value that does not match is not forwarded.
+_STATE_MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
+_TRACE_CONTEXT: Final = {
     "traceparent": re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"),
-    "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_STATE}(?:[ \t]*,[ \t]*{_STATE}){{0,31}}"),
+    "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_STATE_MEMBER}(?:[ \t]*,[ \t]*{_STATE_MEMBER}){{0,31}}"),
 }
 # W3C Baggage §3.3.1: "key", a token, and "value".
 _BAGGAGE_KEY = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -38,6 +39,7 @@ _MAX_BAGGAGE: Final = 4096
 
 
 def envelope_version(meta: Any) -> str:
+    """Return the protocol version of a request. Raise :class:`InvalidEnvelope` for an incomplete ``_meta``."""
     if not isinstance(meta, dict):
         raise InvalidEnvelope('Required "_meta" is missing')
     version = meta.get(META_VERSION)
@@ -49,14 +51,14 @@ def envelope_version(meta: Any) -> str:
 
 
 def check_header(headers: Headers, name: str, body: str, *, encoded: bool = False) -> None:
-    """Compare a header with the body, which alone decides. Raises :class:`HeaderMismatch`."""
+    """Compare a header with the body's value. Raise :class:`HeaderMismatch` where they differ."""
     value = headers.get(name)
     if value == body and not encoded:
         return
     if value is None:
         raise HeaderMismatch(f"{name} is missing")
-    if not _VISIBLE.fullmatch(value):
-        raise HeaderMismatch(f"{name} has characters that no header may have")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise HeaderMismatch(f"{name} has characters that a header must not have")
     if encoded:
         value = decode_header(name, value)
     if value != body:
@@ -64,13 +66,13 @@ def check_header(headers: Headers, name: str, body: str, *, encoded: bool = Fals
 
 
 def decode_header(name: str, value: str) -> str:
-    """A header value out of its ``=?base64?…?=`` form, if it has it. Raises :class:`HeaderMismatch`."""
+    """Return a header value, decoded if it is ``=?base64?…?=``. Raise :class:`HeaderMismatch` where it is malformed."""
     match = _BASE64.fullmatch(value)
     if match is None:
         return value
     try:
         raw = base64.b64decode(match[1], validate=True)
-        if base64.b64encode(raw).decode() == match[1]:  # the decoder lets excess padding and stray bits pass
+        if base64.b64encode(raw).decode() == match[1]:  # b64decode accepts excess padding and stray bits
             return raw.decode()
     except (binascii.Error, UnicodeDecodeError):
         pass
@@ -78,22 +80,22 @@ def decode_header(name: str, value: str) -> str:
 
 
 def check_header_parameters(headers: Headers, tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Compare what a tool's schema mirrors into headers with the arguments. Raises :class:`HeaderMismatch`."""
+    """Compare ``Mcp-Param-*`` headers with the arguments that they repeat. Raise :class:`HeaderMismatch`."""
     for parameter in tool.headers:
         given = headers.getall(parameter.header, [])
         value = _value_at(arguments, parameter.path)
         if isinstance(value, dict | list):
-            value = None  # no header can say that; the schema refuses it in words that help
+            value = None  # a header cannot hold it; the schema refuses it later, with a better message
         if len(given) > 1:
-            raise HeaderMismatch(f"{parameter.header} is there twice")
+            raise HeaderMismatch(f"{parameter.header} is given twice")
         if value is None:
             if given:
-                raise HeaderMismatch(f"{parameter.header} is there, and its argument is not")
+                raise HeaderMismatch(f"{parameter.header} is given, but its argument is missing")
             continue
         if not given:
             raise HeaderMismatch(f"{parameter.header} is missing")
-        if not _VISIBLE.fullmatch(given[0]):
-            raise HeaderMismatch(f"{parameter.header} has characters that no header may have")
+        if not _HEADER_VALUE.fullmatch(given[0]):
+            raise HeaderMismatch(f"{parameter.header} has characters that a header must not have")
         if not _matches(parameter, decode_header(parameter.header, given[0]), value):
             raise HeaderMismatch(f"{parameter.header} does not agree with the arguments")
 
@@ -115,32 +117,35 @@ def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:
 
 
 def parse_extras(params: Mapping[str, Any]) -> CallExtras:
-    """What came along with a tools/call. Raises :class:`InvalidParams`."""
+    """Return what a ``tools/call`` has beside name and arguments. Raise :class:`InvalidParams`."""
     responses = params.get("inputResponses", {})
     if not isinstance(responses, dict) or not all(isinstance(response, dict) for response in responses.values()):
         raise InvalidParams('"inputResponses" must be an object of objects')
     state = params.get("requestState")
     if state is not None and not (isinstance(state, str) and len(state) <= MAX_STATE):
-        raise InvalidParams('"requestState" must be what the gateway handed out')
+        raise InvalidParams('"requestState" must be a string that the gateway sent')
     meta = params["_meta"]
-    return CallExtras(responses, state, meta[META_CAPABILITIES], _trace(meta))
+    return CallExtras(responses, state, meta[META_CAPABILITIES], _trace_headers(meta))
 
 
-def _trace(meta: Mapping[str, Any]) -> dict[str, str]:
+def _trace_headers(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return the well-formed trace context of a request as headers for the backend."""
     found = {
-        name: text for name, form in _TRACE.items() if isinstance(text := meta.get(name), str) and form.fullmatch(text)
+        name: text
+        for name, form in _TRACE_CONTEXT.items()
+        if isinstance(text := meta.get(name), str) and form.fullmatch(text)
     }
     if "traceparent" not in found:
-        found.pop("tracestate", None)  # it means nothing alone
+        found.pop("tracestate", None)  # it has no meaning alone (W3C Trace Context §3.3)
     baggage = meta.get("baggage")
-    if isinstance(baggage, str) and len(baggage) <= _MAX_BAGGAGE and (members := _members(baggage)):
+    if isinstance(baggage, str) and len(baggage) <= _MAX_BAGGAGE and (members := _valid_members(baggage)):
         found["baggage"] = members
     return found
 
 
-def _members(baggage: str) -> str:
-    """The list without its malformed members. It is split, since one expression for all of it could be made to take
-    exponential time."""
+def _valid_members(baggage: str) -> str:
+    """Return the list without its malformed members. The list is split first: a client could make one expression for
+    the whole of it take exponential time."""
     return ",".join(member for member in baggage.split(",") if _is_member(member)).strip(" \t")
 
 

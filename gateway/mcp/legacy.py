@@ -1,9 +1,9 @@
 """2024-11-05 to 2025-11-25: ``initialize`` negotiates a revision, which later requests name in a header or a session.
 
-A session is an id that says all there is to know (:mod:`sessions`); a client that shows none is served as well. A
-request that names no revision is of 2025-03-26 (2025-11-25, basic/transports "Protocol Version Header"). JSON-RPC
-errors travel on HTTP 200, since clients take a 404 for the end of a session. A client that hangs up cancels nothing
-here; it says so with ``notifications/cancelled``. Batches exist at 2025-03-26 alone.
+A session is a signed id without state here (:mod:`sessions`); clients that send none are served too. A request that
+names no revision is of 2025-03-26 (2025-11-25, basic/transports "Protocol Version Header"). JSON-RPC errors travel on
+HTTP 200, since clients take a 404 for the end of a session. Hanging up does not cancel a call in this era; only
+``notifications/cancelled`` does. Only 2025-03-26 has batches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from gateway.uses import UseCounter
 
 @dataclass(frozen=True, slots=True)
 class LegacyRevision:
-    """What a revision of this era knows of tools, results and servers."""
+    """How a revision writes tools, results and the server's description. ``introduces`` are the members of an
+    ``Implementation``; ``explains_progress`` tells whether progress notifications have a ``message``."""
 
     version: str
     projector: ToolProjector
@@ -70,21 +71,21 @@ REVISIONS: Final = {
 }
 VERSIONS: Final = tuple(REVISIONS)
 LATEST: Final = VERSIONS[0]
-ASSUMED: Final = "2025-03-26"
+ASSUMED: Final = "2025-03-26"  # of a request that names no revision
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
 
-_LEGACY_METHODS: Final = "POST, DELETE"
+_OTHER_METHODS: Final = "POST, DELETE"
 _NO_SSE: Final = (
     "This is MCP over Streamable HTTP: POST JSON-RPC messages here. GET opens a stream for a client that names its "
     "Mcp-Session-Id or MCP-Protocol-Version. The older HTTP+SSE transport is not served"
 )
-_NO_RESUMING: Final = "Streams of this MCP endpoint (Streamable HTTP) have no event ids and cannot be resumed"
+_NO_RESUMPTION: Final = "Streams of this MCP endpoint (Streamable HTTP) have no event ids and cannot be resumed"
 _CHANGED: Final = jsonrpc.request_bytes(None, "notifications/tools/list_changed", None)
 
 
 @dataclass(frozen=True, slots=True)
 class _RequestContext:
-    """A request of this era: who, in which session if any (its id), at which revision."""
+    """A request of this era with its revision and its session's id, None without one."""
 
     mcp_request: McpRequest
     session: str | None
@@ -92,7 +93,8 @@ class _RequestContext:
 
 
 class Legacy:
-    """``running`` is the mount's: it outlives this object. Calls that outlive their exchanges count in ``uses``."""
+    """Answer messages of this era. ``running`` belongs to the mount and outlives this object. ``uses`` counts calls,
+    also those whose client has hung up, so that a reload waits for them."""
 
     def __init__(
         self,
@@ -121,12 +123,12 @@ class Legacy:
         return mcp_request.headers.get(PROTOCOL_VERSION) in (None, *VERSIONS)
 
     async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
-        """Raises :class:`GatewayError`; :meth:`error_reply` makes the reply of it."""
-        starts = isinstance(message, Request) and message.method == "initialize"
-        context = (
-            await self._context(mcp_request) if not starts else _RequestContext(mcp_request, None, REVISIONS[ASSUMED])
-        )
-        if not isinstance(message, Request):
+        """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
+        if isinstance(message, Request) and message.method == "initialize":  # whatever session its headers name
+            context = _RequestContext(mcp_request, None, REVISIONS[ASSUMED])
+        else:
+            context = await self._context(mcp_request)
+        if not isinstance(message, Request):  # 202 without a body, also for a response, which nothing here asked for
             if isinstance(message, Notification):
                 self._handle_notification(context, message)
             return McpReply(202, method=getattr(message, "method", "response"))
@@ -141,30 +143,30 @@ class Legacy:
         items: list[Any],
         one: Callable[[McpRequest, Any], Awaitable[McpReply | McpStreamReply]],
     ) -> McpReply:
-        """Answer each item on its own, through ``one``, in order. Raises :class:`BadMessage`."""
+        """Answer each item on its own through ``one``, in order. Raise :class:`BadMessage` for the batch as a whole."""
         if not (await self._context(mcp_request)).revision.batches:
-            raise BadMessage("Invalid request: batches exist at 2025-03-26 alone")
+            raise BadMessage("Invalid request: only revision 2025-03-26 has batches")
         if any(isinstance(item, dict) and item.get("method") == "initialize" for item in items):
             raise BadMessage("Invalid request: initialize must not be in a batch")
 
-        async def answer_to(item: Any, room: BatchBudget) -> bytes | None:
+        async def answer_item(item: Any, budget: BatchBudget) -> bytes | None:
             reply = await one(replace(mcp_request, is_single=False), item)
             if isinstance(reply, McpStreamReply) or not reply.body:
                 return None
-            return reply.body if reply.error is not None else room.fit_response(item["id"], reply.body)
+            return reply.body if reply.error is not None else budget.fit_response(item["id"], reply.body)
 
-        answers = await answers_to(items, answer_to, self._operations.max_response)
+        answers = await answers_to(items, answer_item, self._operations.max_response)
         return McpReply(202, method="batch") if answers is None else McpReply(200, answers, method="batch")
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
-        """``GET``: the stream of what the server has to say. Raises :class:`GatewayError`."""
+        """Answer ``GET`` with a stream of the server's notifications. Raise :class:`GatewayError`."""
         self._check_version(mcp_request)
         # Clients of HTTP+SSE (2024-11-05, basic/transports) name neither, and would wait on the stream for an event
         # that never comes; a 405 ends their attempt at once.
         if PROTOCOL_VERSION not in mcp_request.headers and SESSION not in mcp_request.headers:
-            raise MethodNotAllowed(_NO_SSE, allow=_LEGACY_METHODS)
+            raise MethodNotAllowed(_NO_SSE, allow=_OTHER_METHODS)
         if LAST_EVENT in mcp_request.headers:
-            raise MethodNotAllowed(_NO_RESUMING, allow=_LEGACY_METHODS)
+            raise MethodNotAllowed(_NO_RESUMPTION, allow=_OTHER_METHODS)
         if not mcp_request.accepts_stream:
             raise NotAcceptable("Accept must admit text/event-stream")
         context = await self._context(mcp_request)
@@ -174,7 +176,7 @@ class Legacy:
         return McpStreamReply(events, method="GET", notices=True)
 
     async def end_session(self, mcp_request: McpRequest) -> McpReply:
-        """``DELETE``: the end of a session. Raises :class:`GatewayError`."""
+        """Answer ``DELETE``: end the session. Raise :class:`GatewayError`."""
         self._check_version(mcp_request)
         id = mcp_request.headers.get(SESSION)
         if id is None:
@@ -184,27 +186,27 @@ class Legacy:
         return McpReply(204, method="DELETE")
 
     def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
-        """HTTP status and body of an error."""
+        """Return HTTP status and body of an error."""
         refuses = error.refuses or isinstance(error, ParseError | InvalidRequest)
         return error.status if refuses else 200, jsonrpc.error_bytes(id, error)
 
     def _check_version(self, mcp_request: McpRequest) -> None:
         if not self.serves_version(mcp_request):
-            raise MethodNotAllowed("This revision has POST alone", allow="POST")
+            raise MethodNotAllowed("This revision has only POST", allow="POST")
 
     async def _context(self, mcp_request: McpRequest) -> _RequestContext:
-        """Raises :class:`~gateway.errors.SessionNotFound`."""
+        """Return the request with its session and revision. Raise :class:`~gateway.errors.SessionNotFound`."""
         id = mcp_request.headers.get(SESSION)
         session = None if id is None else await self._sessions.read_session(id, mcp_request.caller)
         named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
         return _RequestContext(mcp_request, id, REVISIONS[named])
 
     def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
-        """``notifications/cancelled`` stops the call it names, if it is of the same session and runs here."""
+        """Cancel the call that ``notifications/cancelled`` names, if it is of the same session and runs here."""
         if message.method != "notifications/cancelled" or context.session is None:
             return
         id = message.params.get("requestId") if isinstance(message.params, dict) else None
-        if type(id) is str or type(id) is int:  # true is no id, although it equals 1
+        if type(id) is str or type(id) is int:  # True equals 1 but is not an id
             self._running.cancel(context.session, id)
 
     async def _initialize(self, context: _RequestContext, request: Request, params: dict[str, Any]) -> McpReply:
@@ -236,9 +238,9 @@ class Legacy:
     ) -> McpReply | McpStreamReply:
         name, arguments, token = parse_call_params(params)
         session, revision = context.session, context.revision
-        with self._running.preparing(session, request.id) as cancelled:  # a first listing may take its time
+        with self._running.preparing(session, request.id) as cancelled:  # the first listing may be slow
             call = await self._invocation.prepare(context.mcp_request.caller, name, arguments)
-        if cancelled.is_set():
+        if cancelled.is_set():  # a cancelled request gets no response
             return McpReply(202, method=request.method, tool=call.tool.name)
         if token is not None and context.mcp_request.accepts_stream:
 
@@ -255,7 +257,7 @@ class Legacy:
             body = jsonrpc.response_bytes(request.id, await asyncio.shield(work))
         except asyncio.CancelledError:
             if not work.cancelled():
-                raise  # the client hung up, and the call goes on
+                raise  # the client hung up; the shielded call continues
             return McpReply(202, method=request.method, tool=call.tool.name)
         return McpReply(200, body, method=request.method, tool=call.tool.name)
 
@@ -267,17 +269,15 @@ class Legacy:
 async def _notices(
     subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, session: str | None
 ) -> Events:
-    """Yield changes as they come; of one session's streams the newest has them, since each is told once.
-
-    A stream stays open for hours, and a service that a reload has swapped must not live on in it.
-    """
+    """Yield ``tools/list_changed`` and keep-alives. Only a session's newest stream gets the former: MCP forbids to send
+    one twice. A stream stays open for hours: it must not hold a service that a reload swapped."""
     with streams.hold_stream(caller):
         subscription = subscriptions.subscribe(caller.view, session, epoch)
         try:
-            yield None
-            while not StreamEvent.END & (event := await subscription.next_event()) and caller.token_still_valid(
-                time.time()
-            ):
+            yield None  # HTTP libraries hold the headers back until the first bytes
+            while not StreamEvent.END & (event := await subscription.next_event()):
+                if not caller.token_still_valid(time.time()):
+                    break
                 subscriptions.refresh(caller)
                 yield _CHANGED if StreamEvent.CHANGED in event else None
         finally:

@@ -1,4 +1,4 @@
-"""What passes between the HTTP side and the protocol."""
+"""Requests and replies that the HTTP side and the protocol side exchange, and the names of MCP's headers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Headers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class McpRequest:
-    """One request to the MCP endpoint."""
+    """One HTTP request to the MCP endpoint, without HTTP types."""
 
     headers: Headers
     body: bytes
     caller: Caller
     is_single: bool = True
-    """False for a part of a batch, whose answer is a part of one JSON body."""
+    """False for a message of a batch: its answer is an element of one JSON body, so it cannot be a stream."""
 
     @property
     def accepts_stream(self) -> bool:
@@ -47,8 +47,8 @@ class McpRequest:
 
 @dataclass(frozen=True, slots=True)
 class McpReply:
-    """The answer: JSON, or nothing where ``body`` is empty. ``method`` and ``tool`` are for the log; an ``error`` may
-    ask for headers of its own (Retry-After, WWW-Authenticate)."""
+    """A JSON answer, or an answer without content where ``body`` is empty. ``method`` and ``tool`` are for the log. An
+    ``error`` may add headers (Retry-After, WWW-Authenticate)."""
 
     status: int
     body: bytes = b""
@@ -60,8 +60,8 @@ class McpReply:
 
 @dataclass(frozen=True, slots=True)
 class McpStreamReply:
-    """The answer as server-sent events. Whoever gets it iterates ``events``, or closes it. ``notices`` says that they
-    come as long as the client listens, not until a call is over."""
+    """An answer as server-sent events. The receiver must iterate ``events`` or close it. ``notices`` marks a stream of
+    notifications, which lasts while the client listens and not until a call is over."""
 
     events: Events
     headers: Mapping[str, str] = field(default_factory=dict)

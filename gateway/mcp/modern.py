@@ -1,17 +1,17 @@
 """2026-07-28: stateless. Each request names its version, its capabilities and, in headers, itself.
 
-The ladder, in the order that official clients and the conformance suite expect (a mismatch wins over an unsupported
-version):
+A request passes these checks in this order. Official clients and the conformance suite expect it: a header mismatch is
+reported before an unsupported version.
 
 1. one JSON-RPC request or notification                                    400 -32600
-2. no standard header twice                                                400 -32020
+2. no standard header is given twice                                       400 -32020
 3. ``_meta`` with protocolVersion and clientCapabilities                   400 -32602
 4. MCP-Protocol-Version, Mcp-Method and Mcp-Name agree with the body       400 -32020   (SEP-2243)
 5. the version is served                                                   400 -32022
 6. the method is known                                                     404 -32601
-7. what is wrong from here on is in-band                                   200
+7. any other error is in the JSON-RPC response                             200
 
-Notifications have no header rules, are accepted and mean nothing here.
+Notifications have no header rules; they are accepted and ignored.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, 
 
 @dataclass(frozen=True, slots=True)
 class ModernRevision:
-    """What a revision of this era knows of tools, results and servers.
+    """How a revision of this era writes tools, results and the server's description.
 
     ``introduces`` are the members of an ``Implementation`` in the answer to ``server/discover``, ``identifies`` those
-    in every other result. ``discover_ttl`` is how long a client may keep the former, in milliseconds.
+    in every other result. ``discover_ttl`` is how many milliseconds a client may cache the former.
     """
 
     version: str
@@ -79,11 +79,11 @@ REVISIONS: Final = {  # the newest first
 VERSIONS: Final = tuple(REVISIONS)
 PROJECTORS: Final = tuple(dict.fromkeys(revision.projector for revision in REVISIONS.values()))
 PROJECTOR: Final = PROJECTORS[0]
-"""How the newest revision shows tools."""
+"""The newest revision's projector."""
 _PROJECTORS: Final = {
-    (revision.version, naming): revision.projector.with_name_style(naming)
+    (revision.version, style): revision.projector.with_name_style(style)
     for revision in REVISIONS.values()
-    for naming in NameStyle
+    for style in NameStyle
 }
 
 _Handler: TypeAlias = Callable[[McpRequest, ModernRevision, Request, JsonObject], Awaitable[McpReply | McpStreamReply]]
@@ -93,7 +93,7 @@ class Modern:
     def __init__(self, operations: Operations, invocation: Invocation) -> None:
         self._operations = operations
         self._invocation = invocation
-        self._latest: tuple[Catalog | None, dict[str, Raw]] = (None, {})
+        self._meta_cache: tuple[Catalog | None, dict[str, Raw]] = (None, {})
         self._handlers: dict[str, _Handler] = {
             "server/discover": self._discover,
             "tools/list": self._list,
@@ -102,42 +102,40 @@ class Modern:
         }
 
     def claims_message(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
-        """Tell whether a message is of this era: by the body, whatever its method; else by a header that is no legacy
-        version."""
+        """Tell whether a message is of this era: its ``_meta`` names a version, or its header names one that is not in
+        ``legacy``."""
         params = getattr(message, "params", None)
         if isinstance(params, dict) and isinstance(params.get("_meta"), dict) and META_VERSION in params["_meta"]:
             return True
         return PROTOCOL_VERSION in headers and headers.get(PROTOCOL_VERSION) not in legacy
 
     async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
-        """Raises :class:`GatewayError`; :meth:`error_reply` makes the reply of it."""
+        """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
         if isinstance(message, Notification):
             version = mcp_request.headers.get(PROTOCOL_VERSION)
             if version is not None:
                 _revision(version)
             return McpReply(202, method=message.method)
         if not isinstance(message, Request):
-            raise BadMessage("Invalid request: responses are not accepted, the gateway asks nothing")
+            raise BadMessage("Invalid request: responses are not accepted, since the gateway sends no requests")
         handler, revision, params = self._check_request(mcp_request.headers, message)
         return await handler(mcp_request, revision, message, params)
 
     def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
-        """HTTP status and body of an error."""
-        status = error.status
-        if isinstance(error, InvalidParams | InternalError):
-            status = 200
-        return status, jsonrpc.error_bytes(id, error)
+        """Return HTTP status and body of an error."""
+        in_response = isinstance(error, InvalidParams | InternalError)  # row 7 of the list above
+        return 200 if in_response else error.status, jsonrpc.error_bytes(id, error)
 
     def _check_request(self, headers: Headers, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
-        """Return what answers a request, the revision that it names, and its params. Raises as the ladder says."""
+        """Make checks 2 to 6 of the list above. Return the request's handler, revision and params."""
         params = request.params if isinstance(request.params, dict) else {}
         for name in (PROTOCOL_VERSION, METHOD, NAME):
             if len(headers.getall(name, [])) > 1:
-                raise HeaderMismatch(f"{name} is there twice")
+                raise HeaderMismatch(f"{name} is given twice")
         version = envelope_version(params.get("_meta"))
         check_header(headers, PROTOCOL_VERSION, version)
         check_header(headers, METHOD, request.method)
-        if request.method == "tools/call" and isinstance(params.get("name"), str):
+        if request.method == "tools/call" and isinstance(params.get("name"), str):  # only this method has Mcp-Name
             check_header(headers, NAME, params["name"], encoded=True)
         revision = _revision(version)
         handler = self._handlers.get(request.method)
@@ -148,7 +146,7 @@ class Modern:
     async def _discover(
         self, mcp_request: McpRequest, revision: ModernRevision, request: Request, _: JsonObject
     ) -> McpReply:
-        # Nothing here waits for the backend: clients take any error for a server of an older era.
+        # This must not wait for the backend: on any error, clients take the server for one of the older era.
         info = self._operations.server_info(mcp_request.caller)
         capabilities = {"tools": {"listChanged": True}}
         result: dict[str, Any] = {"supportedVersions": VERSIONS, "capabilities": capabilities}
@@ -173,9 +171,9 @@ class Modern:
     ) -> McpReply | McpStreamReply:
         name, arguments, token = parse_call_params(params)
 
-        def check_arguments(named: Tool) -> dict[str, Any]:
-            if named.headers:
-                check_header_parameters(mcp_request.headers, named, arguments)
+        def check_arguments(tool: Tool) -> dict[str, Any]:
+            if tool.headers:
+                check_header_parameters(mcp_request.headers, tool, arguments)
             return arguments
 
         call = await self._invocation.prepare(mcp_request.caller, name, check_arguments, parse_extras(params))
@@ -195,7 +193,7 @@ class Modern:
         meta = self._identity(call.caller, revision)
         if outcome.input_request is None:
             return _result_of("complete", call_result(outcome, revision.shape), meta)
-        return _result_of("input_required", _questions(outcome.input_request), meta)
+        return _result_of("input_required", _input_required(outcome.input_request), meta)
 
     async def _listen(
         self, mcp_request: McpRequest, _: ModernRevision, request: Request, params: JsonObject
@@ -204,7 +202,7 @@ class Modern:
             raise NotAcceptable("Accept must admit text/event-stream")
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
-            raise InvalidParams('"notifications" must say which ones are wanted')
+            raise InvalidParams('"notifications" must be an object that names the wanted ones')
         operations, caller = self._operations, mcp_request.caller
         operations.check_stream(caller)
         tools = wanted.get("toolsListChanged") is True
@@ -213,33 +211,32 @@ class Modern:
         return McpStreamReply(events, method=request.method, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
-        """Return the ``_meta`` of every result but that of ``server/discover``, which alone introduces the server to
-        people."""
+        """Return the ``_meta`` of results, except that of ``server/discover``, which has more members."""
         catalog = self._operations.discovery.current(caller.view)
-        if catalog is None or self._latest[0] is not catalog:  # mostly all callers have the same
+        if catalog is None or self._meta_cache[0] is not catalog:  # most callers share one catalog
             info = self._operations.server_info(caller)
-            self._latest = catalog, {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
-        return self._latest[1][revision.version]
+            self._meta_cache = catalog, {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
+        return self._meta_cache[1][revision.version]
 
 
 async def _notices(
     subscriptions: Subscriptions, epoch: int, streams: StreamLimit, caller: Caller, id: Id, *, tools: bool
 ) -> Events:
-    """Yield the acknowledgement, changes as they come, and the result when the gateway ends the stream.
+    """Yield the acknowledgement, notifications and keep-alives, and the result when the gateway ends the stream.
 
-    A stream stays open for hours, and a service that a reload has swapped must not live on in it.
+    A stream stays open for hours: it must not hold a service that a reload swapped.
     """
     meta = {META_SUBSCRIPTION: id}
-    honoured = {"toolsListChanged": True} if tools else {}
+    accepted = {"toolsListChanged": True} if tools else {}
     with streams.hold_stream(caller):
         subscription = subscriptions.subscribe(caller.view, epoch=epoch)
         try:
-            acknowledged = {"_meta": meta, "notifications": honoured}
+            acknowledged = {"_meta": meta, "notifications": accepted}
             yield jsonrpc.request_bytes(None, "notifications/subscriptions/acknowledged", acknowledged)
             changed = jsonrpc.request_bytes(None, "notifications/tools/list_changed", {"_meta": meta})
-            while not StreamEvent.END & (event := await subscription.next_event()) and caller.token_still_valid(
-                time.time()
-            ):
+            while not StreamEvent.END & (event := await subscription.next_event()):
+                if not caller.token_still_valid(time.time()):
+                    break
                 subscriptions.refresh(caller)
                 if StreamEvent.CHANGED in event and tools:
                     yield changed
@@ -251,7 +248,7 @@ async def _notices(
 
 
 def _revision(version: str) -> ModernRevision:
-    """Raises :class:`UnsupportedVersion`."""
+    """Return the revision of that name. Raise :class:`UnsupportedVersion`."""
     revision = REVISIONS.get(version)
     if revision is None:
         data = {"supported": list(VERSIONS), "requested": version}
@@ -264,17 +261,17 @@ def _meta(info: ServerInfo, known: tuple[str, ...]) -> Raw:
 
 
 def _cacheable(ttl: int, *, shared: bool) -> dict[str, Any]:
-    """Return the members that say how long, in milliseconds, and for whom a result may be kept."""
+    """Return the members that tell for how many milliseconds and for whom a result may be cached."""
     return {"ttlMs": ttl, "cacheScope": "public" if shared else "private"}
 
 
-def _questions(ask: InputRequest) -> JsonObject:
-    members = {"inputRequests": ask.requests or None, "requestState": ask.state}
+def _input_required(input_request: InputRequest) -> JsonObject:
+    members = {"inputRequests": input_request.requests or None, "requestState": input_request.state}
     return {name: value for name, value in members.items() if value is not None}
 
 
 def _result_of(type: str, members: JsonObject, meta: Raw | JsonObject) -> dict[str, Any]:
-    """Return a result with what every one has in this era (schema.ts ``Result``): its type, and ``_meta``."""
+    """Return a result with the members that each has in this era (schema.ts ``Result``): its type and ``_meta``."""
     return {"resultType": type, **members, "_meta": meta}
 
 

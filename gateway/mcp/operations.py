@@ -1,4 +1,4 @@
-"""What an MCP client can ask of a server with tools, whatever the revision."""
+"""Operations on tools that are the same in every revision of MCP: admission, listing, server info."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gateway.settings import CatalogSettings
 
 @dataclass(frozen=True, slots=True)
 class ToolPage:
-    """A page of tools: the JSON array, the cursor of the next page, and how long it may be kept (milliseconds)."""
+    """A page of tools: the JSON array, the next page's cursor (None on the last), and milliseconds to cache it."""
 
     tools: Raw
     cursor: str | None
@@ -47,7 +47,7 @@ class Operations:
     ) -> None:
         self.subscriptions = subscriptions
         self.epoch = subscriptions.epoch
-        """That of ``subscriptions`` for whoever is let in by this service; set where the service is put in place."""
+        """The epoch of ``subscriptions`` for callers that this service admits; set again at the swap."""
         self.streams = streams
         self.heartbeat = heartbeat
         self.max_response = max_response
@@ -60,12 +60,12 @@ class Operations:
         self._introduction = introduction
 
     def server_info(self, caller: Caller) -> ServerInfo:
-        """How the gateway introduces itself."""
-        catalog = self.discovery.current(caller.view)  # nobody waits for a listing
+        """Return the gateway's own description, from the cached listing if there is one."""
+        catalog = self.discovery.current(caller.view)  # a client that connects must not wait for a listing
         return self._introduction.server_info(UNKNOWN if catalog is None else catalog.service)
 
     async def admit_discovery(self, caller: Caller) -> None:
-        """Check that the caller may learn what tools there are, and count one. Raises
+        """Check that the caller may list tools, and count one request. Raise
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
         await self._budget.spend(caller)
@@ -78,10 +78,10 @@ class Operations:
         size: int | None = None,
         patience: float | None = None,
     ) -> ToolPage:
-        """A page, the first without a cursor. ``patience`` is the longest wait in seconds for a listing where there is
-        none at hand.
+        """Return a page of tools, the first where ``cursor`` is None. ``patience`` is the longest wait in seconds where
+        no listing is cached.
 
-        Raises as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
+        Raise as :meth:`admit_discovery` does; :class:`~gateway.errors.InvalidCursor`,
         :class:`~gateway.errors.CatalogUnavailable`.
         """
         after = None
@@ -89,6 +89,7 @@ class Operations:
             await self.admit_discovery(caller)
         else:
             self._access.check_list(caller)
+            # A cursor spends from a budget of its own, so that long listings do not use up discovery's.
             after = await self._cursors.follow(cursor, caller)
         catalog = self._access.visible_catalog(caller, await self.discovery.catalog(caller, patience))
         if self._settings.search:
@@ -102,17 +103,15 @@ class Operations:
         )
 
     def check_stream(self, caller: Caller) -> None:
-        """Check that the caller may open a stream of news about its tools. Raises
+        """Check that the caller may open one more stream of notifications. Raise
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
         self.streams.check(caller)
 
 
 def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:
-    """The name, the arguments and the progressToken, if it is a good one, in the params of ``tools/call``.
-
-    Raises :class:`InvalidParams`.
-    """
+    """Return name, arguments and progressToken of ``tools/call`` params; the token is None where it is missing or
+    neither a string nor an integer. Raise :class:`InvalidParams`."""
     name = params.get("name")
     if not isinstance(name, str) or not name:
         raise InvalidParams('"name" must be the name of a tool')

@@ -1,6 +1,6 @@
-"""Progress of calls that asked for it: a heartbeat, since a backend that speaks JSON-RPC reports none.
+"""Send progress notifications while a call runs. They are a heartbeat: JSON-RPC backends report no progress.
 
-Values grow by one with each beat (2026-07-28, basic/patterns/progress); the last message is the response.
+The value grows by one with each beat (2026-07-28, basic/patterns/progress). The last message is the response.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ async def stream_progress(
     cancels: bool,
     tool: str = "",
 ) -> Events:
-    """Progress while the work that ``start`` begins is under way, then the response: its result, or the error
-    that came of it.
+    """Yield progress while the task that ``start`` returns runs, every ``heartbeat`` seconds; then its response, with
+    the result or the error.
 
-    ``cancels`` says whether the end of the stream before that ends the work. ``tool`` is what messages call it; without
-    it there are none (2024-11-05 has no ``message``).
+    ``cancels`` tells whether closing the stream early cancels the task. ``tool`` is the name used in the notifications'
+    ``message``; without it they have none (2024-11-05 does not know the member).
     """
     beat = 0
     work = start()
@@ -40,17 +40,17 @@ async def stream_progress(
             done, _ = await asyncio.wait({work}, timeout=heartbeat)
             if done:
                 if not work.cancelled():  # a call that was cancelled gets no response
-                    yield _response_to(request, work)
+                    yield _response_bytes(request, work)
                 return
     finally:
         if cancels and not work.done():
             work.cancel()
             await asyncio.wait({work})
         if work.done() and not work.cancelled():
-            work.exception()  # an error that nobody is left to hear
+            work.exception()  # read it, or asyncio logs it as never retrieved
 
 
-def _response_to(request: Request, work: asyncio.Task[dict[str, Any]]) -> bytes:
+def _response_bytes(request: Request, work: asyncio.Task[dict[str, Any]]) -> bytes:
     error = work.exception()
     if error is None:
         return jsonrpc.response_bytes(request.id, work.result())

@@ -1,4 +1,4 @@
-"""How each family of revisions shows a tool."""
+"""Project a tool to the JSON that a revision of MCP knows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gateway.model import NameStyle, Tool
 
 @dataclass(frozen=True, slots=True)
 class ToolProjector:
-    """Members of a tool that a revision knows (schema.ts of each, ``Tool``).
+    """Project tools to the members that a revision knows (``Tool`` in its schema.ts).
 
-    ``objects_only`` wraps an output schema whose root is no object, as the results are. Revisions that show tools alike
-    share their pages: ``key`` says how tools are shown, and not for whom.
+    ``objects_only`` wraps an output schema whose root is not an object, as results are wrapped. Pages are cached by
+    ``key``: revisions with an equal projection share them.
     """
 
     annotations: bool = True
@@ -26,15 +26,16 @@ class ToolProjector:
     key: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Made once, since each answer looks for its page by it.
+        # Built once, since each request looks up its page by it.
         members = f"{self.annotations:d}{self.titles:d}{self.outputs:d}{self.objects_only:d}"
         object.__setattr__(self, "key", f"mcp {self.name_style} {members}")
 
     def with_name_style(self, name_style: NameStyle) -> ToolProjector:
-        """The same with these names."""
+        """Return this projector with another style of tool names."""
         return self if name_style is self.name_style else replace(self, name_style=name_style)
 
     def project(self, tool: Tool) -> dict[str, Any]:
+        """Return the tool as an element of ``tools`` in the result of ``tools/list``."""
         shown: dict[str, Any] = {"name": tool.name_for(self.name_style)}
         if self.titles and tool.title:
             shown["title"] = tool.title

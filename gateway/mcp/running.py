@@ -1,5 +1,5 @@
-"""Calls that a client of an older era can still cancel: ``notifications/cancelled`` names one by its request's id
-(2025-11-25, basic/utilities/cancellation)."""
+"""Keep the running calls of the older era, so that clients can cancel them: ``notifications/cancelled`` names a call by
+its request's id (2025-11-25, basic/utilities/cancellation)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _Key: TypeAlias = tuple[str, Id]
 
 
 class RunningCalls:
-    """Hold the calls of one mount until they are over, so that they outlive their clients and can be cancelled by name.
+    """Hold the calls of one mount until they are over. A call may outlive its client's connection.
 
-    It belongs to the mount, not to the service behind it: a reload swaps the service, and a client may then cancel a
-    call that was begun before. So it knows tasks alone, and nothing of what they run.
+    This object belongs to the mount, not to the service: after a reload has swapped the service, a client may still
+    cancel an earlier call. Therefore it knows tasks only, and nothing of what they run.
 
-    A call is named by the session and the id of its request, since many clients choose the same ids. One without a
-    session (None) cannot be cancelled by name.
+    The key of a call is its session and its request id, since many clients choose the same ids. A call without a
+    session (None) cannot be cancelled by a notification.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class RunningCalls:
 
     @contextmanager
     def preparing(self, session: str | None, id: Id) -> Iterator[asyncio.Event]:
-        """Yield what is set where the client cancels the call before it is started."""
+        """Yield an event that is set if the client cancels the call before :meth:`start`."""
         cancelled = asyncio.Event()
         if session is None:
             yield cancelled
@@ -44,11 +44,11 @@ class RunningCalls:
         try:
             yield cancelled
         finally:
-            if self._preparing.get(key) is cancelled:  # a client may use an id again, although it must not
+            if self._preparing.get(key) is cancelled:  # a client may reuse an id, although MCP forbids it
                 del self._preparing[key]
 
     def start(self, work: Coroutine[Any, Any, Result], session: str | None, id: Id) -> asyncio.Task[Result]:
-        """Run a call as a task. It goes on where nobody awaits it any more."""
+        """Run a call as a task, which continues when its client has hung up."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         key = None if session is None else (session, id)
@@ -60,13 +60,13 @@ class RunningCalls:
             if key is not None and self._running.get(key) is task:
                 del self._running[key]
             if not task.cancelled():
-                task.exception()  # a refusal whose client is gone has nobody to go to
+                task.exception()  # read it, or asyncio logs it as never retrieved
 
         task.add_done_callback(forget)
         return task
 
     def cancel(self, session: str, id: Id) -> None:
-        """Cancel a call, being prepared or running. One that is not here any more is no fault."""
+        """Cancel a call that is being prepared or runs. Do nothing where there is none: it may be over already."""
         key = (session, id)
         if key in self._preparing:
             self._preparing[key].set()
@@ -74,7 +74,7 @@ class RunningCalls:
             self._running[key].cancel()
 
     async def close(self) -> None:
-        """Cancel all calls that run, and wait until they are over."""
+        """Cancel all running calls and wait until they are over."""
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

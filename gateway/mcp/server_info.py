@@ -1,8 +1,8 @@
-"""How the gateway introduces itself to clients (schema.ts ``Implementation``): in the operator's words, else in those
-of the service's listing, else under its own name.
+"""Describe the server to clients (schema.ts ``Implementation``): from the settings, else from the service's listing,
+else with the gateway's own name.
 
-2024-11-05 and 2025-03-26 know ``name`` and ``version``, 2025-06-18 adds ``title``, 2025-11-25 and 2026-07-28 all of it.
-``instructions`` are told by each revision, beside the implementation: in the result of ``initialize``, or of
+2024-11-05 and 2025-03-26 know ``name`` and ``version``, 2025-06-18 adds ``title``, 2025-11-25 and 2026-07-28 the rest.
+``instructions`` stand beside the implementation in each revision: in the result of ``initialize``, or of
 ``server/discover``.
 """
 
@@ -19,23 +19,24 @@ PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "websiteUrl", "icons")
 UNKNOWN: Final = ServiceInfo()
-"""A service whose listing is not at hand."""
+"""A service whose listing is not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What clients are told of the server. ``members`` are those of an ``Implementation``, without empty ones."""
+    """The server's description for clients. ``members`` are those of an ``Implementation``, without empty ones."""
 
     members: dict[str, Any]
     instructions: str = ""
 
     def implementation(self, known: Collection[str]) -> dict[str, Any]:
-        """The members that a revision knows."""
+        """Return the members that are in ``known``, which a revision lists."""
         return {name: value for name, value in self.members.items() if name in known}
 
 
 class Introduction:
-    """``name`` and ``version`` are the gateway's own, for a service whose listing says nothing of itself."""
+    """Build the server's description from the settings and a listing. ``name`` and ``version`` are the gateway's own,
+    the fallback for a listing without them."""
 
     def __init__(self, configured: McpServer, name: str, version: str) -> None:
         self._configured = configured
@@ -43,7 +44,7 @@ class Introduction:
         self._version = version
 
     def server_info(self, service: ServiceInfo) -> ServerInfo:
-        """The introduction of a gateway before this service."""
+        """Return the description of the server for this service."""
         own = self._configured
         members = {
             "name": own.name or service.title or self._name,

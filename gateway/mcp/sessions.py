@@ -1,8 +1,8 @@
-"""Sessions of the older eras, without anything kept: the id says it all, and is signed.
+"""Sessions of the older era. The gateway keeps no state for them: the signed id holds all.
 
-An id names the revision that was negotiated, and is bound to the caller it was given to and to its age, so that any
-replica can serve it. It authenticates nobody: a session shown by somebody else is none. ``DELETE`` leaves a tombstone
-in the store until the id would have expired.
+An id holds the negotiated revision, and its signature covers the caller and the time, so that any replica can serve it.
+An id does not authenticate: sent by another caller it is refused. ``DELETE`` leaves a tombstone in the store until the
+id would have expired.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ TTL: Final = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``id`` is the header's value, ``revision`` what was negotiated."""
+    """A verified session: ``id`` is the header's value, ``revision`` the negotiated one."""
 
     id: str
     revision: str
 
 
 class Sessions:
-    """``keys`` are the resource's; ``clock`` is wall-clock seconds, since replicas share it."""
+    """Issue and verify session ids. ``keys`` are the resource's; ``clock`` gives wall-clock seconds, since replicas
+    compare them."""
 
     def __init__(self, keys: SigningKeys, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._signer = Signer(keys, "session", TTL, clock)
         self._store = store
 
     def open_session(self, revision: str, caller: Caller) -> str:
-        """The id of a new session."""
+        """Return the id of a new session."""
         return self._signer.sign(f"{revision}\n{secrets.token_urlsafe(12)}", *caller.identity)
 
     async def read_session(self, id: str, caller: Caller) -> Session:
-        """Raises :class:`SessionNotFound`: forged, expired, ended, or another caller's."""
+        """Verify a session id. Raise :class:`SessionNotFound`: forged, expired, ended, or another caller's."""
         text = self._signer.verify(id, *caller.identity)
         if text is not None and not await self._store.has(_tombstone(id)):
             return Session(id, text.partition("\n")[0])
         raise SessionNotFound("Session not found: it ended or was never opened here; initialize again")
 
     async def end_session(self, id: str, caller: Caller) -> None:
-        """End a session. Raises :class:`SessionNotFound`."""
+        """End a session. Raise :class:`SessionNotFound`."""
         await self.read_session(id, caller)
         await self._store.add(_tombstone(id), TTL + SKEW)
 

@@ -1,1 +1,1 @@
-"""HTTP in and out. Protocol decisions are below; here are paths, headers, bodies and statuses."""
+"""HTTP in and out: paths, headers, bodies and statuses. Lower folders decide everything about the protocol."""

@@ -1,6 +1,7 @@
-"""A port and its connections, below paths and handlers: what aiohttp would answer by itself, and the end of it.
+"""Listen on a port: connections, malformed HTTP, half-closed clients, and the shutdown.
 
-aiohttp's low-level server gives no say in some of it. So it gets connections of our own, which override public methods:
+aiohttp's low-level server has no settings for some of this, so it gets our own connections, which override its public
+methods:
 ``handle_error``, ``shutdown`` and ``eof_received`` of :class:`aiohttp.web.RequestHandler`. The request factory is a
 public argument of :class:`aiohttp.web.Server`, ``write_headers`` and ``write_eof`` are methods of
 :class:`aiohttp.abc.AbstractStreamWriter`.
@@ -24,52 +25,52 @@ from gateway.web.exchange import MCP, json_response
 
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _BACKLOG: Final = 1024
-_AT_ONCE: Final = 0.001  # aiohttp takes 0 for "as long as it takes"
+_NO_WAIT: Final = 0.001  # aiohttp takes 0 for "no limit"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_FIRST_LOOK: Final = 0.5
-_NEXT_LOOK: Final = 0.1
+_FIRST_PROBE: Final = 0.5  # seconds after the client's end of input
+_NEXT_PROBE: Final = 0.1  # doubled each time
 
 
 class Handler(Protocol):
-    """What a port serves."""
+    """Answer the requests of a port."""
 
     async def __call__(self, request: web.BaseRequest, /) -> web.StreamResponse: ...
 
     def refusal(self, request: web.BaseRequest, error: GatewayError) -> web.Response:
-        """The answer to a request that was not handed over, or broke the handler."""
+        """Return the answer to a request that did not reach the handler, or that made it raise."""
         ...
 
 
-class _Framing(BadHttpMessage):
-    """The request could be read in two ways, or is of a version that is not spoken here."""
+class _BadFraming(BadHttpMessage):
+    """Raised for a request that can be read in two ways (request smuggling), or whose HTTP version is not served."""
 
 
 class Writer(StreamWriter):
-    """The way out for one answer, as aiohttp's, but with the headers that every answer has, whoever made it."""
+    """Write one answer, as aiohttp does, and add the headers that every answer has, also aiohttp's own answers."""
 
     def __init__(self, connection: Connection, message: RawRequestMessage, body: StreamReader) -> None:
         super().__init__(connection, asyncio.get_running_loop())
         self.body = body
         self.takes_interim = message.version >= HttpVersion11
-        self.streams = False
-        self.over = False
+        self.is_stream = False
+        self.is_complete = False
 
     async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
         headers["Server"] = "gateway"  # aiohttp's own names its version and Python's
         headers.setdefault("Cache-Control", "no-store")
         headers.setdefault("X-Content-Type-Options", "nosniff")
-        self.streams = headers.get("Content-Type") == EVENT_STREAM
+        self.is_stream = headers.get("Content-Type") == EVENT_STREAM
         if not status_line.startswith("HTTP/1."):  # aiohttp repeats the request's version
             status_line = f"HTTP/1.1{status_line[len('HTTP/1.1') :]}"
         await super().write_headers(status_line, headers)
 
     async def write_eof(self, chunk: bytes = b"") -> None:
         await super().write_eof(chunk)
-        self.over = True
+        self.is_complete = True
 
 
 class Connection(web.RequestHandler):
-    """One connection of a client. ``answer`` is the latest answer, from its request's head on."""
+    """Serve one connection of a client. ``answer`` belongs to the latest request; it exists once its head is read."""
 
     answer: Writer | None = None
 
@@ -85,15 +86,14 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what came to no handler, or broke it: JSON with nothing of the request in it, and then the end.
-
-        Raises :class:`ConnectionError` where an answer has begun.
+        """Answer a request that reached no handler or made it raise: JSON that repeats nothing of the request. Then
+        close the connection. Raise :class:`ConnectionError` where an answer has begun.
         """
-        super().handle_error(request, status, exc)  # for its line in the log
-        if isinstance(exc, _Framing):
+        super().handle_error(request, status, exc)  # writes the log line
+        if isinstance(exc, _BadFraming):
             response = self._refusal(request, MalformedHttp(exc.message))
-        elif isinstance(exc, HttpProcessingError):  # the parser's; its path is unknown, and MCP clients know one form
-            error = MalformedHttp(_fault(exc))
+        elif isinstance(exc, HttpProcessingError):  # the parser's: the path is unknown, so MCP's form of errors
+            error = MalformedHttp(_parser_fault(exc))
             response = json_response(MCP.error_bytes(error, None), error.status)
         else:
             response = self._refusal(request, InternalError())
@@ -102,48 +102,48 @@ class Connection(web.RequestHandler):
         return response
 
     async def shutdown(self, timeout: float | None = 15.0) -> None:
-        """Let the request under way finish within ``timeout`` seconds, then cut it off. aiohttp would wait twice."""
+        """Give the running request ``timeout`` seconds to finish, then close. aiohttp alone waits twice as long."""
         try:
             async with asyncio.timeout(timeout):
                 await super().shutdown(None)
         except TimeoutError:
-            await super().shutdown(_AT_ONCE)
+            await super().shutdown(_NO_WAIT)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep the way back open: the client sends no more, and may still be there for its answer.
+        """Keep the connection open for writing: a client that sends no more may still wait for its answer.
 
-        Of several requests that it sent ahead, the one under way is answered (RFC 9112 §9.3.2 lets clients repeat the
-        others).
+        Of several pipelined requests only the running one is answered (RFC 9112 §9.3.2: clients may repeat the others).
         """
         self.close()
-        # By its turn, a request that came together with the end has been taken up.
-        asyncio.get_running_loop().call_soon(self._after_end)
+        # Later in the loop: a request that arrived together with the end of input has been started by then.
+        asyncio.get_running_loop().call_soon(self._after_eof)
         return True
 
-    def _after_end(self) -> None:
+    def _after_eof(self) -> None:
         answer = self.answer
         if self.transport is None:
             return
-        if answer is None or answer.over or answer.streams or not answer.body.is_eof():
+        if answer is None or answer.is_complete or answer.is_stream or not answer.body.is_eof():
             self.transport.close()
         elif answer.takes_interim:
-            asyncio.get_running_loop().call_later(_FIRST_LOOK, self._look, answer, _NEXT_LOOK)
+            asyncio.get_running_loop().call_later(_FIRST_PROBE, self._probe, answer, _NEXT_PROBE)
 
-    def _look(self, answer: Writer, wait: float) -> None:
-        """Find out whether the client is there at all: a closed socket resets the connection when something comes.
+    def _probe(self, answer: Writer, wait: float) -> None:
+        """Find out whether the client still listens: a closed socket answers data with a reset, which ends the call.
 
-        An interim answer is what any client of HTTP/1.1 takes (RFC 9110 §15.2). The reset shows at the next one.
+        The data is an interim response, which every HTTP/1.1 client must accept (RFC 9110 §15.2). A second one is sent
+        because the reset shows only at the next write.
         """
-        if self.transport is None or answer.over:
+        if self.transport is None or answer.is_complete:
             return
-        if answer.streams:
+        if answer.is_stream:
             self.transport.close()
         elif answer.output_size == 0:
             self.transport.write(_CONTINUE)
-            asyncio.get_running_loop().call_later(wait, self._look, answer, 2 * wait)
+            asyncio.get_running_loop().call_later(wait, self._probe, answer, 2 * wait)
 
 
-def _fault(error: HttpProcessingError) -> str:
+def _parser_fault(error: HttpProcessingError) -> str:
     if isinstance(error, LineTooLong):
         return "The request line or a header is too long"
     if isinstance(error, ContentEncodingError):
@@ -152,21 +152,20 @@ def _fault(error: HttpProcessingError) -> str:
 
 
 def _check_framing(request: web.BaseRequest) -> None:
-    """Raises :class:`_Framing` for what readers on the way may have understood in another way.
+    """Raise :class:`_BadFraming` for a request whose end a proxy in front may have seen elsewhere (request smuggling).
 
-    RFC 9112 §6.1: a server that receives Transfer-Encoding with HTTP/1.0 treats the message as if the framing were
-    faulty.
+    RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
     """
     if request.version not in (HttpVersion10, HttpVersion11):
-        raise _Framing(message="Only HTTP/1.1 and HTTP/1.0 are spoken here")
+        raise _BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
     if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
-        raise _Framing(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
+        raise _BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
     if len(request.headers.getall("Content-Encoding", ())) > 1:
-        raise _Framing(message="Content-Encoding must be there once")
+        raise _BadFraming(message="Content-Encoding must be given once")
 
 
 async def _expect(request: web.BaseRequest, expected: str) -> None:
-    """Ask for the body that a client holds back (RFC 9110 §10.1.1). Raises :class:`ExpectationFailed`."""
+    """Ask for the body that a client holds back (RFC 9110 §10.1.1). Raise :class:`ExpectationFailed`."""
     if request.version < HttpVersion11:
         return
     if expected.lower() != "100-continue":
@@ -176,14 +175,14 @@ async def _expect(request: web.BaseRequest, expected: str) -> None:
 
 
 class _Server(web.Server):
-    """aiohttp's, with connections of ours."""
+    """Make our connections where aiohttp would make its own."""
 
     def __init__(self, handler: Handler) -> None:
         super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
         self.handler = handler
 
     def __call__(self) -> Connection:
-        # Not as aiohttp does it: that drops all arguments without a word if it does not know one.
+        # aiohttp would silently drop all arguments if it did not know one of them.
         return Connection(self)
 
     def _request(
@@ -205,7 +204,7 @@ class _Server(web.Server):
 
 @dataclass(frozen=True)
 class Port:
-    """A port that is listened on. ``number`` is the bound one."""
+    """An open port. ``number`` is the bound one, also where port 0 was asked for."""
 
     number: int
     _server: _Server
@@ -213,16 +212,16 @@ class Port:
     _shutdown_timeout: float
 
     async def close(self) -> None:
-        """Take no further connection, and end those there are as :meth:`Connection.shutdown` does."""
+        """Accept no more connections, and end the open ones as :meth:`Connection.shutdown` does."""
         self._listener.close()
-        await asyncio.sleep(0)  # what has come in by now is under way after this
+        await asyncio.sleep(0)  # lets requests that have arrived start
         self._server.pre_shutdown()
         await self._server.shutdown(self._shutdown_timeout)
 
 
 async def listen(handler: Handler, host: str, port: int, shutdown_timeout: float) -> Port:
-    """Serve. Requests under way have ``shutdown_timeout`` seconds to finish once the port is closed. Raises
-    :class:`OSError` where the port cannot be had."""
+    """Open a port and serve it. After :meth:`Port.close`, running requests have ``shutdown_timeout`` seconds to finish.
+    Raise :class:`OSError` where the port cannot be bound."""
     server = _Server(handler)
     listener = await asyncio.get_running_loop().create_server(server, host, port, backlog=_BACKLOG)
     return Port(listener.sockets[0].getsockname()[1], server, listener, shutdown_timeout)

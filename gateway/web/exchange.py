@@ -1,4 +1,4 @@
-"""One HTTP exchange: what is found out about it on its way, and the three forms that errors have."""
+"""One HTTP exchange: what the steps learn about it, and the three forms in which paths write errors."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gateway.model import ANONYMOUS, Caller
 
 JSON: Final = "application/json"
 _JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest")
-"""What clients of plain JSON-RPC call their messages ("JSON-RPC over HTTP", a draft that many follow)."""
+"""Content types of plain JSON-RPC ("JSON-RPC over HTTP", a draft that many clients follow)."""
 
 _MCP_PATH = re.compile("(/[a-z][a-z0-9_]*)?/mcp")
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """One request, and what the steps find out about it.
+    """One request, and what the steps learn about it.
 
-    ``path`` is decoded but for ``%2F`` and ``%25``, so that no segment becomes two. ``tool`` is the name in a tool's
-    own path. ``fields`` go into the line of the log, ``headers`` (CORS) on the answer, a stream's too. ``error`` is
-    what the answer says, where it is an error; it may ask for headers of its own.
+    ``path`` is decoded except ``%2F`` and ``%25``, so that no segment becomes two. ``tool`` is the name in a tool's
+    own path. ``fields`` go into the log line, ``headers`` (CORS) on the answer, also a stream's. ``error`` is the
+    error that is answered, if any; it may add headers.
     """
 
     request: web.BaseRequest
@@ -42,7 +42,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class ErrorForm:
-    """The language of a path: what the body of a request may call itself, and how an error is written."""
+    """How a path is spoken to: the content types of request bodies, and how an error is written."""
 
     content_types: tuple[str, ...]
     error_bytes: Callable[[GatewayError, Id | None], bytes]
@@ -57,21 +57,21 @@ def _mcp_error(error: GatewayError, _: Id | None = None) -> bytes:
 
 
 def rpc_error(error: GatewayError, id: Id | None = None) -> bytes:
-    """An error as JSON-RPC 2.0 §5 has it: an unknown ``id`` is null, where MCP leaves it out. A service's own error is
-    shown as such where it is passed on."""
+    """Return an error response as JSON-RPC 2.0 §5 has it: an unknown ``id`` is null, where MCP leaves it out. The
+    service's own error replaces ours with ``backend.errors: passed``."""
     passed = error.service_error if isinstance(error, ToolFault) else None
     return jsonrpc.error_bytes(jsonrpc.NULL if id is None else id, passed or error)
 
 
 REST: Final = ErrorForm((JSON,), _rest_error)
-"""``{"error": {"code", "message"}}``, as clients of older discovery endpoints know it."""
+"""``{"error": {"code", "message"}}``, as clients of older discovery endpoints expect it."""
 MCP: Final = ErrorForm((JSON,), _mcp_error)
-"""A JSON-RPC error without ``id``: MCP's schema has no null one."""
+"""A JSON-RPC error without ``id``: MCP's schema has no null id."""
 RPC: Final = ErrorForm(_JSONRPC_TYPES, rpc_error)
 
 
 def form_of_unknown(path: str) -> ErrorForm:
-    """Return the form of an error where nothing is served: whoever looks for MCP reads its own alone."""
+    """Return the form of an error on a path that is not served: MCP's on an MCP path, else REST's."""
     return MCP if _MCP_PATH.fullmatch(path) else REST
 
 
@@ -80,6 +80,6 @@ def json_response(body: bytes, status: int = 200) -> web.Response:
 
 
 def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> web.Response:
-    """An error with its own HTTP status."""
+    """Return an error with its own HTTP status, and note it in the exchange."""
     exchange.error = error
     return json_response(form.error_bytes(error, id), error.status)

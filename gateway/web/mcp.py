@@ -18,8 +18,8 @@ _KEEP_ALIVE: Final = b":\n\n"
 
 
 class EventStream(web.StreamResponse):
-    """Messages as server-sent events, none of them sent yet. ``notices`` says that they come as long as the client
-    listens, not until a call is over."""
+    """Send messages as server-sent events. ``notices`` marks a stream that lasts while the client listens, not until a
+    call is over."""
 
     def __init__(self, exchange: Exchange, reply: McpStreamReply) -> None:
         super().__init__(headers={**_STREAM_HEADERS, **reply.headers, **exchange.headers})
@@ -27,7 +27,7 @@ class EventStream(web.StreamResponse):
         self._events = reply.events
 
     async def send(self, exchange: Exchange) -> None:
-        """Send all. A client that hangs up ends it, and with it whatever the events hold."""
+        """Send all messages. When the client hangs up, close the events, which releases what they hold."""
         async with aclosing(self._events) as events:
             try:
                 await self.prepare(exchange.request)
@@ -40,13 +40,13 @@ class EventStream(web.StreamResponse):
 
 @dataclass(frozen=True, slots=True)
 class McpSurface:
-    """``POST`` has the messages; ``GET`` the older eras' stream of notifications, ``DELETE`` the end of their
-    sessions."""
+    """Serve ``/mcp``: ``POST`` brings messages; ``GET`` opens the older era's stream of notifications, ``DELETE`` ends
+    a session."""
 
     endpoint: Endpoint
 
     async def post(self, exchange: Exchange) -> web.StreamResponse:
-        accept = ",".join(exchange.request.headers.getall("Accept", ("*/*",)))  # who does not say gets JSON
+        accept = ",".join(exchange.request.headers.getall("Accept", ("*/*",)))  # no Accept means any
         if not ("*/*" in accept or "application/json" in accept or "application/*" in accept):
             raise NotAcceptable("Accept must admit application/json")
         return _answer(exchange, await self.endpoint.answer_post(_mcp_request(exchange)))

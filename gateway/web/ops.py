@@ -1,4 +1,4 @@
-"""The admin port: health, and listing anew. Any host may ask, no token is looked at; keep it away from the public."""
+"""The admin port: health and refresh. It checks neither host nor token, so keep it away from the public."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gateway.web.exchange import REST, json_response
 
 
 class AdminHandler:
-    """``/livez`` is 200 while the loop turns. ``/readyz`` is 503 with the reason while ``unready`` gives one, and with
-    ``?verbose`` has the lines of ``describe``: of services, and of background work. That one of these ended does not
-    make it unready: it is started again, and calls are served meanwhile. ``POST /refresh`` is 200 once ``renew`` has
-    listed anew, and 502 with the reason that it gives where there is no new listing."""
+    """Answer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
+    reason while ``unready`` returns one; with ``?verbose`` it adds the lines of ``describe``: services, background
+    jobs. A failed job does not make it unready: the job is restarted, and calls are served meanwhile. ``POST /refresh``
+    calls ``renew``, which fetches the listings again: 200, or 502 with the reason that it returns where that failed."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class AdminHandler:
         return web.Response(status=200 if reason is None else 503, text="".join(f"{line}\n" for line in lines))
 
     async def _refresh(self, request: web.BaseRequest) -> web.Response:
-        if "Origin" in request.headers:  # a page in a browser on this machine reaches the port too
-            return web.Response(status=403, text="not for pages in browsers\n")
-        trouble = printable(await self._renew())  # a stranger's words, perhaps on a terminal
-        return web.Response(status=502, text=f"{trouble}\n") if trouble else web.Response(text="ok\n")
+        if "Origin" in request.headers:  # a page in this machine's browser can reach the port (CSRF)
+            return web.Response(status=403, text="requests from web pages are refused\n")
+        failure = printable(await self._renew())  # the backend's text may end up on a terminal
+        return web.Response(status=502, text=f"{failure}\n") if failure else web.Response(text="ok\n")

@@ -1,12 +1,12 @@
-"""The public port: what every request passes on its way to the service that its path names.
+"""The public port: the steps of every request on its way to the service that its path names.
 
-1. the log line, and the shield that turns whatever was raised into an answer
-2. the public documents about who issues tokens for us: for everybody, from anywhere
-3. host and origin
-4. the caller, and 5. the route's handler: :meth:`Site.answer`
+1. write the log line, and turn every exception into an answer
+2. serve the public metadata documents, which any page may read (RFC 9728)
+3. check host and origin
+4. find the caller, and 5. call the route's handler: :meth:`Site.answer`
 
-A page on the web can make its visitor's browser send requests to loopback. Such a request names the attacker's host
-(DNS rebinding), or has a foreign ``Origin``; both are refused (2026-07-28, transports "Security Warning").
+A web page can make its visitor's browser send requests to loopback. Such a request names the attacker's host (DNS
+rebinding) or has a foreign ``Origin``. Both are refused (2026-07-28, transports "Security Warning").
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ _PREFLIGHT: Final = {
 _CORS_HEADERS: Final = (
     "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
 )
-# Tools name these (x-mcp-header), so they are allowed as a page asks for them.
-_MIRRORED: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+# Listings choose these names (x-mcp-header), so each that a preflight asks for is allowed.
+_PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _EXPOSED: Final = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
 
 log = structlog.get_logger()
 
 
 class PublicHandler:
-    """Answers every request of the public port.
+    """Answer every request of the public port.
 
     ``sites`` are the services by their mounts: one at the root (``""``), or several below it (``"/crm"``). All three
-    may be assigned at any time; a request that is under way stays with the service that it began with.
+    attributes may be assigned at any time (reload); a running request keeps the service that it began with.
     """
 
     def __init__(self, addresses: AddressReader, origins: Origins) -> None:
@@ -71,10 +71,10 @@ class PublicHandler:
         self.sites: Mapping[str, Site] = {}
 
     def __repr__(self) -> str:
-        return f"<PublicHandler of {', '.join(mount or '/' for mount in self.sites)}>"
+        return f"<PublicHandler: {', '.join(mount or '/' for mount in self.sites) or 'no services'}>"
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """One line in the log for each request. A status of 0 there is a client that left before its answer."""
+        """Answer a request and log it. A logged status of 0 means that the client left before its answer."""
         started = time.perf_counter()
         exchange, site = self._begin_exchange(request)
         status = 0
@@ -82,7 +82,7 @@ class PublicHandler:
             response = await self._answer_errors(exchange, site)
             status = response.status
             if isinstance(response, EventStream) and response.notices:
-                del site  # a reload may put another service in its place while this goes on
+                del site  # the stream may outlive the service, and must not keep it in memory after a reload
                 await response.send(exchange)
             return response
         finally:
@@ -92,14 +92,14 @@ class PublicHandler:
                 log.info("request", http=request.method, path=request.path, status=status, ms=ms, **fields)
 
     def refusal(self, request: web.BaseRequest, error: GatewayError) -> web.Response:
-        """The answer to a request that ends before its way began, in the form of its path."""
+        """Return the answer to a request that is refused before the first step, in the form of its path."""
         exchange, site = self._begin_exchange(request)
         response = error_response(exchange, error, _form(exchange, site))
         _complete(exchange, site, response)
         return response
 
     def _begin_exchange(self, request: web.BaseRequest) -> tuple[Exchange, Site | None]:
-        """The exchange, and the service whose mount its path begins with."""
+        """Return the exchange, and the service whose mount its path begins with, if there is one."""
         path, sites = request.rel_url.path_safe, self.sites
         exchange = Exchange(request, path)
         site = sites.get("") or sites.get(f"/{path[1:].partition('/')[0]}")
@@ -111,7 +111,7 @@ class PublicHandler:
         response: web.StreamResponse
         try:
             response = self._document(exchange) or self._guard(exchange, site) or await self._answer(exchange, site)
-        except Exception as error:  # noqa: BLE001, the client gets an answer whatever it is
+        except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = to_gateway_error(error, path=exchange.request.path)
             response = error_response(exchange, answer, _form(exchange, site))
         if exchange.error is not None or exchange.headers:
@@ -119,10 +119,10 @@ class PublicHandler:
         return response
 
     def _document(self, exchange: Exchange) -> web.Response | None:
-        """Who issues tokens for a service (RFC 9728 §3), or the answer to a preflight for that.
+        """Return a service's protected resource metadata (RFC 9728 §3), or the answer to a preflight for it.
 
-        The document is public and comes from the configuration alone, so that neither Host nor Origin matters: any page
-        may read it, under any name. There is none with ``auth.mode: off``.
+        The document is public and comes from the configuration alone, so Host and Origin do not matter: any page may
+        read it under any host name. With ``auth.mode: off`` there is none.
         """
         if not exchange.path.startswith(_DOCUMENTS):
             return None
@@ -137,7 +137,7 @@ class PublicHandler:
         return None
 
     def _guard(self, exchange: Exchange, site: Site | None) -> web.Response | None:
-        """Refuse foreign hosts and origins, answer preflights, and note whose pages may read the answer (CORS)."""
+        """Refuse foreign hosts and origins, answer preflights, and note which origin may read the answer (CORS)."""
         request, origins = exchange.request, self.origins
         origins.check_host(request.host)
         origin = request.headers.get("Origin")
@@ -149,8 +149,8 @@ class PublicHandler:
             exchange.headers["Access-Control-Allow-Origin"] = origin
             exchange.headers["Access-Control-Expose-Headers"] = _EXPOSED
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
-            mirrored = _MIRRORED.findall(request.headers.get("Access-Control-Request-Headers", ""))
-            allowed = ", ".join((_CORS_HEADERS, *mirrored))
+            param_headers = _PARAM_HEADER.findall(request.headers.get("Access-Control-Request-Headers", ""))
+            allowed = ", ".join((_CORS_HEADERS, *param_headers))
             return web.Response(status=204, headers={**_PREFLIGHT, "Access-Control-Allow-Headers": allowed})
         return None
 
@@ -168,7 +168,7 @@ def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
 
 
 def _complete(exchange: Exchange, site: Site | None, response: web.StreamResponse) -> None:
-    """Add the headers that the exchange and its error ask for, unless it is a stream that was sent."""
+    """Add the headers of the exchange and its error, except to a stream whose headers are sent already."""
     if response.prepared:
         return
     headers, error = response.headers, exchange.error
@@ -184,7 +184,7 @@ def _complete(exchange: Exchange, site: Site | None, response: web.StreamRespons
 
 
 class Origins:
-    """The names and origins of one gateway: whose browser may talk to us, and under which names."""
+    """Check the Host and Origin headers of requests against the allowed ones."""
 
     def __init__(self, public_url: str | None, hosts: Iterable[str], origins: Iterable[str]) -> None:
         own = {urlsplit(public_url).hostname or ""} if public_url else set()
@@ -194,18 +194,18 @@ class Origins:
         self._good_hosts: set[str] = set()
 
     def check_host(self, host: str) -> None:
-        """Raises :class:`MisdirectedRequest`."""
+        """Raise :class:`MisdirectedRequest` for a host that is not allowed."""
         if self._any_host or host in self._good_hosts:
             return
         if _hostname(host) not in self._hosts:
             raise MisdirectedRequest("This host is not served here; server.allowed_hosts names the hosts that are")
-        if len(self._good_hosts) < 100:
+        if len(self._good_hosts) < 100:  # ports vary, and a stranger chooses them
             self._good_hosts.add(host)
 
     def check_origin(self, origin: str, host: str) -> bool:
-        """Tell whether the origin is another site's that may read answers; False for our own.
+        """Tell whether an allowed origin is another site's and needs CORS headers; False for the gateway's own origin.
 
-        ``host`` is the request's, already checked. Raises :class:`Forbidden`.
+        ``host`` is the request's, already checked. Raise :class:`Forbidden` for an origin that is not allowed.
         """
         seen = _origin(origin)
         if seen in self._origins:
@@ -214,20 +214,20 @@ class Origins:
         if scheme in ("http", "https"):
             if own == host.lower():
                 return False
-            # Loopback has three names, and who serves our port under one of them is us.
+            # Loopback has three names: whichever of them has our port is this gateway.
             if _port(own) == _port(host) and {_hostname(own), _hostname(host)} <= _LOOPBACK:
                 return True
         raise Forbidden("This origin may not call; server.allowed_origins names those that may")
 
 
 class AddressReader:
-    """Finds the caller behind reverse proxies."""
+    """Find the caller's address behind trusted reverse proxies."""
 
     def __init__(self, trusted_proxies: Sequence[str]) -> None:
         self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
 
     def caller_address(self, peer: str, forwarded_for: Sequence[str]) -> str:
-        """The rightmost address of ``X-Forwarded-For`` that is no trusted proxy, if ``peer`` is one; else ``peer``."""
+        """Return ``peer``; where it is a trusted proxy, the rightmost ``X-Forwarded-For`` address that is not."""
         if not self._trusted or not self._trusts(peer):
             return peer
         hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
@@ -235,7 +235,7 @@ class AddressReader:
             try:
                 ipaddress.ip_address(hop)
             except ValueError:
-                return peer  # who writes what is no address is not to be believed about the rest
+                return peer  # a client may have written this and all to its left
             if not self._trusts(hop):
                 return hop
             peer = hop
@@ -263,7 +263,7 @@ def _port(host: str) -> str:
 
 
 def _origin(url: str) -> str:
-    """Scheme, host and port, without the port that goes without saying."""
+    """Return scheme, host and port of a URL, without the scheme's default port; empty for a malformed URL."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -1,4 +1,4 @@
-"""Tools over REST: list, describe, invoke, as discovery clients older than MCP's transports know them."""
+"""Tools over REST: list, describe, invoke. Clients that are older than MCP's HTTP transports use it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from gateway.web.exchange import Exchange, json_response
 
 TOOLS: Final = "/mcp/tools"
 PATIENCE: Final = 3.5
-"""Seconds that a caller waits for a first listing: older discovery clients give up after five, and an answer says when
-to come back."""
+"""Seconds that a caller waits for a first listing. Older discovery clients give up after five, and must get an answer
+with Retry-After before."""
 OWN_SEGMENTS: Final = ("list", "describe", "invoke")
-"""Segments of our own."""
-_SUFFIX: Final = "~"  # no tool name has it
+"""Path segments below :data:`TOOLS` that are routes, not tools."""
+_SUFFIX: Final = "~"  # not a character of tool names
 
 
 @dataclass(frozen=True, slots=True)
 class RestProjector:
-    """``shared`` is the catalog that callers without a token see; ``mount`` is where the service is."""
+    """Project tools to REST. ``shared`` is the catalog of callers without a token; ``mount`` the service's path."""
 
     access: Access
     shared: Catalog | None = None
@@ -42,7 +42,7 @@ class RestProjector:
         return f"rest {self.mount} {self.name_style} {self.shared.digest if self.shared else ''}"
 
     def project(self, tool: Tool) -> dict[str, Any]:
-        """Every member that older clients require, where MCP would leave some out."""
+        """Return a tool with every member that older clients require, also those that MCP would leave out."""
         name = tool.name_for(self.name_style)
         return {
             "name": name,
@@ -58,17 +58,18 @@ class RestProjector:
 
 
 def segment_of(name: str) -> str:
-    """The path segment of a tool; those that would meet our own get a suffix."""
+    """Return the path segment of a tool, with a suffix where it would be one of :data:`OWN_SEGMENTS`."""
     return name + _SUFFIX if name in OWN_SEGMENTS else name
 
 
 def name_of(segment: str) -> str:
+    """Return the name of the tool whose path segment this is: the reverse of :func:`segment_of`."""
     return segment.removesuffix(_SUFFIX) if segment.removesuffix(_SUFFIX) in OWN_SEGMENTS else segment
 
 
 @dataclass(frozen=True, slots=True)
 class RestSurface:
-    """``page_size`` is the number of tools on a page; ``mount`` is where the service is."""
+    """Serve the REST routes of one service. ``page_size`` is the number of tools on a page; ``mount`` its path."""
 
     operations: Operations
     invocation: Invocation
@@ -78,13 +79,13 @@ class RestSurface:
     mount: str
 
     async def list_tools(self, exchange: Exchange) -> web.Response:
-        """``GET /mcp/tools/list?cursor=&names=`` → ``{tools, nextCursor}``, nextCursor null on the last page."""
+        """Answer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page."""
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
         page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
         return json_response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
 
     async def describe(self, exchange: Exchange) -> web.Response:
-        """``GET /mcp/tools/describe?name=&names=`` → ``{tool}``."""
+        """Answer ``GET /mcp/tools/describe?name=&names=``: ``{tool}``."""
         caller, name = exchange.caller, exchange.request.query.get("name")
         if not name:
             raise MissingParameter('The parameter "name" is missing')
@@ -94,7 +95,7 @@ class RestSurface:
         return json_response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
     async def invoke(self, exchange: Exchange) -> web.Response:
-        """``POST /mcp/tools/invoke`` with ``{name, arguments}`` → ``{result}``."""
+        """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
         body = jsonrpc.decode_strictly(exchange.body)
         if not isinstance(body, dict):
             raise InvalidRequest("The body must be an object with name and arguments")
@@ -119,5 +120,5 @@ class RestSurface:
 
 
 def json_value(value: Any) -> Any:
-    """Return a call's value as JSON has it: no result is null."""
+    """Return a call's value as JSON: null where the method returns nothing."""
     return None if value is NO_RESULT else value

@@ -1,11 +1,11 @@
 """``POST /jsonrpc``: the guarded way through, for clients that speak JSON-RPC 2.0 already.
 
-The same decisions as everywhere: only tools of the caller's view can be called, by their name or their method's;
-positional params become the names they stand for before they are checked; hidden arguments are refused. The result
-is the backend's own, the id the caller's. The calls of a batch are made one after the other.
+Calls pass the same decisions as on other paths. The method is a tool of the caller's view, by its name or its method's.
+Positional params become named ones before they are checked; hidden arguments are refused. The result is the backend's,
+the id is the caller's. The calls of a batch run one after the other.
 
-The rules are those of JSON-RPC 2.0, where MCP narrows them: §4 takes null and fractions for ids, §5 wants an id on
-each error, null where the request's cannot be read.
+JSON-RPC 2.0 holds here without MCP's restrictions: §4 allows null and fractions as ids; §5 requires an id on each
+error, null where the request's cannot be read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gateway.web.tool_route import call_value, parse_call
 
 @dataclass(frozen=True, slots=True)
 class RpcSurface:
-    """``max_response`` is what the answers of one batch may have together, in bytes."""
+    """Serve ``/jsonrpc``. ``max_response`` bounds the answers of one batch together, in bytes."""
 
     invocation: Invocation
     max_response: int
@@ -43,7 +43,7 @@ class RpcSurface:
         return web.Response(status=204) if answers is None else json_response(answers)
 
     async def _single(self, exchange: Exchange, value: Any) -> web.Response:
-        """One message: a refusal is the exchange's own status, so that its challenge is seen; the rest is in-band."""
+        """Answer one message. A refusal has its own HTTP status, so that clients see the challenge; others have 200."""
         message = parse_call(value)
         try:
             body = await self._answer(exchange, message)
@@ -53,17 +53,17 @@ class RpcSurface:
             body = _error(message, error)
         return web.Response(status=204) if body is None else json_response(body)
 
-    async def _item(self, exchange: Exchange, value: Any, room: BatchBudget) -> bytes | None:
-        """One message of a batch: whatever becomes of it concerns no other, but for the room that its answer takes."""
+    async def _item(self, exchange: Exchange, value: Any, budget: BatchBudget) -> bytes | None:
+        """Answer one message of a batch. Its errors do not affect the others; the answers share ``budget``."""
         try:
             message = parse_call(value)
         except BadMessage as error:
-            return rpc_error(error, error.id)
+            return rpc_error(error, error.id)  # always answered: what is malformed is no notification (§6)
         try:
             body = await self._answer(exchange, message)
         except GatewayError as error:
             return _error(message, error)
-        return None if isinstance(message, Notification) or body is None else room.fit_response(message.id, body)
+        return None if isinstance(message, Notification) or body is None else budget.fit_response(message.id, body)
 
     async def _answer(self, exchange: Exchange, message: Request | Notification) -> bytes | None:
         value = await call_value(self.invocation, exchange, message, message.method)

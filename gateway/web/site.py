@@ -1,4 +1,4 @@
-"""The public surfaces of one service below its mount: a table from path and method to handler."""
+"""The public paths of one service below its mount: a table from path and method to handler."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from gateway.web.rpc import RpcSurface
 from gateway.web.tool_route import ToolSurface
 
 BODY_TIMEOUT: Final = 15.0
-"""Seconds that a client has to send its request body."""
+"""Seconds for a client to send its request body."""
 _CHARSETS: Final = ("utf-8", "utf8")
 
 _Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
@@ -50,11 +50,11 @@ class _Route:
 
 @dataclass(eq=False, repr=False)
 class Site:
-    """What one service serves below ``mount``, which is empty at the root, or ``/crm``.
+    """Serve one service below ``mount``, which is empty at the root, else like ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. Whoever asks
-    for an answer counts in ``uses``; a stream of notices, which may outlive the service's object, only until it begins.
+    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. ``uses`` counts a request while
+    :meth:`answer` runs; a stream of notifications only until it begins, since it may outlive this object.
     """
 
     mount: str
@@ -88,22 +88,23 @@ class Site:
         self._tool = _Route({**_reading(tool.get), "POST": tool.post}, RPC)
 
     def __repr__(self) -> str:
-        return f"<Site at {self.mount or '/'}>"
+        return f"<Site at {self.mount or '/'}, {'auth on' if self.authenticator else 'auth off'}, {self.uses}>"
 
     async def answer(self, exchange: Exchange, address: str) -> web.StreamResponse:
-        """Find the route, the caller and the answer; ``address`` is where the request came from.
+        """Find the route and the caller, and return the handler's answer. ``address`` is the caller's.
 
-        What is no route is refused before anybody is asked who they are. A stream of notices is not sent yet. Raises
+        Unknown paths and methods are refused before authentication. A stream of notifications is returned unsent. Raise
         :class:`~gateway.errors.GatewayError`.
         """
         request = exchange.request
         route = self._route(exchange)
         if route is None:
-            slashed = exchange.path == f"{self.mount}/mcp/"
-            raise NotFound(f"Not found; the MCP endpoint is {self.mount}/mcp" if slashed else "Not found")
+            has_trailing_slash = exchange.path == f"{self.mount}/mcp/"
+            raise NotFound(f"Not found; the MCP endpoint is {self.mount}/mcp" if has_trailing_slash else "Not found")
         handler = route.methods.get(request.method)
         if handler is None:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
+        # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
         if request.method == "POST":
             exchange.body = await self._json_body(request, route.form.content_types)
@@ -113,7 +114,7 @@ class Site:
         return answer
 
     def form(self, exchange: Exchange) -> ErrorForm:
-        """The form of an error that comes of the exchange, before its route is known or after."""
+        """Return the form of an error on the exchange's path, also before its route is known."""
         route = self._route(exchange)
         if route is None:
             return form_of_unknown(exchange.path)
@@ -122,7 +123,7 @@ class Site:
         return route.form
 
     def challenge(self, error: Challenged) -> str:
-        """The ``WWW-Authenticate`` header that an error asks for."""
+        """Return the ``WWW-Authenticate`` header for an error."""
         url = self.metadata.url if self.metadata else None
         return www_authenticate(error, url, self.authenticator.scheme if self.authenticator else "Bearer")
 
@@ -131,12 +132,13 @@ class Site:
         if route is None and exchange.path.startswith(self._tools):
             segment = exchange.path[len(self._tools) :]
             if segment and "/" not in segment:
+                # The path keeps these two encoded; "%25" last, or "%252F" would become a slash.
                 exchange.tool = name_of(segment.replace("%2F", "/").replace("%25", "%"))
                 return self._tool
         return route
 
     async def _caller(self, exchange: Exchange, address: str) -> Caller:
-        """Find out who asks. Raises :class:`~gateway.errors.Unauthorized`,
+        """Authenticate the caller. Raise :class:`~gateway.errors.Unauthorized`,
         :class:`~gateway.errors.MalformedAuthorization`, :class:`~gateway.errors.AuthUnavailable`,
         :class:`~gateway.errors.InvalidParams`."""
         request = exchange.request
@@ -162,37 +164,38 @@ class Site:
         return Caller(address, language, self.access.view_of(principal), principal, name_style)
 
     async def _json_body(self, request: web.BaseRequest, content_types: tuple[str, ...]) -> bytes:
-        """The body, undecoded: only JSON, only so large, only so long. Raises
+        """Return the body as bytes, bounded in size and time. Raise
         :class:`~gateway.errors.UnsupportedMediaType`, :class:`~gateway.errors.TooLarge`,
         :class:`~gateway.errors.RequestTimeout`, :class:`~gateway.errors.InvalidRequest`.
 
-        Content types beside ``content_types`` are refused, since a foreign page may send some without asking (CORS
-        "simple requests").
+        Content types beside ``content_types`` are refused: a foreign page may send some of them without a preflight
+        (CORS "simple requests").
         """
         headers = request.headers
-        if headers.get("Content-Type") != JSON:
+        if headers.get("Content-Type") != JSON:  # the usual case needs no parsing
             if request.content_type not in content_types:
                 raise UnsupportedMediaType(f"Content-Type must be {' or '.join(content_types)}")
             if request.charset is not None and request.charset.lower() not in _CHARSETS:
-                raise UnsupportedMediaType("JSON is UTF-8")
+                raise UnsupportedMediaType("The charset of JSON must be UTF-8")
         if headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip"):
             raise UnsupportedMediaType("Content-Encoding must be identity or gzip")
         if (request.content_length or 0) > self.max_body:
             raise self._too_large()
         try:
+            # Most bodies arrive with the head: those need no timer.
             body = request.content.read_nowait()
             if request.content.at_eof() and len(body) <= self.max_body:
                 return body
             async with asyncio.timeout(self.body_timeout):
-                return await self._whole(request, body)
+                return await self._read_rest(request, body)
         except TimeoutError:
             raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
         except (web.RequestPayloadError, ConnectionError):
             raise InvalidRequest("The body is incomplete, or not encoded as its headers say") from None
 
-    async def _whole(self, request: web.BaseRequest, begin: bytes) -> bytes:
-        parts, size = [begin], len(begin)
-        while size <= self.max_body:  # unpacked it may be larger than its length says
+    async def _read_rest(self, request: web.BaseRequest, start: bytes) -> bytes:
+        parts, size = [start], len(start)
+        while size <= self.max_body:  # Content-Length is that of the compressed body
             part = await request.content.readany()
             if not part:
                 return b"".join(parts)
@@ -205,15 +208,15 @@ class Site:
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:
-    """RFC 9110 §9.3.2: HEAD is GET without the body, which is left out below."""
+    """Return the methods of a readable path. HEAD is GET without the body (RFC 9110 §9.3.2), which aiohttp omits."""
     return {"GET": handler, "HEAD": handler}
 
 
 def _name_style_in(request: web.BaseRequest) -> NameStyle | None:
-    """Which names of tools the client wants to see: ``?names=``. Raises :class:`InvalidParams`."""
+    """Return the style of tool names that ``?names=`` asks for, None without it. Raise :class:`InvalidParams`."""
     wanted = request.query.getall("names", [])
     if not wanted:
         return None
     if len(wanted) > 1 or wanted[0] not in tuple(NameStyle):
-        raise InvalidParams(f'The parameter "names" must be {" or ".join(NameStyle)}, and be there once')
+        raise InvalidParams(f'The parameter "names" must be {" or ".join(NameStyle)}, and be given once')
     return NameStyle(wanted[0])

@@ -1,7 +1,7 @@
-"""``/mcp/tools/{name}``: one tool, spoken to in JSON-RPC 2.0.
+"""``/mcp/tools/{name}``: call one tool with JSON-RPC 2.0.
 
-The body names the tool or its backend method; one that names another is refused, so that what a proxy in front allows
-by path is what runs. Errors come with their own HTTP status; :mod:`gateway.web.rpc` has the rules of messages.
+The body must name the same tool or its backend method: a proxy in front may allow by path, and what it allowed must be
+what runs. Errors have their own HTTP status. :mod:`gateway.web.rpc` has the rules of messages.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class ToolSurface:
         return await self._call(exchange, exchange.body)
 
     async def get(self, exchange: Exchange) -> web.Response:
-        """``GET ?query=`` with the JSON-RPC request as its value, for tools that are marked read-only."""
+        """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
-            raise Forbidden("A foreign page may not call")
-        # Whether there is such a tool, and what kind, is what a listing would tell.
+            raise Forbidden("Pages of other sites must not call tools")
+        # The answer tells whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
         await self.operations.admit_discovery(exchange.caller)
         tool = await self.invocation.find_tool(exchange.caller, exchange.tool)
         if tool.annotations.get("readOnlyHint") is not True:
@@ -53,8 +53,8 @@ class ToolSurface:
         return await self._call(exchange, query.encode("utf-8", "surrogateescape"))
 
     async def _call(self, exchange: Exchange, body: bytes) -> web.Response:
-        """The response to one message, or 204: a notification is made, and nobody hears what came of it but that the
-        exchange itself is refused."""
+        """Return the response to one message. A notification is called too and gets 204, or an error where the request
+        itself is refused."""
         try:
             message = parse_call(jsonrpc.decode_any_ids(body))
         except GatewayError as error:
@@ -70,16 +70,16 @@ class ToolSurface:
 
 
 def parse_call(value: Any) -> Request | Notification:
-    """The call that decoded JSON is. Raises :class:`BadMessage`."""
+    """Return decoded JSON as a call. Raise :class:`BadMessage` where it is none."""
     message = jsonrpc.parse_message(value)
     if isinstance(message, ClientResponse):
-        raise BadMessage("Invalid request: responses are not accepted, the gateway asks nothing")
+        raise BadMessage("Invalid request: responses are not accepted, since the gateway sends no requests")
     return message
 
 
 async def call_value(invocation: Invocation, exchange: Exchange, message: Request | Notification, name: str) -> Any:
-    """Return what a call of plain JSON-RPC comes to. Raises :class:`GatewayError` for whatever becomes of it
-    otherwise, so that the error gets the ``id`` of its request."""
+    """Call the tool ``name`` with a message's params, and return its value. Raise :class:`GatewayError` for every
+    failure, also an unexpected one, so that the caller can answer with the request's ``id``."""
 
     def arguments(tool: Tool) -> dict[str, Any]:
         if message.method not in (tool.name, *tool.names.values(), tool.method):
@@ -98,14 +98,14 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
         raise MethodNotFound(f"Method not found: {message.method[:128]}") from None
     except GatewayError:
         raise
-    except Exception as error:  # noqa: BLE001, the client gets an answer whatever it is
+    except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
         raise to_gateway_error(error, method=message.method) from None
 
 
 def arguments_by_name(tool: Tool, params: dict[str, Any] | list[Any] | None) -> dict[str, Any]:
-    """``params`` as arguments: positions, and the method's own names, become the published ones.
+    """Return ``params`` as arguments: positions and the method's own names become the published names.
 
-    Raises :class:`InvalidArguments`.
+    Raise :class:`InvalidArguments` for too many positions.
     """
     if params is None:
         return {}

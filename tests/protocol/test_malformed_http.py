@@ -130,7 +130,7 @@ async def test_a_refusal_speaks_the_language_of_its_path(
     """It comes before the path has led to a route."""
     raw = await all_said(gateway.port, head("2.0", LENGTH, path=path) + BODY)
     error = refused(raw)
-    assert error == {"code": code, "message": "Only HTTP/1.1 and HTTP/1.0 are spoken here"}
+    assert error == {"code": code, "message": "Only HTTP/1.1 and HTTP/1.0 are served"}
     beside = {} if members is None else {"jsonrpc": "2.0", **members}
     assert json.loads(raw.partition(b"\r\n\r\n")[2]) == {"error": error, **beside}
 

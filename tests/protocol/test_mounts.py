@@ -247,3 +247,17 @@ async def test_a_stream_of_notices_is_no_use_of_the_service(it: Several) -> None
         async with it.crm.client.stream(None, legacy) as older:
             await older.comment()
             await it.crm.uses.wait_until_idle()
+
+
+# --- in a debugger ------------------------------------------------------------------------------------------------
+
+
+async def test_the_objects_of_a_service_say_what_they_serve(it: Several) -> None:
+    site = it.crm.site
+    assert repr(it.handler) == "<PublicHandler: /crm, /shop>"
+    assert repr(site) == "<Site at /crm, auth off, <Uses 0>>"
+    with site.uses:
+        assert repr(site) == "<Site at /crm, auth off, <Uses 1>>"
+    versions = "2026-07-28, 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
+    assert repr(site.endpoint) == f"<Endpoint for {versions}: <RunningCalls: 0 preparing, 0 running>>"
+    assert repr(site.invocation) == f"<Invocation of {it.crm.backend.url} with NoCredential, 30 s>"

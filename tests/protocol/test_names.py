@@ -192,7 +192,7 @@ async def test_the_name_in_the_header_must_be_the_one_in_the_body(client: Client
 @each("query", ["?names=openai", "?names=", "?names=LLM", "?names=llm&names=mcp", "?names=llm%00"])
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_other_names_are_refused_clearly(client: Client, surface: str, query: str) -> None:
-    said = 'The parameter "names" must be mcp or llm, and be there once'
+    said = 'The parameter "names" must be mcp or llm, and be given once'
     if surface == "rest":
         for path in (f"/mcp/tools/list{query}", f"/mcp/tools/describe{query}&name=a_b"):
             answer = await client.get(path)
