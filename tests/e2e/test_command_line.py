@@ -243,7 +243,7 @@ async def test_a_variable_that_looks_like_a_knob_is_remarked_also_where_the_conf
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("Warning: GATEWAY_BACKEND_URL is not read")
     assert "GATEWAY__BACKEND__URL" in ran.err
-    assert "GATEWAY__AUTH__MODEL: is no knob; did you mean GATEWAY__AUTH__MODE?" in ran.err
+    assert "GATEWAY__AUTH__MODEL: is not a knob; did you mean GATEWAY__AUTH__MODE?" in ran.err
     assert "backend.url: is required" in ran.err
 
 

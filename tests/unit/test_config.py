@@ -379,4 +379,4 @@ def test_who_may_call_is_not_decided_by_an_address_that_only_a_restart_binds() -
         keep_for_process(old, new)
     (fault,) = caught.value.faults
     assert fault.startswith("auth.mode: is off, and server.host 0.0.0.0 is reachable by others")
-    assert fault.endswith("count as they were")
+    assert fault.endswith("a reload keeps the old value of server knobs that need a restart")
