@@ -129,8 +129,8 @@ def test_the_required_knob_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("server: {port: 1}\nserver: {port: 2}\n", "gateway.yaml:2:1: key 'server' is there twice"),
-        ("server:\n  port: 1\n  port: 1\n", "gateway.yaml:3:3: key 'port' is there twice"),
+        ("server: {port: 1}\nserver: {port: 2}\n", "gateway.yaml:2:1: key 'server' occurs twice"),
+        ("server:\n  port: 1\n  port: 1\n", "gateway.yaml:3:3: key 'port' occurs twice"),
         ("a: &x {b: 1}\nc: *x\n", "gateway.yaml:2:4: aliases (*name) are not supported"),
         ("a: &x {b: 1}\nc: {<<: *x}\n", "aliases (*name) are not supported"),
         ("1: x\n", "gateway.yaml:1:1: key 1 is not a string"),
