@@ -50,10 +50,10 @@ class Pin:
 
 _NOT_PINNED: Final = frozenset((
     # the operator's
-    "names", "requires", "returns_blocks", "input_required", "confirm", "timeout", "fills", "fixed",
-    "certain", "repeatable", "local", "sent",
+    "names", "requires", "returns_blocks", "input_required", "confirm", "timeout", "gap_values", "fixed_arguments",
+    "structure_is_known", "repeatable", "is_builtin", "sent",
     # what derives from fields that are pinned, and the key of a pin
-    "order", "spread", "defaults", "declares_parameters", "renamed", "headers", "binding", "method",
+    "order", "spread_argument", "default_arguments", "declares_parameters", "own_names", "headers", "binding", "method",
     # what no model reads
     "meta", "input_check", "output_check",
     # what was learned of the backend

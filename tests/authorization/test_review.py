@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +27,7 @@ from tests.authorization.stand import METADATA, PUBLIC, RESOURCE, Stand, setting
 from tests.authorization.test_rows_keys import readiness
 from tests.authorization.token_endpoint import token_endpoint
 from tests.each import each
-from tests.fault.behaviours import Body, Exchange
+from tests.fault.behaviours import Exchange, error
 
 SHARED = "backend.listing.identity=shared"
 KEY = ec_key("client")
@@ -166,8 +165,7 @@ async def test_ended_sessions_in_great_number_do_not_make_a_used_proof_good_agai
 async def test_a_backend_that_quotes_the_token_in_place_of_a_listing_does_not_get_it_into_the_log() -> None:
     class Quotes:
         async def play(self, exchange: Exchange) -> None:
-            error = {"code": -1, "message": f"who is {exchange.request.headers['Authorization']}?"}
-            await Body(json.dumps({"jsonrpc": "2.0", "id": "listing", "error": error}).encode()).play(exchange)
+            await error(-1, f"who is {exchange.request.headers['Authorization']}?").play(exchange)
 
     async with stand() as it:
         it.listings.broken = Quotes()

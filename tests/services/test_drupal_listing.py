@@ -132,7 +132,7 @@ async def test_without_valid_credentials_check_says_that_it_wants_some(
     assert ran.code == 3
     assert "dialect" not in ran.out
     assert "credentials are needed" in ran.err
-    assert ran.err.splitlines()[-2].startswith("It wants credentials: set backend.credentials")
+    assert ran.err.splitlines()[-1].startswith("It wants credentials: set backend.credentials")
     assert "<html" not in ran.err
     assert credential is None or credential.split()[1] not in ran.said
 
