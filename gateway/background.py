@@ -30,10 +30,8 @@ async def keep_fresh(
     remaining: Callable[[], float],
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Refresh now, unless the value is still fresh, then again and again shortly before it expires. Never returns.
-
-    ``remaining`` returns the seconds until it expires.
-    """
+    """Refresh now, unless the value is still fresh, then again each time shortly before it expires. Never returns.
+    ``remaining`` returns the seconds until it expires."""
     if remaining() <= 0:
         await refresh()
     while True:

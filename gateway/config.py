@@ -1,7 +1,4 @@
-"""Load and check the configuration, and compare two of them. All faults are reported at once.
-
-:mod:`gateway.layers` says where the values come from.
-"""
+"""Load and compare configurations; all faults are reported at once. :mod:`gateway.layers` reads the values."""
 
 from __future__ import annotations
 
@@ -89,8 +86,7 @@ def load_settings(
 
 
 def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
-    """Yield the faults of the values that could be read. Leaves out those of sections that hold an unread value: they
-    may come from that alone."""
+    """Yield the faults of the values that could be read, but none of a section that holds one which could not."""
     details = error.errors(include_url=False, include_input=False)
     top_level_faults = {(detail["loc"], detail["msg"]) for detail in details}
     for detail in details:
@@ -176,7 +172,7 @@ def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
 def keep_for_process(old: Settings, new: Settings) -> Settings:
     """Return ``new`` as a reload applies it: a knob that needs a restart keeps its old value.
 
-    Raises :class:`ConfigError` where that mixture is not valid: with ``server.host`` changed to loopback, ``new`` may
+    Raises :class:`ConfigError` where that mixture is invalid: with ``server.host`` changed to loopback, ``new`` may
     turn authentication off, but the port is still bound to the old address.
     """
     server = {name: getattr(new.server, name) for name in ("allowed_hosts", "allowed_origins")}

@@ -120,8 +120,7 @@ class _Resolver(aiohttp.ThreadedResolver):
     """Resolve names to the addresses that may be connected to.
 
     The connection is made to exactly these addresses, so a name that resolves differently a moment later (DNS
-    rebinding) gains nothing. A host that is written as an address is not resolved: code that takes one from an
-    untrusted source checks it.
+    rebinding) gains nothing. A host that is an address is not resolved: code that takes it from strangers checks it.
     """
 
     def __init__(self, reach: Reach) -> None:
@@ -197,9 +196,8 @@ class Outbound:
 
     def __repr__(self) -> str:
         hosts = sorted({f"{url.host}:{url.port}" for url in self._urls.values()})
-        to = f"{', '.join(hosts[:3])}{', …' if len(hosts) > 3 else ''}" if hosts else "nothing yet"
         state = "closed" if self._session.closed else f"at most {self._connections} connections"
-        return f"<Outbound to {to}, {state}>"
+        return f"<Outbound to {', '.join(hosts[:3]) or 'nothing yet'}, {state}>"
 
     async def close(self) -> None:
         await self._session.close()

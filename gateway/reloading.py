@@ -48,9 +48,6 @@ class Reloads:
         self._watcher = FileWatcher()
         self._watcher.add_new(self._files())
 
-    def __repr__(self) -> str:
-        return f"<Reloads of {len(self._files())} files{', the last one refused' if self._refused else ''}>"
-
     def start(self) -> None:
         """Start watching, in the background of the server, which must be started."""
         self._server.background.start("reload", self._watch)
@@ -96,10 +93,8 @@ class Reloads:
         log.info("configuration reloaded", changed=list(changed))
 
     def _load(self) -> Settings:
-        """Return the settings. Raises :class:`ConfigError`.
-
-        A file that is named for the first time is watched before it is read: else a change in between would be missed.
-        """
+        """Return the settings. Raises :class:`ConfigError`. A file that is named for the first time is watched before
+        it is read: else a change in between would be missed."""
         while True:
             fault: ConfigError | None = None
             try:
@@ -151,9 +146,6 @@ class FileWatcher:
     def __init__(self) -> None:
         self._states: dict[Path, _FileState] = {}
 
-    def __repr__(self) -> str:
-        return f"<FileWatcher of {len(self._states)} files>"
-
     def add_new(self, files: Iterable[Path]) -> bool:
         """Record the state of the files that are not watched yet. Return whether there are any."""
         new = [file for file in files if file not in self._states]
@@ -163,11 +155,8 @@ class FileWatcher:
         return bool(new)
 
     def changed(self, files: Collection[Path]) -> list[Path]:
-        """Return the files whose content changed since the last check, and stop watching all others than ``files``.
-
-        A file that is being written is returned once two checks in a row find the same status, and a file that was
-        removed once it is back. A file that was not watched before is not returned.
-        """
+        """Return those of ``files`` whose content changed, and watch no others from now on. A file under writing
+        is returned once two checks in a row find the same status, a removed one once it is back, a new one never."""
         self.add_new(files)
         self._states = {file: self._states[file] for file in files}
         changed = []

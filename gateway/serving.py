@@ -21,11 +21,9 @@ log = structlog.get_logger()
 
 
 async def serve(settings: Settings, source: ConfigSource) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends the process at once.
-
-    SIGHUP reloads the configuration from ``source`` and refreshes the listings. A change of a file has the same effect,
-    for what depends on the file. Raises what :meth:`Server.start` raises.
-    """
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reloads the configuration from
+    ``source`` and refreshes the listings; a change of a file does so for what depends on the file. Raises what
+    :meth:`Server.start` raises."""
     server = Server(settings)
     stop = asyncio.Event()
     reloads = Reloads(server, source)
