@@ -155,8 +155,8 @@ class FileWatcher:
         return bool(new)
 
     def changed(self, files: Collection[Path]) -> list[Path]:
-        """Return those of ``files`` whose content changed, and watch no others from now on. A file under writing
-        is returned once two checks in a row find the same status, a removed one once it is back, a new one never."""
+        """Return those of ``files`` whose content changed, and watch no others from now on. A file being written
+        is returned once two checks in a row find the same status, a removed one once it is back, a new one not."""
         self.add_new(files)
         self._states = {file: self._states[file] for file in files}
         changed = []
