@@ -1,4 +1,4 @@
-"""``python -m gateway``, which is ``jsonrpc-mcp-gateway`` where that is not on the path."""
+"""Run the command line as ``python -m gateway``, for where ``jsonrpc-mcp-gateway`` is not on the path."""
 
 from gateway.cli import COMMAND, main
 

@@ -1,5 +1,4 @@
-"""Work that goes on for as long as the gateway runs: it is started again where it ends, and what it fetches is kept
-fresh."""
+"""Background work that lasts as long as the gateway: start it again where it ends, and keep what it fetches fresh."""
 
 from __future__ import annotations
 
@@ -13,15 +12,16 @@ from typing import Final
 import structlog
 
 _RETRY_DELAYS: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
-_LEAST_WAIT: Final = 0.05
-_STEADY: Final = 60.0
-"""Seconds of running after which an earlier end counts no more."""
+# A source that says "fresh for 0 s" must not make us ask without a pause.
+_MIN_PAUSE: Final = 0.05
+_STABLE_AFTER: Final = 60.0
+"""Seconds of running after which earlier failures no longer lengthen the delay."""
 
 log = structlog.get_logger()
 
 
 def retry_delay(failures: int) -> float:
-    """Return the seconds to wait before the next attempt, after so many failures in a row, one or more."""
+    """Return the seconds to wait before the next attempt. ``failures`` counts those in a row, and is at least 1."""
     return _RETRY_DELAYS[min(failures, len(_RETRY_DELAYS)) - 1]
 
 
@@ -30,19 +30,19 @@ async def keep_fresh(
     remaining: Callable[[], float],
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Refresh now, unless what was fetched is fresh, and for ever again shortly before it gets old, in ``remaining``
-    seconds."""
+    """Refresh now, unless the value is still fresh, then again each time shortly before it expires. Never returns.
+    ``remaining`` returns the seconds until it expires."""
     if remaining() <= 0:
         await refresh()
     while True:
         # Replicas that were started together spread out, so that they do not all ask at once.
-        await pause(max(_LEAST_WAIT, remaining() * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
+        await pause(max(_MIN_PAUSE, remaining() * random.uniform(0.85, 0.98)))  # noqa: S311, not a secret
         await refresh()
 
 
 @dataclass(slots=True)
 class Job:
-    """One piece of work. ``last_end`` says what it last ended with, ``ended_at`` when, in monotonic seconds."""
+    """Hold the state of one job: ``last_end`` says why it last ended, ``ended_at`` when, in monotonic seconds."""
 
     name: str
     work: Callable[[], Awaitable[None]]
@@ -60,7 +60,7 @@ class Job:
 
 
 class Background:
-    """The jobs of one gateway. ``pause`` waits before a start and ``clock`` is monotonic, both in seconds."""
+    """Run jobs until :meth:`stop`. ``pause`` waits before a restart and ``clock`` is monotonic, both in seconds."""
 
     def __init__(
         self, pause: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic
@@ -69,14 +69,16 @@ class Background:
         self._clock = clock
         self._jobs: dict[asyncio.Task[None], Job] = {}
 
+    def __repr__(self) -> str:
+        return f"<Background {'; '.join(self.describe()) or 'no jobs'}>"
+
     def start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run ``work``, which should never end. Where it does, that is logged and it is started again, each time later,
-        half a minute at most."""
+        """Run ``work``, which should never end. If it does, log that and start it again after :func:`retry_delay`."""
         job = Job(name, work)
         self._jobs[asyncio.create_task(self._keep_running(job))] = job
 
     def describe(self) -> Iterator[str]:
-        """A line for each job, for operators."""
+        """Yield a line for each job, for operators."""
         now = self._clock()
         return (job.describe(now) for job in self._jobs.values())
 
@@ -89,22 +91,22 @@ class Background:
             await asyncio.wait(jobs)
 
     async def _keep_running(self, job: Job) -> None:
-        in_a_row = 0
+        failures = 0
         while True:
             started, job.running = self._clock(), True
             failure = await _run_to_end(job.work)
             job.ended_at, job.running = self._clock(), False
             job.last_end = "it returned" if failure is None else type(failure).__name__
             job.end_count += 1
-            in_a_row = 1 if job.ended_at - started >= _STEADY else in_a_row + 1
-            wait = retry_delay(in_a_row)
+            failures = 1 if job.ended_at - started >= _STABLE_AFTER else failures + 1
+            wait = retry_delay(failures)
             log.error("background work ended unexpectedly", work=job.name, starts_in=wait, exc_info=failure)
             await self._pause(wait)
 
 
 async def _run_to_end(work: Callable[[], Awaitable[None]]) -> BaseException | None:
-    """Return what work ended with, None where it returned. Raises :class:`asyncio.CancelledError` where this task is
-    told to end, which is not what a cancellation within the work means."""
+    """Return the exception that ended the work, None if it returned. Raises :class:`asyncio.CancelledError` if this
+    task itself was cancelled; a cancellation within the work is an end like any other."""
     try:
         await work()
     except asyncio.CancelledError as failure:
@@ -112,6 +114,6 @@ async def _run_to_end(work: Callable[[], Awaitable[None]]) -> BaseException | No
         if task is None or task.cancelling():
             raise
         return failure
-    except Exception as failure:  # noqa: BLE001, whatever it is, the work has to go on
+    except Exception as failure:  # noqa: BLE001, the job is started again after any failure
         return failure
     return None

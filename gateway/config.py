@@ -1,4 +1,4 @@
-"""The configuration of a gateway, read and checked: all faults at once. :mod:`gateway.layers` says where it is from."""
+"""Load and compare configurations; all faults are reported at once. :mod:`gateway.layers` reads the values."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, find_knob, keys_of
 from gateway.settings.services import INHERITED
 
-_SAID: Final = {
+_MESSAGES: Final = {
     "missing": "is required",
     "string_type": "must be a text; in quotes, if YAML takes it for something else",
     "tuple_type": "must be a list, such as [one, two]",
     "dict_type": "must be a mapping, such as {name: value}",
     "model_type": "must be a mapping, such as {name: value}",
 }
-"""What pydantic would say in the words of Python's types."""
+"""Our messages for faults that pydantic would describe with names of Python types."""
 RESTART: Final = ("server.", "telemetry.")
-"""What knobs begin with that belong to the process: a reload does not apply them, but for those of ``LIVE``. All others
-belong to a service, which a reload replaces whole."""
+"""Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
+other knobs belong to a service, which a reload replaces as a whole."""
 LIVE: Final = ("server.allowed_hosts", "server.allowed_origins", "telemetry.log.level")
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; ``faults`` has one line for each thing that is wrong with it."""
+    """Raised where the configuration cannot be used; ``faults`` has one line for each thing that is wrong with it."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("\n".join(faults))
@@ -39,8 +39,8 @@ class ConfigError(Exception):
 
 
 class ConfigSource:
-    """Where settings come from: a file, the environment and ``overrides``. ``files`` are those that the last load read:
-    the file itself, and those whose content stands in a knob."""
+    """Hold where settings come from: a file, the environment and ``overrides``. ``files`` are those that the last load
+    read: the file itself, and the files whose content is the value of a knob."""
 
     def __init__(self, file: Path | None, overrides: Iterable[str] = ()) -> None:
         self.files: frozenset[Path] = frozenset()
@@ -48,7 +48,7 @@ class ConfigSource:
         self._overrides = tuple(overrides)
 
     def load_settings(self) -> Settings:
-        """Raises :class:`ConfigError`; ``files`` are told in any case."""
+        """Return the settings. Raises :class:`ConfigError`. Sets ``files`` in either case."""
         read: set[Path] = set()
         try:
             return load_settings(self._file, self._overrides, read=read)
@@ -62,7 +62,7 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     read: set[Path] | None = None,
 ) -> Settings:
-    """The settings from all layers; ``read`` gets the files that they were read from. Raises :class:`ConfigError`."""
+    """Return the settings from all layers. Adds the files that were read to ``read``. Raises :class:`ConfigError`."""
     layers = Layers(os.environ if environ is None else environ)
     if file is not None:
         layers.add_file(file)
@@ -74,10 +74,10 @@ def load_settings(
     faults = layers.faults
     try:
         settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
-        if not layers.unread_paths:  # which may be what is missing
+        if not layers.unread_paths:  # else a value that could not be read would be reported as missing
             services = settings.by_mount.values()
-            told = [fault for service in services for fault in credentials.credential_faults(service)]
-            faults += _by_origin([*told, *shared_audience_faults(services)], layers.tree)
+            found = [fault for service in services for fault in credentials.credential_faults(service)]
+            faults += _by_origin([*found, *shared_audience_faults(services)], layers.tree)
     except ValidationError as error:
         faults += _faults_of(error, layers)
     if faults:
@@ -86,13 +86,13 @@ def load_settings(
 
 
 def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
-    """What is wrong with the values that could be read; a section above an unread one may be right but for that."""
+    """Yield the faults of the values that could be read, but none of a section that holds one which could not."""
     details = error.errors(include_url=False, include_input=False)
-    at_top = {(detail["loc"], detail["msg"]) for detail in details}
+    top_level_faults = {(detail["loc"], detail["msg"]) for detail in details}
     for detail in details:
-        where = detail["loc"] if detail["type"] != "missing" else _lacking(detail["loc"])
-        where = where[:-1] if where[-1:] == ("[key]",) else where  # of a mapping, a name and not its value is wrong
-        if _is_default(layers.tree, where, (detail["loc"][2:], detail["msg"]) in at_top):
+        where = detail["loc"] if detail["type"] != "missing" else _missing_knob(detail["loc"])
+        where = where[:-1] if where[-1:] == ("[key]",) else where  # the name is wrong, not the value
+        if _is_default(layers.tree, where, (detail["loc"][2:], detail["msg"]) in top_level_faults):
             where = where[2:]
         if any(all(one == other for one, other in zip(path, where, strict=False)) for path in layers.unread_paths):
             continue
@@ -101,7 +101,7 @@ def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
         if detail["type"] == "extra_forbidden":
             text = f"unknown key{_suggestion(where)}"
         else:
-            text = _SAID.get(detail["type"], text)
+            text = _MESSAGES.get(detail["type"], text)
         if path:
             yield f"{path}: {text}"
         else:
@@ -109,7 +109,7 @@ def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
 
 
 def _by_origin(faults: Iterable[str], tree: Mapping[str, Any]) -> Iterator[str]:
-    """Faults of services, each by its knob; what several have of the top level is told as that."""
+    """Yield faults of services, which begin with a knob. One that comes from the top level names the top level's."""
     for fault in faults:
         path = fault.partition(": ")[0].split(".")
         if _is_default(tree, path):
@@ -118,9 +118,9 @@ def _by_origin(faults: Iterable[str], tree: Mapping[str, Any]) -> Iterator[str]:
         yield fault
 
 
-def _is_default(tree: Mapping[str, Any], path: Sequence[Key], alike: bool = False) -> bool:
-    """Tell whether what stands at a path of a service is inherited from the top level of ``tree``. Where it is a map,
-    merged of both, ``alike`` decides: whether the top level has the same fault."""
+def _is_default(tree: Mapping[str, Any], path: Sequence[Key], same_fault: bool = False) -> bool:
+    """Tell whether the value at a path of a service is inherited from the top level of ``tree``. A map is merged from
+    both; then ``same_fault`` decides: whether the top level has the same fault."""
     if len(path) < 3 or path[0] != "services" or path[2] not in INHERITED:
         return False
     own: Any = tree["services"][path[1]]
@@ -131,11 +131,11 @@ def _is_default(tree: Mapping[str, Any], path: Sequence[Key], alike: bool = Fals
         if key not in own:
             return True
         own, default = own[key], default[key]
-    return alike and isinstance(own, dict)
+    return same_fault and isinstance(own, dict)
 
 
-def _lacking(location: tuple[Key, ...]) -> tuple[Key, ...]:
-    """The knob that has to be given where it is missing, or its whole section."""
+def _missing_knob(location: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return the path of a missing knob; for a missing section, that of its first required knob."""
     section = find_knob(location)
     required = [name for name, field in keys_of(section).items() if field.is_required()] if section else []
     return (*location, *required[:1])
@@ -148,9 +148,9 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
 
 
 def differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Yield the path of each knob in which two settings differ, or of a service that only one has."""
+    """Yield the path of each knob that differs between two settings, and of each service that only one of them has."""
     if isinstance(old, BaseModel) and isinstance(new, BaseModel):
-        old, new = _members(old), _members(new)
+        old, new = _knob_values(old), _knob_values(new)
     if old == new:
         return
     if not (isinstance(old, dict) and isinstance(new, dict)):
@@ -160,7 +160,7 @@ def differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
         yield from differing(old.get(name), new.get(name), f"{path}.{name}".lstrip("."))
 
 
-def _members(section: BaseModel) -> dict[str, Any]:
+def _knob_values(section: BaseModel) -> dict[str, Any]:
     return {field.alias or name: getattr(section, name) for name, field in type(section).model_fields.items()}
 
 
@@ -170,10 +170,10 @@ def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
 
 
 def keep_for_process(old: Settings, new: Settings) -> Settings:
-    """Return ``new`` as a reload applies it: what needs a restart keeps its old value.
+    """Return ``new`` as a reload applies it: a knob that needs a restart keeps its old value.
 
-    Raises :class:`ConfigError` where that does not go together: an address that is not bound yet would let a service
-    do without authentication.
+    Raises :class:`ConfigError` where that mixture is invalid: with ``server.host`` changed to loopback, ``new`` may
+    turn authentication off, but the port is still bound to the old address.
     """
     server = {name: getattr(new.server, name) for name in ("allowed_hosts", "allowed_origins")}
     log = old.telemetry.log.model_copy(update={"level": new.telemetry.log.level})
@@ -187,12 +187,14 @@ def keep_for_process(old: Settings, new: Settings) -> Settings:
     faults = [fault for service in services for fault in service.faults()]
     faults += [fault for service in services for fault in credentials.credential_faults(service)]
     if faults := list(dict.fromkeys([*faults, *shared_audience_faults(services)])):
-        raise ConfigError([f"{fault}; knobs of server that a restart applies count as they were" for fault in faults])
+        raise ConfigError(
+            [f"{fault}; a reload keeps the old value of server knobs that need a restart" for fault in faults]
+        )
     return kept
 
 
 def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """The files that the settings name, each with its knob."""
+    """Yield the files that the settings name, as pairs of knob and file."""
     for path in SERVER_FILES:
         yield from _named_files(settings, path.split("."), "")
     for service in settings.by_mount.values():
@@ -201,7 +203,7 @@ def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
 
 
 def files_of_service(settings: ServiceSettings) -> Iterator[tuple[str, Path]]:
-    """Yield the files that the sections of one service name, each with its knob within them."""
+    """Yield the files that one service names, as pairs of knob and file; knobs are relative to the service."""
     for path in SERVICE_FILES:
         yield from _named_files(settings, path.split("."), "")
 

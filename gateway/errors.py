@@ -1,12 +1,12 @@
-"""Every failure the gateway can answer with.
+"""Every failure that the gateway can answer with.
 
-An error class *is* a row of the table: the JSON-RPC ``code``, the HTTP ``status`` that REST answers (an MCP
-era may choose another for a JSON-RPC error, see :mod:`gateway.mcp`), the ``slug`` that REST clients match on, and
-whether the failure ``refuses`` the HTTP exchange itself. What does not refuse and is a :class:`ToolFault` reads
-as a tool result with ``isError: true`` on MCP.
+An error class *is* a row of the table: the JSON-RPC ``code``, the HTTP ``status`` of the answer on REST (an MCP era may
+choose another one for a JSON-RPC error, see :mod:`gateway.mcp`), the ``slug`` that REST clients match on, and whether
+the failure ``refuses`` the HTTP exchange itself. A :class:`ToolFault` does not refuse it: on MCP it becomes a tool
+result with ``isError: true``.
 
 MCP reserves -32768..-32000 (2026-07-28, basic/index "Error codes"), so a code of our own is the HTTP status as a
-positive integer. Messages are written for the caller: they never hold a backend's host, a stack or a token.
+positive integer. Messages are written for the caller: they never hold a backend's host, a stack trace or a token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import ClassVar
 
 
 class GatewayError(Exception):
-    """Base of all failures that have an answer.
+    """Hold what every failure with an answer has.
 
     ``data`` is JSON for the error's ``data`` member; ``retry_after`` is in seconds and becomes ``Retry-After``.
     """
@@ -35,7 +35,7 @@ class GatewayError(Exception):
 
 
 class InternalError(GatewayError):
-    """Something unforeseen; the text is fixed and the cause is only in the log."""
+    """Raised where something unforeseen failed. The message is fixed; the cause is only in the log."""
 
     def __init__(self) -> None:
         super().__init__("Internal error")
@@ -45,73 +45,73 @@ class InternalError(GatewayError):
 
 
 class ParseError(GatewayError):
-    """The body is not JSON (RFC 8259) in UTF-8."""
+    """Raised where the body is not JSON (RFC 8259) in UTF-8."""
 
     code, status, slug = -32700, 400, "invalid_json"
 
 
 class InvalidRequest(GatewayError):
-    """The body is JSON but not the one JSON-RPC 2.0 message that is expected."""
+    """Raised where the body is JSON, but not the one JSON-RPC 2.0 message that is expected."""
 
     code, status, slug = -32600, 400, "invalid_request"
 
 
 class MethodNotFound(GatewayError):
-    """No such MCP method, or one whose capability is not offered."""
+    """Raised where there is no such MCP method, or its capability is not offered."""
 
     code, status, slug = -32601, 404, "method_not_found"
 
 
 class InvalidParams(GatewayError):
-    """The parameters of an MCP method do not have its shape."""
+    """Raised where the parameters of an MCP method do not have its shape."""
 
     code, status, slug = -32602, 400, "invalid_params"
 
 
 class MissingParameter(InvalidParams):
-    """A REST request lacks a parameter."""
+    """Raised where a REST request lacks a parameter."""
 
     slug = "missing_parameter"
 
 
 class InvalidCursor(InvalidParams):
-    """A cursor that this gateway did not issue, or to another caller, or too long ago."""
+    """Raised where a cursor was not issued by this gateway, was issued to another caller, or has expired."""
 
     slug = "invalid_cursor"
 
 
 class UnknownTool(InvalidParams):
-    """No such tool in the caller's view."""
+    """Raised where the caller's view has no such tool."""
 
     status, slug = 404, "tool_not_found"
 
 
 class InvalidEnvelope(GatewayError):
-    """The request's ``_meta`` lacks what 2026-07-28 requires of every request (basic/index "Request metadata")."""
+    """Raised where ``_meta`` lacks what 2026-07-28 requires of every request (basic/index "Request metadata")."""
 
     code, status, slug = -32602, 400, "invalid_envelope"
 
 
 class HeaderMismatch(GatewayError):
-    """A standard header is absent, malformed, repeated or disagrees with the body (SEP-2243)."""
+    """Raised where a standard header is absent, malformed or repeated, or disagrees with the body (SEP-2243)."""
 
     code, status, slug = -32020, 400, "header_mismatch"
 
 
 class MissingCapability(GatewayError):
-    """The tool needs something of the client that the client did not declare; ``data`` names it."""
+    """Raised where the tool needs a capability that the client did not declare; ``data`` names it."""
 
     code, status, slug = -32021, 400, "missing_client_capability"
 
 
 class UnsupportedVersion(GatewayError):
-    """A protocol revision that is not served here."""
+    """Raised where the protocol revision is not served here."""
 
     code, status, slug = -32022, 400, "unsupported_protocol_version"
 
 
 class BatchTooLarge(GatewayError):
-    """An answer beyond what the answers of a JSON-RPC batch may have together; the error of its item alone."""
+    """Raised where a response does not fit into its JSON-RPC batch. It is the error of that one response."""
 
     code, status, slug = 413, 413, "batch_too_large"
 
@@ -120,15 +120,15 @@ class BatchTooLarge(GatewayError):
 
 
 class Refused(GatewayError):
-    """The exchange ends with this HTTP status whatever the protocol."""
+    """Refuse the exchange: it ends with this HTTP status, whatever the protocol."""
 
     refuses = True
 
 
 class Challenged(Refused):
-    """A refusal that tells the client how to come back: ``WWW-Authenticate`` (RFC 6750 §3).
+    """Refuse the exchange and tell the client what to present: ``WWW-Authenticate`` (RFC 6750 §3).
 
-    ``error`` is a word of RFC 6750 §3.1 and the message a fixed sentence; ``scopes`` are all that the request needs;
+    ``error`` is a code of RFC 6750 §3.1 and the message a fixed sentence; ``scopes`` are all that the request needs;
     ``scheme`` is Bearer or DPoP.
     """
 
@@ -147,32 +147,32 @@ class Challenged(Refused):
 
 
 class Unauthorized(Challenged):
-    """There is no token, or one that does not count here."""
+    """Raised where there is no token, or one that is not accepted here."""
 
     code, status, slug = 401, 401, "unauthorized"
 
 
 class MalformedAuthorization(Challenged):
-    """Authorization that cannot be read: two tokens, a token in the query, characters that no token has."""
+    """Raised where the authorization is malformed: two tokens, a token in the query, characters no token can have."""
 
     code, status, slug = 400, 400, "invalid_authorization"
 
 
 class InsufficientScope(Challenged):
-    """The token does not grant what the request needs; the challenge names all of it."""
+    """Raised where the token lacks a scope that the request needs; the challenge names all scopes it needs."""
 
     code, status, slug = 403, 403, "insufficient_scope"
 
 
 class AuthUnavailable(Refused):
-    """Whether a token is good cannot be told now: no usable keys, or no answer of the issuer. Never a 401, for which
-    clients would throw their tokens away."""
+    """Raised where a token cannot be verified now: no usable keys, or no answer from the issuer. It is never a 401,
+    since clients would then throw their tokens away."""
 
     code, status, slug = 503, 503, "auth_unavailable"
 
 
 class MalformedHttp(Refused):
-    """The request is not HTTP as RFC 9112 has it, or readers may understand its framing differently."""
+    """Raised where the request is not valid HTTP (RFC 9112), or its framing is ambiguous (request smuggling)."""
 
     code, status, slug = 400, 400, "malformed_http"
 
@@ -214,7 +214,7 @@ class ExpectationFailed(Refused):
 
 
 class MisdirectedRequest(Refused):
-    """The Host header names none of this gateway's names: DNS rebinding, or ``server.allowed_hosts`` is incomplete."""
+    """Raised where Host is none of this gateway's names: DNS rebinding, or ``server.allowed_hosts`` is incomplete."""
 
     code, status, slug = 421, 421, "misdirected_request"
 
@@ -224,23 +224,23 @@ class RateLimited(Refused):
 
 
 class SessionNotFound(Refused):
-    """A session of an older era that ended, expired, or is another caller's. Clients initialize again."""
+    """Raised where a session of an older era ended, expired or is another caller's. Clients then initialize again."""
 
     code, status, slug = -32600, 404, "session_not_found"
 
 
 class CatalogUnavailable(Refused):
-    """There is no listing to show, fresh or stale: never an empty list that a client would believe."""
+    """Raised where there is no listing, fresh or stale. An empty list would tell clients that no tools exist."""
 
     code, status, slug = 503, 503, "catalog_unavailable"
 
 
-# --- A tool call came to nothing: isError on MCP, 4xx and 5xx on REST -------------------------------------------
+# --- A tool call failed: isError on MCP, 4xx and 5xx on REST ----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceError:
-    """A service's own JSON-RPC error, its message and data cleaned."""
+    """A service's own JSON-RPC error, its message and data redacted."""
 
     code: int
     message: str
@@ -248,10 +248,10 @@ class ServiceError:
 
 
 class ToolFault(GatewayError):
-    """The call was understood, and failed.
+    """Raised where a tool call was understood, and failed.
 
-    ``service_error`` is the service's own error where ``backend.errors: passed`` has it shown, by ``/jsonrpc`` and the
-    tools' own paths alone: MCP reserves the codes that most services use.
+    ``service_error`` is the service's own error, kept with ``backend.errors: passed`` alone. Only ``/jsonrpc`` and the
+    tools' own paths show it: MCP reserves the codes that most services use.
     """
 
     slug = "execution_error"
@@ -262,83 +262,84 @@ class ToolFault(GatewayError):
         *,
         data: object = None,
         retry_after: int | None = None,
-        passed: ServiceError | None = None,
+        service_error: ServiceError | None = None,
     ) -> None:
         super().__init__(message, data=data, retry_after=retry_after)
-        self.service_error = passed
+        self.service_error = service_error
 
 
 class InvalidArguments(ToolFault):
-    """The arguments break the tool's input schema; the backend was not touched."""
+    """Raised where the arguments break the tool's input schema. Nothing was sent to the backend."""
 
     code, status, slug = -32602, 400, "invalid_arguments"
 
 
 class ConfirmationRequired(ToolFault):
-    """A person has to agree to this call, and this surface cannot ask one."""
+    """Raised where the user has to confirm this call, and this surface cannot ask for that."""
 
     code, status, slug = 403, 403, "confirmation_required"
 
 
 class CapabilityRequired(ToolFault):
-    """The tool needs something of the client that clients of this surface do not declare."""
+    """Raised where the tool needs a client capability that clients of this surface cannot declare."""
 
     code, status, slug = 403, 403, "capability_required"
 
 
 class InputRequired(ToolFault):
-    """The backend asks the client for more input, and this surface cannot pass the question on."""
+    """Raised where the backend asks the client for more input, and this surface cannot forward the question."""
 
     code, status, slug = 403, 403, "input_required"
 
 
 class BackendError(ToolFault):
-    """The backend answered with a JSON-RPC error; the message is cleaned for strangers' eyes."""
+    """Raised where the backend answered with a JSON-RPC error. The message is redacted."""
 
 
 class ParamsRefused(BackendError):
-    """A backend's error that may mean that ``params`` came in the wrong shape."""
+    """Raised where a backend's error may mean that ``params`` had the wrong structure."""
 
 
 class BackendDenied(ToolFault):
-    """The backend refuses this caller: its 403, or Drupal's "Access Denied" within a 200."""
+    """Raised where the backend refuses this caller: its 403, or Drupal's "Access Denied" within a 200."""
 
     code, status, slug = 403, 403, "access_denied"
 
 
 class BackendUnauthorized(ToolFault):
-    """The backend's 401 to what it was shown. Where that was the caller's own token and nothing was sent to the caller
-    yet, it becomes :class:`Unauthorized`."""
+    """Raised where the backend answered 401 to the credential that was sent. It becomes :class:`Unauthorized` if that
+    was the caller's own token and nothing was sent to the caller yet."""
 
     code, status, slug = 401, 401, "unauthorized"
 
 
 class BackendUnavailable(ToolFault):
-    """No connection, a reset, an HTTP error without a JSON-RPC body, or a 401 to what is not the caller's own."""
+    """Raised where the backend gave no answer: no connection, a reset, an HTTP error without a JSON-RPC body, or a 401
+    to a credential that is not the caller's own."""
 
     code, status, slug = 502, 502, "backend_unavailable"
 
 
 class BackendBusy(ToolFault):
-    """The backend's HTTP 503; its Retry-After goes on to the caller where it is a number of seconds, and few. Or no
-    connection to it came free before the deadline: then nothing was sent."""
+    """Raised where the backend answered 503, or no connection came free before the deadline; then nothing was sent.
+    Its Retry-After is forwarded if it is a small number of seconds."""
 
     code, status, slug = 503, 503, "backend_busy"
 
 
 class BackendTimeout(ToolFault):
-    """No complete answer before the deadline; whether the call took effect is unknown."""
+    """Raised where no complete answer came before the deadline. Whether the call took effect is unknown."""
 
     code, status, slug = 504, 504, "backend_timeout"
 
 
 class BadBackendAnswer(ToolFault):
-    """The backend's answer is not a JSON-RPC 2.0 response to the call."""
+    """Raised where the backend's answer is not a JSON-RPC 2.0 response to the call."""
 
     code, status, slug = 502, 502, "bad_backend_answer"
 
 
 class ResultMismatch(ToolFault):
-    """The call ran, and its result breaks the output schema that the backend itself declares."""
+    """Raised where the call ran, and its result breaks the output schema that the backend itself declares."""
 
     code, status, slug = 502, 502, "result_mismatch"

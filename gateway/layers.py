@@ -1,12 +1,12 @@
-"""From YAML, environment and command line to one tree of knobs, before it is checked.
+"""Merge YAML file, environment and command line into one tree of knobs, before it is checked.
 
 Later layers win: the file, then ``GATEWAY__SECTION__KNOB`` from the environment, then ``--set section.knob=value``.
-In the latter two, a knob that is text is taken as it is; knobs of every other type are YAML, as in the file.
-``GATEWAY__SECTION__KNOB_FILE`` names a file with a text.
+In the latter two, the value of a text knob is used as it is; knobs of every other type are YAML, as in the file.
+``GATEWAY__SECTION__KNOB_FILE`` names a file whose content is the value of a text knob.
 
 In each layer ``${NAME}`` is an environment variable, ``${file:/path}`` the content of a file without its last newline,
-``$${`` a literal ``${``; what they stand for is not resolved again. Relative file names in the file start from its own
-folder, others from the working directory.
+``$${`` a literal ``${``; their values are not resolved again. Relative file names in the file start from its folder,
+others from the working directory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FILES: Final = (*SERVER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path 
 
 
 def mistaken_names(environ: Mapping[str, str]) -> list[str]:
-    """A line for each variable that looks like a knob and is read by nobody: ``GATEWAY_BACKEND_URL``."""
+    """Return a warning for each variable that looks like a knob but is not one, such as ``GATEWAY_BACKEND_URL``."""
     knob = re.compile(f"GATEWAY_((?:{'|'.join(Settings.model_fields).upper()})(?:_.*)?)")
     found = [match for match in map(knob.fullmatch, sorted(environ)) if match]
     return [
@@ -47,7 +47,7 @@ def mistaken_names(environ: Mapping[str, str]) -> list[str]:
 
 
 def environment_name(path: Sequence[Key]) -> str:
-    """``catalog.ttl`` is ``GATEWAY__CATALOG__TTL``."""
+    """Return the name of a knob's environment variable: ``catalog.ttl`` has ``GATEWAY__CATALOG__TTL``."""
     return ENVIRONMENT_PREFIX + "__".join(map(str, path)).upper()
 
 
@@ -57,10 +57,10 @@ def _suggestion(path: Sequence[str]) -> str:
 
 
 class Layers:
-    """The knobs that the layers have set so far, as a ``tree``.
+    """Hold the knobs that the layers have set so far, as a ``tree``.
 
-    ``files`` are those that were read, or should have been. ``faults`` has a line for each thing that cannot be read,
-    and ``unread_paths`` the paths that it was meant for.
+    ``files`` are those that were read, or that could not be read. ``faults`` has a line for each value that cannot be
+    read, and ``unread_paths`` the paths of those values.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -85,7 +85,7 @@ class Layers:
             return
         self.tree = self._resolve(tree, (), "", ConfigReferences(self._environ, file.parent, self.files))
         for path in _FILES:
-            _anchor(self.tree, path.split("."), file.parent)
+            _make_absolute(self.tree, path.split("."), file.parent)
 
     def add_environment(self) -> None:
         for name, text in sorted(self._environ.items()):
@@ -110,7 +110,7 @@ class Layers:
         plain = name.removesuffix(_FILE_SUFFIX)
         knob = find_knob([*path[:-1], path[-1].removesuffix(_FILE_SUFFIX.lower())]) if plain != name else None
         if knob is None:
-            self.faults.append(f"{name}: is no knob{_suggestion(path)}")
+            self.faults.append(f"{name}: is not a knob{_suggestion(path)}")
         elif not knob.is_text:
             self.faults.append(f"{name}: only a text can be in a file of its own; write ${{file:...}} in {plain}")
         elif plain in self._environ:
@@ -122,25 +122,25 @@ class Layers:
 
     def _content(self, knob: Knob, file: str, origin: str) -> str | None:
         try:
-            return self._outside.content(self._outside.resolve(file)) or _nothing(knob)
+            return self._outside.content(self._outside.resolve(file)) or _empty_value(knob)
         except UnresolvedReference as error:
             return self._add_fault(knob.path, f"{origin}: {error}")
 
     def _read_value(self, knob: Knob | None, path: Sequence[Key], text: str, origin: str) -> Any:
-        """The value of a knob that is not in the file."""
+        """Return the value of a knob from the environment or the command line."""
         if knob is not None and knob.is_text:
             if not knob.is_secret and _is_quoted(text):
                 return self._add_fault(path, f"{origin}: text is taken as it is here, quotes and all: leave them out")
-            return self._resolve(text, path, origin, self._outside) or _nothing(knob)
+            return self._resolve(text, path, origin, self._outside) or _empty_value(knob)
         try:
             tree = read_yaml_with_references(text, origin)
         except NotYaml:
-            # What YAML says of a value may quote it, and it may be a secret.
+            # YAML's own message may quote the value, which may be a secret.
             return self._add_fault(path, f"{origin}: cannot be read as YAML; quote the value as YAML does")
         return self._resolve(tree, path, origin, self._outside)
 
     def _resolve(self, value: Any, path: Sequence[Key], where: str, references: ConfigReferences) -> Any:
-        """``value`` without references; ``where`` is what faults call it."""
+        """Return ``value`` with its references resolved; ``where`` names it in faults."""
         if isinstance(value, dict):
             return {
                 key: self._resolve(child, (*path, key), f"{where}.{key}".lstrip("."), references)
@@ -161,13 +161,14 @@ class Layers:
         if knob is None or knob.is_json:
             return text
         if knob.is_text:
-            return text or _nothing(knob)
+            return text or _empty_value(knob)
         try:
             return read_yaml(text, where)
         except NotYaml:
-            return self._add_fault(path, f"{where}: what its references stand for cannot be read as YAML")
+            return self._add_fault(path, f"{where}: the values of its references cannot be read as YAML")
 
     def _add_fault(self, path: Sequence[Key], fault: str) -> str:
+        """Report a value that cannot be read. Return the text that takes its place in the tree."""
         self.faults.append(fault)
         self.unread_paths.append(tuple(path))
         return ""
@@ -176,7 +177,7 @@ class Layers:
         node: Any = self.tree
         for key in path[:-1]:
             if node.get(key) is None:
-                node[key] = {}  # also where the file has the section's name alone
+                node[key] = {}  # None: the file has the section's name alone
             node = node[key]
             if not isinstance(node, dict):
                 self.faults.append(f"{origin}: {key} is not a section")
@@ -184,8 +185,8 @@ class Layers:
         node[path[-1]] = value
 
 
-def _nothing(knob: Knob) -> str | None:
-    """What an empty text means."""
+def _empty_value(knob: Knob) -> str | None:
+    """Return the value that an empty text stands for."""
     return None if knob.is_optional else ""
 
 
@@ -198,13 +199,13 @@ def _is_quoted(text: str) -> bool:
         return False
 
 
-def _anchor(tree: Any, path: Sequence[str], folder: Path) -> None:
-    """Let a relative file name of a configuration file start from that file's folder."""
+def _make_absolute(tree: Any, path: Sequence[str], folder: Path) -> None:
+    """Resolve the relative file name at ``path`` against the folder of the configuration file."""
     key, *rest = path
     if key == "*":
         for element in tree if isinstance(tree, list) else tree.values() if isinstance(tree, dict) else ():
-            _anchor(element, rest, folder)
+            _make_absolute(element, rest, folder)
     elif isinstance(tree, dict) and rest:
-        _anchor(tree.get(key), rest, folder)
+        _make_absolute(tree.get(key), rest, folder)
     elif isinstance(tree, dict) and isinstance(tree.get(key), str):
         tree[key] = str(folder / tree[key])

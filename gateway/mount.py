@@ -1,4 +1,4 @@
-"""What stays at one path while the services behind it are replaced."""
+"""What one path keeps while reloads replace the service behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.mcp.running import RunningCalls
 
 @dataclass(frozen=True)
 class Mount:
-    """The streams that clients hold open, how many each of them holds, and the calls that they may cancel by name."""
+    """Hold the streams that clients have open, how many each client has, and the calls that they may cancel by id."""
 
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
     streams: StreamLimit = field(default_factory=StreamLimit)

@@ -1,4 +1,4 @@
-"""The one way out: HTTP exchanges with a hardened aiohttp session.
+"""The HTTP client: every outgoing exchange goes through a hardened aiohttp session.
 
 No redirects are followed (a credential must reach one origin alone), no cookies are kept, the environment's proxies
 are ignored, sizes are capped after decompression and the whole exchange has a deadline. What aiohttp raises becomes
@@ -28,45 +28,45 @@ _CHUNK: Final = 64 * 1024
 # Codes of X509_verify_cert_error_string(3).
 _OUT_OF_TIME: Final = (9, 10)
 _OTHER_NAME: Final = (62, 64)
-# How the other side says that it wants another client certificate than it got (RFC 8446 §6.2, RFC 5246 §7.2.2).
+# Alerts of a server that wants another client certificate than the one it got (RFC 8446 §6.2, RFC 5246 §7.2.2).
 _CERTIFICATE_ALERT: Final = re.compile("ALERT_.*CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_HANDSHAKE_FAILURE")
 
 
 class OutboundError(Exception):
-    """An exchange that brought no usable answer. ``sent`` is False where surely not a byte of it left."""
+    """Raised where an exchange has no usable answer. ``sent`` is False if certainly no byte of the request was sent."""
 
     sent = True
 
 
 class ConnectFailed(OutboundError):
-    """No connection: refused, no such name, a name that leads astray, TLS not trusted by either side.
+    """Raised where a connection failed: refused, no such name, a forbidden address, TLS not trusted by either side.
 
-    With TLS 1.3 the request may have left when the other side refuses our certificate; nobody has read it then.
+    With TLS 1.3 the request may have been sent when the server refuses our certificate; the server has not read it.
     """
 
     sent = False
 
 
 class NoConnection(OutboundError):
-    """The time was over before there was a connection: all were taken, or the other side took none."""
+    """Raised where no connection came free in time: all were in use, or the other side accepted none."""
 
     sent = False
 
 
 class Interrupted(OutboundError):
-    """The connection ended before the answer did."""
+    """Raised where the connection ended before the answer did."""
 
 
 class DeadlinePassed(OutboundError):
-    """No complete answer in time."""
+    """Raised where no complete answer came in time."""
 
 
 class AnswerTooLarge(OutboundError):
-    """The answer exceeds its cap."""
+    """Raised where the answer is larger than allowed."""
 
 
 class BadHttp(OutboundError):
-    """The answer is not HTTP as RFC 9112 has it."""
+    """Raised where the answer is not valid HTTP (RFC 9112)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files; None is the system's trust and no client certificate. ``ca_knob`` and ``cert_knob`` are where the
-    settings name them, for errors; no ``cert_knob`` where a client certificate cannot be set."""
+    """Name PEM files; without them, the system's CAs are trusted and there is no client certificate. Errors mention
+    ``ca_knob`` and ``cert_knob``; ``cert_knob`` is None where the settings have no client certificate."""
 
     ca: str | None = None
     cert: str | None = None
@@ -91,7 +91,7 @@ class TlsFiles:
     cert_knob: str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Raises :class:`OSError`, with the name of the file, where one cannot be used."""
+        """Return the TLS context. Raises :class:`OSError`, with the name of the file, where one cannot be used."""
         file = self.ca
         try:
             context = ssl.create_default_context(cafile=self.ca)
@@ -105,22 +105,22 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where names may lead. ``refuses`` says why an IP address is not connected to, None if it may be; the origins of
-    the URLs in ``trusted_urls`` are the operator's own word and may lead anywhere."""
+    """Limit which addresses host names may resolve to. ``refuses`` returns why an IP address is forbidden, or None. The
+    operator has named ``trusted_urls``: their hosts may resolve to any address."""
 
     refuses: Callable[[str], str | None]
     trusted_urls: frozenset[str] = frozenset()
 
 
 class _AddressRefused(OSError):
-    """A name leads to no address that may be connected to."""
+    """Raised where a name resolves to forbidden addresses alone."""
 
 
 class _Resolver(aiohttp.ThreadedResolver):
-    """Resolves names to addresses that may be connected to.
+    """Resolve names to the addresses that may be connected to.
 
-    The connection is made to exactly what is returned here: a name that changes its mind afterwards (DNS rebinding)
-    gains nothing. Hosts that are written as an address are not resolved; who takes those from a stranger judges them.
+    The connection is made to exactly these addresses, so a name that resolves differently a moment later (DNS
+    rebinding) gains nothing. A host that is an address is not resolved: code that takes it from strangers checks it.
     """
 
     def __init__(self, reach: Reach) -> None:
@@ -132,14 +132,14 @@ class _Resolver(aiohttp.ThreadedResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[aiohttp.abc.ResolveResult]:
-        """Raises :class:`OSError`."""
+        """Return the permitted addresses. Raises :class:`OSError` where there is none."""
         found = await super().resolve(host, port, family)
         if (host, port) in self._trusted_hosts:
             return found
         reasons = [self._refuses(address["host"]) for address in found]
         kept = [address for address, reason in zip(found, reasons, strict=True) if reason is None]
         if not kept:
-            raise _AddressRefused(f"its name {reasons[0]}; if that is meant, name the address in the settings")
+            raise _AddressRefused(f"its name {reasons[0]}; if that is intended, name the address in the settings")
         return kept
 
 
@@ -152,9 +152,9 @@ _EXCHANGE: Final[ContextVar[_Exchange]] = ContextVar("exchange")
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Notes when an exchange has its connection: until then nothing of it was sent.
+    """Record when an exchange gets its connection: until then no byte of it was sent.
 
-    ``connect`` is part of aiohttp's documented connectors. Its arguments are not, so they pass as they are.
+    ``connect`` belongs to aiohttp's documented connectors, but its arguments do not: they are passed through.
     """
 
     async def connect(self, *args: Any, **kwargs: Any) -> Any:
@@ -164,7 +164,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class Outbound:
-    """A pool of connections; ``headers`` go with every request. Make it and close it within the loop that uses it."""
+    """Hold a pool of connections. Every request gets ``headers``. Make it and close it in the loop that uses it."""
 
     def __init__(
         self,
@@ -175,6 +175,7 @@ class Outbound:
         headers: Mapping[str, str] | None = None,
         reach: Reach | None = None,
     ) -> None:
+        self._connections = connections
         self._proxy = proxy
         self._tls = tls or TlsFiles()
         self._timeouts: LRUCache[float, aiohttp.ClientTimeout] = LRUCache(1000)
@@ -193,17 +194,22 @@ class Outbound:
             skip_auto_headers=("User-Agent",),
         )
 
+    def __repr__(self) -> str:
+        hosts = sorted({f"{url.host}:{url.port}" for url in self._urls.values()})
+        state = "closed" if self._session.closed else f"at most {self._connections} connections"
+        return f"<Outbound to {', '.join(hosts[:3]) or 'nothing yet'}, {state}>"
+
     async def close(self) -> None:
         await self._session.close()
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        """Raises :class:`OutboundError`."""
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         return await self._exchange("POST", url, body, headers, timeout, max_bytes)
 
     async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        """Raises :class:`OutboundError`."""
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         return await self._exchange("GET", url, None, headers, timeout, max_bytes)
 
     async def _exchange(
@@ -227,6 +233,7 @@ class Outbound:
                 proxy=self._proxy,
                 timeout=self._timeout(timeout),
             ) as response:
+                # aiohttp also returns 101, which is not final, and 600 to 999, which HTTP does not have (RFC 9110 §15).
                 if not 200 <= response.status <= 599:
                     raise BadHttp(f"status {response.status}")
                 content = await _read_body(response, max_bytes)
@@ -242,6 +249,7 @@ class Outbound:
             if not exchange.connected:
                 raise NoConnection(f"no free connection within {timeout:g} s") from error
             raise DeadlinePassed(f"no complete answer within {timeout:g} s") from error
+        # A refused client certificate shows only on the first read with TLS 1.3, after the handshake is over for us.
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
             cause = error.__cause__ if isinstance(error, aiohttp.ClientOSError) else None
             if isinstance(cause, ssl.SSLError) and _CERTIFICATE_ALERT.search(cause.reason or ""):
@@ -259,7 +267,7 @@ class Outbound:
     def _timeout(self, total: float) -> aiohttp.ClientTimeout:
         known = self._timeouts.get(total)
         if known is None:
-            # aiohttp rounds times from its threshold on up to a whole second of the loop's clock.
+            # aiohttp rounds deadlines of 5 s and more up to a whole second of the loop's clock; inf turns that off.
             known = aiohttp.ClientTimeout(
                 total=total, sock_connect=min(CONNECT_TIMEOUT, total), ceil_threshold=math.inf
             )
@@ -271,6 +279,7 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     length = response.content_length
     if length is not None and length > max_bytes:
         raise AnswerTooLarge(f"larger than {max_bytes} bytes")
+    # Content-Length counts the compressed bytes: it bounds the body only where that is not compressed (zip bombs).
     if length is not None and "Content-Encoding" not in response.headers:
         return await response.read()
     chunks = []
@@ -298,7 +307,7 @@ def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, 
 
 
 def _certificate_reason(error: Exception, tls: TlsFiles) -> str:
-    """OpenSSL's own words name the host, ours do not."""
+    """Return why a certificate is refused, without the host, which OpenSSL's message names."""
     code = getattr(error, "verify_code", None)
     if code in _OTHER_NAME:
         return "its TLS certificate is for another name; the URL must have one that the certificate has"
@@ -306,13 +315,13 @@ def _certificate_reason(error: Exception, tls: TlsFiles) -> str:
         return "its TLS certificate has expired, or is not valid yet"
     if tls.ca is None:
         return f"its TLS certificate is not trusted; if its CA is your own, name that in {tls.ca_knob}"
-    return f"its TLS certificate is not trusted: no CA in {tls.ca_knob} vouches for it"
+    return f"its TLS certificate is not trusted: no CA in {tls.ca_knob} has signed it"
 
 
 def _tls_reason(error: OSError, tls: TlsFiles) -> str:
-    word = str(getattr(error, "reason", None) or "no reason given")
-    reason = "TLS failed: " + word.replace("_", " ").lower()
-    if tls.cert_knob is None or not _CERTIFICATE_ALERT.search(word):
+    code = str(getattr(error, "reason", None) or "no reason given")
+    reason = "TLS failed: " + code.replace("_", " ").lower()
+    if tls.cert_knob is None or not _CERTIFICATE_ALERT.search(code):
         return reason
     if tls.cert is None:
         return f"{reason}; if a client certificate is wanted, name it in {tls.cert_knob}"

@@ -1,4 +1,4 @@
-"""``${NAME}``, ``${file:/path}`` and ``$${`` in the configuration, and what they stand for."""
+"""Resolve ``${NAME}``, ``${file:/path}`` and ``$${`` in the configuration."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from gateway.strict_yaml import read_yaml
 
 _MAX_BYTES: Final = 1024**2
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
-# A reference that YAML would read in part, and characters that no text has for the three with a meaning in YAML.
-_WRITTEN: Final = re.compile(r"\$?\$\{[^{}\"'\n]*\}")
+# References are hidden while YAML is parsed, since braces and quotes mean something there: "$", "{" and "}" become
+# characters of Unicode's last private plane, which no configuration uses.
+_IN_YAML: Final = re.compile(r"\$?\$\{[^{}\"'\n]*\}")
 _SHIELD: Final = str.maketrans("${}", "\U0010fff0\U0010fff1\U0010fff2")
 _UNSHIELD: Final = {ord(shielded): char for char, shielded in zip("${}", "\U0010fff0\U0010fff1\U0010fff2", strict=True)}
 
 
 class UnresolvedReference(ValueError):
-    """A reference leads nowhere, or a file cannot be read; the message says which and why."""
+    """Raised where a reference has no value, or a file cannot be read; the message says which and why."""
 
 
 def read_text(file: Path, name: str) -> str:
-    """The text of a file, of at most 1 MiB. Raises :class:`UnresolvedReference`, which calls the file ``name``."""
+    """Return the text of a file, of at most 1 MiB. Raises :class:`UnresolvedReference`, which names it ``name``."""
     try:
         with file.open("rb") as opened:
             content = opened.read(_MAX_BYTES + 1)
@@ -41,9 +42,9 @@ def read_text(file: Path, name: str) -> str:
 
 @dataclass(frozen=True)
 class ConfigReferences:
-    """What references stand for: variables of ``environ``, and files, which are looked for from ``folder``.
+    """Resolve references to variables of ``environ`` and to files, whose relative names start from ``folder``.
 
-    ``files`` gets those that were asked for.
+    Each file that is asked for is added to ``files``, also where it cannot be read.
     """
 
     environ: Mapping[str, str]
@@ -51,14 +52,14 @@ class ConfigReferences:
     files: set[Path]
 
     def resolve(self, text: str) -> str:
-        """``text`` with what its references stand for, which is not resolved again.
+        """Return ``text`` with its references replaced. The values are not resolved again.
 
         Raises :class:`UnresolvedReference`.
         """
         return _REFERENCE.sub(lambda match: "${" if match[1] is None else self._value(match[1]), text)
 
     def content(self, name: str) -> str:
-        """The text of a file, without its last newline. Raises :class:`UnresolvedReference`."""
+        """Return the text of a file, without its last newline. Raises :class:`UnresolvedReference`."""
         self.files.add(self.folder / name)
         return read_text(self.folder / name, name).removesuffix("\n")
 
@@ -72,12 +73,12 @@ class ConfigReferences:
 
 
 def read_yaml_with_references(text: str, origin: str) -> Any:
-    """One YAML document with its references as they are written, also where YAML would read their braces as a map.
+    """Return one YAML document with its references as they are written, even where YAML would read braces as a map.
 
-    They are resolved afterwards, value by value: what they stand for must not change the form of the document.
+    They are resolved afterwards, value by value, so that a value cannot change the structure of the document.
     Raises :class:`~gateway.strict_yaml.NotYaml`.
     """
-    return _unshield(read_yaml(_WRITTEN.sub(lambda match: match[0].translate(_SHIELD), text), origin))
+    return _unshield(read_yaml(_IN_YAML.sub(lambda match: match[0].translate(_SHIELD), text), origin))
 
 
 def _unshield(value: Any) -> Any:

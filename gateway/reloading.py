@@ -1,8 +1,8 @@
-"""What changes while the gateway runs: the configuration, and the files that it names.
+"""Reload when the configuration, or a file that it names, changes.
 
-Each file is looked at a few times a second. The kernel's news would come sooner, but not from every file system, and
-not of the symbolic links on the way to a file, by whose swapping Kubernetes changes a mounted one. Which files these
-are is asked each time, so that those are watched too that only a reload named.
+Each file is checked a few times a second. inotify would be faster, but it does not work on every file system, and it
+misses Kubernetes's way to change a mounted file: it swaps a symbolic link in the path. The list of files is made for
+each check, so that files which a reload has just named are watched too.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gateway.settings import Settings
 
 _INTERVAL: Final = 0.25
 _CONFIGURATION: Final = "the configuration"
-_AT_START: Final = frozenset({"server.secret_file"})
-"""Files that are read when the process starts, and not again."""
+_READ_AT_START: Final = frozenset({"server.secret_file"})
+"""Knobs whose files are read when the process starts, and not again."""
 
 _Status: TypeAlias = tuple[int, ...] | None
 
@@ -34,49 +34,49 @@ log = structlog.get_logger()
 
 
 class Reloads:
-    """Keeps a server to its configuration, which ``source`` reads, and to the files that it names. Make it before the
-    server starts: what changes from then on is noticed."""
+    """Reload a server when the configuration of ``source``, or a file that it names, changes. Make it before the server
+    starts: it notices what changes from then on."""
 
     def __init__(self, server: Server, source: ConfigSource) -> None:
         self._server = server
         self._source = source
-        self._reload = asyncio.Event()
-        self._list_anew = asyncio.Event()
+        self._reload_wanted = asyncio.Event()
+        self._listing_wanted = asyncio.Event()
         self._refused: Settings | None = None
         self._touched: set[str] = set()
         """Knobs whose files changed since the last reload."""
-        self._looks = Looks()
-        self._looks.learn(self._files())
+        self._watcher = FileWatcher()
+        self._watcher.add_new(self._files())
 
     def start(self) -> None:
-        """Begin, in the background of the server, which must be started."""
-        self._server.background.start("reload", self._keep_up)
-        self._server.background.start("listing on demand", self._list_whenever)
+        """Start watching, in the background of the server, which must be started."""
+        self._server.background.start("reload", self._watch)
+        self._server.background.start("listing on demand", self._list_on_demand)
 
     def ask(self) -> None:
-        """Read the configuration anew and list anew, whether anything changed or not."""
-        self._reload.set()
-        self._list_anew.set()
+        """Reload the configuration and refresh the listings soon, whether or not anything changed."""
+        self._reload_wanted.set()
+        self._listing_wanted.set()
 
-    async def _keep_up(self) -> None:
+    async def _watch(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_INTERVAL):
-                    await self._reload.wait()
-            if self._reload.is_set():
-                self._reload.clear()
-                await self._read_anew()
+                    await self._reload_wanted.wait()
+            if self._reload_wanted.is_set():
+                self._reload_wanted.clear()
+                await self._reload()
             files = self._files()
-            for file in await asyncio.to_thread(self._looks.changed, files):
-                self._act(file, files[file])
+            for file in await asyncio.to_thread(self._watcher.changed, files):
+                self._handle_change(file, files[file])
 
-    async def _list_whenever(self) -> None:
+    async def _list_on_demand(self) -> None:
         while True:
-            await self._list_anew.wait()
-            self._list_anew.clear()
+            await self._listing_wanted.wait()
+            self._listing_wanted.clear()
             await self._server.list_anew()
 
-    async def _read_anew(self) -> None:
+    async def _reload(self) -> None:
         self._refused = None
         try:
             self._refused = settings = await asyncio.to_thread(self._load)
@@ -93,87 +93,89 @@ class Reloads:
         log.info("configuration reloaded", changed=list(changed))
 
     def _load(self) -> Settings:
-        """The settings. Whatever names a file for the first time, it is looked at before it is read for good: else a
-        change in between would go unnoticed. Raises :class:`ConfigError`."""
+        """Return the settings. Raises :class:`ConfigError`. A file that is named for the first time is watched before
+        it is read: else a change in between would be missed."""
         while True:
             fault: ConfigError | None = None
             try:
                 settings = self._source.load_settings()
             except ConfigError as error:
                 fault = error
-            if not self._looks.learn(self._source.files):
-                break
+            if not self._watcher.add_new(self._source.files):
+                break  # no file that was read is new to the watcher
         if fault is not None:
             raise fault
-        self._looks.learn(file for _, file in files_of(settings))
+        self._watcher.add_new(file for _, file in files_of(settings))
         return settings
 
     def _files(self) -> dict[Path, set[str]]:
-        """The files to watch, and what names each. What is wrong with refused settings may be such a file."""
+        """Return the files to watch, each with the knobs that name it. Those of refused settings are among them: a
+        change of one may be what makes the settings valid."""
         files: dict[Path, set[str]] = {file: {_CONFIGURATION} for file in self._source.files}
         for knob, file in files_of(self._server.settings):
             files.setdefault(file, set()).add(knob)
         for knob, file in files_of(self._refused) if self._refused else ():
-            if knob not in _AT_START:
+            if knob not in _READ_AT_START:
                 files.setdefault(file, set()).add(knob)
         return files
 
-    def _act(self, file: Path, knobs: set[str]) -> None:
+    def _handle_change(self, file: Path, knobs: set[str]) -> None:
         for knob in sorted(knobs):
-            if knob in _AT_START:
+            if knob in _READ_AT_START:
                 log.warning("a file changed that is read at the start: restart to use it", knob=knob, file=str(file))
             elif knob.endswith(LISTED):
-                self._list_anew.set()
+                self._listing_wanted.set()
             else:
                 if knob != _CONFIGURATION:
                     self._touched.add(knob)
-                self._reload.set()
+                self._reload_wanted.set()
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What a file was like. ``unsettled`` while it may still be written to."""
+class _FileState:
+    """A file as it was at the last check. ``unsettled`` means that it may still be being written."""
 
     status: _Status
     digest: bytes | None
     unsettled: bool = False
 
 
-class Looks:
-    """What files were like when they were looked at, and which of them changed since."""
+class FileWatcher:
+    """Hold the state of files, and find those that changed since the last check."""
 
     def __init__(self) -> None:
-        self._seen: dict[Path, _Seen] = {}
+        self._states: dict[Path, _FileState] = {}
 
-    def learn(self, files: Iterable[Path]) -> bool:
-        """Look at those that nobody looked at before; whether there are any."""
-        new = [file for file in files if file not in self._seen]
+    def add_new(self, files: Iterable[Path]) -> bool:
+        """Record the state of the files that are not watched yet. Return whether there are any."""
+        new = [file for file in files if file not in self._states]
         for file in new:
             status = _status_of(file)
-            self._seen[file] = _Seen(status, None if status is None else _digest_of(file))
+            self._states[file] = _FileState(status, None if status is None else _digest_of(file))
         return bool(new)
 
     def changed(self, files: Collection[Path]) -> list[Path]:
-        """Those whose content is another one than before. One that is being written counts once two looks find it
-        alike, one that is gone when it is back, and one that nobody looked at before does not count."""
-        self.learn(files)
-        self._seen = {file: self._seen[file] for file in files}
+        """Return those of ``files`` whose content changed, and watch no others from now on. A file being written
+        is returned once two checks in a row find the same status, a removed one once it is back, a new one not."""
+        self.add_new(files)
+        self._states = {file: self._states[file] for file in files}
         changed = []
-        for file, seen in self._seen.items():
+        for file, state in self._states.items():
             status = _status_of(file)
-            if status is not None and status != seen.status:
-                seen.status, seen.unsettled = status, True
-            elif status is not None and seen.unsettled:
+            if status is not None and status != state.status:
+                state.status, state.unsettled = status, True
+            elif status is not None and state.unsettled:
                 digest = _digest_of(file)
-                seen.unsettled = digest is None
-                if digest is not None and digest != seen.digest:
-                    seen.digest = digest
+                state.unsettled = digest is None
+                if digest is not None and digest != state.digest:
+                    state.digest = digest
                     changed.append(file)
         return changed
 
 
 def _status_of(file: Path) -> _Status:
-    """None also for a pipe or a device: to read it again would take what is there for others, or wait for ever."""
+    """Return what changes with the file, None if it is gone. Also None for a pipe or a device: reading one again would
+    take data that is meant for others, or wait for ever."""
     try:
         status = file.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""The ports of one process, and the table from path to service. A reload swaps what changed in it.
+"""The two ports of the process, and the table from path to service, which a reload swaps.
 
-What is changed, new or gone is found by comparing settings. Everything new is built before anything is swapped, so that
-a faulty configuration changes nothing. The old services go once their last call has ended.
+A reload compares settings to find the services that are changed, new or gone. It builds every new service before it
+swaps any, so that a faulty configuration changes nothing. An old service is closed once its last call has ended.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from gateway.web.ops import AdminHandler
 from gateway.web.public import AddressReader, Origins, PublicHandler
 
 _ADMIN_SHUTDOWN: Final = 0.1
-"""Seconds that requests for health have to finish: they wait for nothing."""
+"""Seconds that requests to the admin port have to finish at the end. A probe is answered at once."""
 
 log = structlog.get_logger()
 
 
 class Server:
-    """A gateway with its two ports. ``port`` and ``admin_port`` are the bound ones once started."""
+    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -52,10 +52,11 @@ class Server:
         self._stopping = False
 
     def __repr__(self) -> str:
-        return f"<Server port={self.port} {', '.join(map(repr, self.services.values()))}>"
+        state = f"{'stopping ' if self._stopping else ''}port={self.port} admin_port={self.admin_port}"
+        return f"<Server {state} services={list(self.services.values())} retiring={len(self._retiring)}>"
 
     async def start(self) -> None:
-        """Raises :class:`OSError` where a port is taken, :class:`ConfigError`,
+        """Build the services and listen. Raises :class:`OSError` where a port is taken, :class:`ConfigError`,
         :class:`gateway.signing.SecretError`."""
         server = self.settings.server
         self._secrets = read_secrets(server.secret_file)
@@ -73,14 +74,14 @@ class Server:
         log.info("gateway started", host=server.host, port=self.port, admin_port=self.admin_port)
 
     async def reload(self, new: Settings) -> None:
-        """Go on with ``new``, and with the files that it names as they are now, without losing a request. Knobs of the
-        process keep their values, see :func:`config.needs_restart`.
+        """Apply ``new``, and the files that it names as they are now, without losing a request. Knobs of the process
+        keep their values, see :func:`config.needs_restart`.
 
         Raises :class:`ConfigError` with all faults; then nothing has changed.
         """
         kept = config.keep_for_process(self.settings, new)
         built = await self._build(kept.by_mount)
-        # Nothing is awaited from here on, so that nobody meets a half of this.
+        # Nothing is awaited from here on, so that no request meets a half of the swap.
         before, self.settings = self.services, kept
         self.services = {mount: built.get(mount) or before[mount] for mount in kept.by_mount}
         self._public.sites = {mount: service.site for mount, service in self.services.items()}
@@ -93,29 +94,29 @@ class Server:
         logs.set_level(kept.telemetry.log.level)
 
     async def wait_until_listed(self) -> None:
-        """Wait until the first attempt at each listing is over."""
+        """Wait until each service has tried to fetch its listing once."""
         for service in self.services.values():
             await service.discovery.first_attempt_over.wait()
 
     async def list_anew(self) -> str:
-        """Ask each service for its listing now, whatever its age. Return why there is no new one, empty where all have
-        one."""
+        """Fetch the listing of each service now, whatever the age of the old one. Return why that failed, "" if it did
+        not."""
         return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
 
     async def stop(self) -> None:
-        """Finish what is under way, then let go of everything."""
+        """Finish the requests that are under way, then close everything."""
         self._stopping = True
         await self.background.stop()
         for service in self.services.values():
             await service.background.stop()
         for mount in self._mounts.values():
             mount.subscriptions.close()
-        for port in reversed(self._ports):  # health is told until the last
+        for port in reversed(self._ports):  # the admin port last: probes are answered until the end
             await port.close()
         for mount in self._mounts.values():
             await mount.close()
         for service in self._retiring:
-            service.uses.give_up()
+            service.uses.give_up()  # its port is closed: no call can still be answered
         await asyncio.gather(*self._retiring.values(), return_exceptions=True)
         for service in self.services.values():
             await service.close()
@@ -130,8 +131,8 @@ class Server:
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
-                        stays = self._mounts.setdefault(mount, Mount())
-                        service = await Service.build(settings, files, self._store, self._secrets, stays, before)
+                        path = self._mounts.setdefault(mount, Mount())
+                        service = await Service.build(settings, files, self._store, self._secrets, path, before)
                         built[mount] = service
                         undo.push_async_callback(service.close)
                 except ConfigError as error:
@@ -142,40 +143,40 @@ class Server:
         return built
 
     async def _list_anew(self, mount: str) -> str:
-        """List the service at one mount anew, and what a reload puts in its place meanwhile."""
+        """Fetch the listing of the service at one mount, and of each service that a reload puts there meanwhile."""
         asked: Service | None = None
         trouble = ""
         while (service := self.services.get(mount)) not in (None, asked):
             asked = service
             with service.uses:
                 trouble = await service.discovery.refresh_now()
-        return _of(asked, trouble) if asked and trouble else ""
+        return _named(asked, trouble) if asked and trouble else ""
 
     def _retire(self, mount: str, service: Service, successor: Service | None) -> None:
-        """Let a service go once its calls have ended, after those that were replaced before it: they may share what it
-        closes."""
-        earlier = [task for one, task in self._retiring.items() if one.settings.mount == mount]
-        stays = self._mounts.pop(mount) if successor is None else None
-        if stays is not None:
-            stays.subscriptions.close()
+        """Close a service once its calls have ended, and after those of the services that it replaced: they may share
+        what it closes."""
+        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == mount]
+        unused = self._mounts.pop(mount) if successor is None else None
+        if unused is not None:
+            unused.subscriptions.close()
 
         async def retire() -> None:
             await service.background.stop()
-            if earlier:
-                await asyncio.wait(earlier)
+            if predecessors:
+                await asyncio.wait(predecessors)
             await service.uses.wait_until_idle()
-            if stays is not None:
-                await stays.close()
+            if unused is not None:
+                await unused.close()
             await service.close(successor)
 
         task = self._retiring[service] = asyncio.create_task(retire())
         task.add_done_callback(lambda _: self._retired(service))
 
     def _retired(self, service: Service) -> None:
-        """Forget a service, and after the last have the collector find them all: they are large, and hold cycles."""
+        """Forget a service. After the last one collect garbage: services are large, and hold reference cycles."""
         del self._retiring[service]
         if not self._retiring and not self._stopping:
-            asyncio.get_running_loop().call_soon(COLLECTOR.look_through)  # when this refers to it no more
+            asyncio.get_running_loop().call_soon(COLLECTOR.look_through)  # later: this frame still refers to it
 
     async def _listen(self, handler: Handler, host: str, port: int, shutdown_timeout: float) -> int:
         bound = await listen(handler, host, port, shutdown_timeout)
@@ -187,23 +188,24 @@ class Server:
         return Origins(server.public_url, server.allowed_hosts, server.allowed_origins)
 
     def _unready(self) -> str | None:
-        """Why no service can answer, None where one can."""
+        """Return why no service can answer, None if one can."""
         if self._stopping:
             return "stopping"
         reasons = [(service, service.unready()) for service in self.services.values()]
         if any(reason is None for _, reason in reasons):
             return None
-        return "; ".join(_of(service, str(reason)) for service, reason in reasons)
+        return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
     def _describe(self) -> Iterator[str]:
-        """A line for each of several services, and for each piece of background work."""
+        """Yield a line for each of several services, and for each background job."""
         for service in self.services.values():
             if service.name:
-                yield _of(service, service.unready() or "ok")
+                yield _named(service, service.unready() or "ok")
             for background in (service.background, service.issuers.background):
-                yield from (_of(service, line) for line in background.describe())
+                yield from (_named(service, line) for line in background.describe())
         yield from self.background.describe()
 
 
-def _of(service: Service, text: str) -> str:
+def _named(service: Service, text: str) -> str:
+    """Return a text with the name of its service in front; a service at the root has none."""
     return f"{service.name}: {text}" if service.name else text

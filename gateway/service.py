@@ -1,7 +1,7 @@
-"""One fronted service: everything that is made from its settings. It is one protected resource.
+"""One fronted JSON-RPC service, which is one protected resource: build all its parts from its settings.
 
-A service does not change with its settings: a reload builds another one, which takes from its predecessor what derives
-from equal settings, and puts it in its place. Building asks nobody anything.
+A service never changes: for other settings, a reload builds another one, which takes over from its predecessor the
+parts whose settings are equal. Building sends no request.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import SigningKeys
 from gateway.store import ResourceStore, Store
-from gateway.text import secrets_in
+from gateway.text import masked_url, secrets_in
 from gateway.uses import UseCounter
 from gateway.web.rest import RestProjector
 from gateway.web.site import Site
 
 SERVER_NAME: Final = "jsonrpc-mcp-gateway"
 READY_AFTER: Final = 10.0
-"""Seconds after which a service is ready although its first listing is still awaited."""
+"""Seconds after which a service is ready although its first listing has not come yet."""
 _MAX_REST_PAGE: Final = 50
-"""Tools on one page of REST, which has fewer clients that read on than models that read all."""
+"""Tools on one page of REST. Its readers are often models, which read the whole answer but ask for no second page."""
 _PAGES_PER_LISTING: Final = 10
-"""For each listing that a caller may begin, the cursors that it may follow."""
+"""How many further pages a caller may ask for, for each listing that its budget allows."""
 
 
 class Service:
-    """Made by :meth:`build`; begins its background work with :meth:`start`."""
+    """Hold the parts of one service. Made by :meth:`build`; :meth:`start` begins its background work."""
 
     def __init__(
         self,
@@ -92,21 +92,21 @@ class Service:
         self.policies = self._policies()
         self.authenticator = self._authenticator()
         backend = settings.backend
-        self.outbound = Outbound(
-            connections=backend.connections, tls=backend_tls(settings), proxy=backend.proxy, headers=HEADERS
-        )
-        self._learn()
+        tls = backend_tls(settings)
+        self.outbound = Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=HEADERS)
+        self._take_knowledge()
         credential, listing_credential = build_credentials(settings, self._tokens)
-        shown = (*credential.secrets(), *listing_credential.secrets())
-        self.secrets = (*shown, *_secrets(settings))
-        self.reader = ListingReader(self.outbound, settings.backend, listing_credential, progress, shown, self._dialect)
+        sent = (*credential.secrets(), *listing_credential.secrets())
+        self.secrets = (*sent, *_secrets(settings))
+        self.reader = ListingReader(self.outbound, settings.backend, listing_credential, progress, sent, self._dialect)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
         self.site = self._site()
 
     def __repr__(self) -> str:
-        return f"<Service {self.settings.mount or '/'} before {self.settings.backend.url}: {self.unready() or 'ready'}>"
+        mount, url = self.settings.mount or "/", masked_url(self.settings.backend.url)
+        return f"<Service {mount} of {url}: {self.unready() or 'ready'}, {self.uses!r}, {self.discovery!r}>"
 
     @classmethod
     async def build(
@@ -119,18 +119,18 @@ class Service:
         before: Service | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> Self:
-        """Make a service that can answer at once where ``before``, which it is to replace, has what it takes.
+        """Return a service, which can answer at once if ``before``, which it replaces, has a listing that it can use.
 
-        Raises :class:`config.ConfigError` where a file cannot be used, callers' tokens would go astray, or the listing
-        at hand cannot be offered by these settings.
+        Raises :class:`config.ConfigError` where a file or the listing of ``before`` cannot be used, or callers' tokens
+        would be sent to a backend that they are not for.
         """
-        if faults := credential_faults(settings):  # also where they were not loaded
+        if faults := credential_faults(settings):  # loading checks this, but settings may be made without a file
             raise config.ConfigError(faults)
         service = cls(settings, files, store, secrets, mount or Mount(), before, progress)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(service.close)
             if service.same_backend:
-                await service._prepare()
+                await service._reuse_listing()
             undo.pop_all()
         return service
 
@@ -139,49 +139,48 @@ class Service:
         return self.settings.name
 
     def is_made_of(self, settings: ServiceSettings, files: ServiceFiles) -> bool:
-        """Tell whether another one of these would be the same."""
+        """Tell whether a service built of these would be equal to this one."""
         return self.settings == settings and self.files == files
 
     def start(self) -> None:
-        """Begin what goes on in the background. The service stands at its mount from now on."""
-        self._follow()
+        """Start the background work, and tell open streams what changed. The mount is this service's from now on."""
+        self._take_over_mount()
         self.issuers.start()
         if self._modes.lists_per_caller and self.settings.auth.anonymous == "none":
-            self.discovery.first_attempt_over.set()  # there is no shared view to wait for
+            self.discovery.first_attempt_over.set()  # each caller has its own view: there is no shared one to wait for
         else:
             self.background.start("listing", self.discovery.refresh_forever)
 
     def unready(self) -> str | None:
-        """Why the service cannot answer yet, None where it can."""
+        """Return why the service cannot answer yet, None if it can."""
         if not self.discovery.first_attempt_over.is_set() and time.monotonic() - self._started < READY_AFTER:
-            return "the first listing is still awaited"
+            return "the first listing has not come yet"
         return self.issuers.unready()
 
     async def caller(self, token: str | None) -> Caller:
-        """Who the bearer of a token is. Raises :class:`~gateway.auth.refusals.InvalidToken`,
-        :class:`~gateway.auth.refusals.Undecidable`."""
+        """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.refusals`."""
         if token is None:
             return ANONYMOUS
         principal = (await self.issuers.verifier(self.policies).verify_token(token)).principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 
     async def close(self, successor: Service | None = None) -> None:
-        """Let go of everything that the successor did not take."""
+        """Close everything that the successor did not take over."""
         await self.background.stop()
         await self.discovery.close()
         await self.outbound.close()
         if self._before is not None and self._before.issuers is self.issuers:
-            return  # it was never put in place
+            return  # it was built and never started: the issuers are its predecessor's
         if successor is None or successor.issuers is not self.issuers:
             await self.issuers.close()
 
-    def _shown_to_clients(self, view: View) -> tuple[object, ...]:
-        """What a client sees of a view."""
+    def _client_visible_state(self, view: View) -> tuple[object, ...]:
+        """Return what clients see of a view, to be compared: streams are notified where it differs."""
         knobs = self.settings.catalog
         return self.discovery.shown_digest(view), knobs.search, knobs.names
 
-    def _follow(self) -> None:
-        """Have the streams at the mount hear of this service's changes, and of what differs from before."""
+    def _take_over_mount(self) -> None:
+        """Connect the streams at the mount to this service, and notify them of what differs from its predecessor."""
         before, self._before = self._before, None
         subscriptions, settings = self._mount.subscriptions, self.settings
         if before is not None:
@@ -191,13 +190,13 @@ class Service:
         if before is None:
             return
         if before.settings.auth != settings.auth or before._modes.lists_per_caller != self._modes.lists_per_caller:
-            subscriptions.end_all()  # their clients may be others, or see other views
+            subscriptions.end_all()  # their clients may not be allowed in now, or see other views
         self.site.operations.epoch = subscriptions.epoch
         for view in subscriptions.views:
-            if before._shown_to_clients(view) != self._shown_to_clients(view):
+            if before._client_visible_state(view) != self._client_visible_state(view):
                 subscriptions.notify(view)
 
-    async def _prepare(self) -> None:
+    async def _reuse_listing(self) -> None:
         try:
             if self._before is not None and not self._same_catalogs(self._before):
                 await self.discovery.prepare(self._before.discovery)
@@ -209,8 +208,8 @@ class Service:
         same = self.same_backend and before.settings.catalog == self.settings.catalog
         return same and before.files.of("catalog") == self.files.of("catalog")
 
-    def _learn(self) -> None:
-        """Take what was learned of the backend, or begin anew."""
+    def _take_knowledge(self) -> None:
+        """Take over what the predecessor found out about the same backend, or start with nothing."""
         before = self._before if self.same_backend else None
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
@@ -237,8 +236,9 @@ class Service:
 
     def _policies(self) -> tuple[IssuerPolicy, ...]:
         settings, modes = self.settings, self._modes
-        shown = modes.calls.uses_callers_token or modes.listing.uses_callers_token
-        extra = not (shown and settings.backend.credentials.reject_extra_audiences)
+        # The backend gets callers' tokens: one that is also for a third service could be used there by the backend.
+        forwards = modes.calls.uses_callers_token or modes.listing.uses_callers_token
+        extra = not (forwards and settings.backend.credentials.reject_extra_audiences)
         implies = settings.auth.scopes.implies
         return tuple(
             issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies)
@@ -246,7 +246,7 @@ class Service:
         )
 
     def _authenticator(self) -> Authenticator | None:
-        """None with ``auth.mode: off``. What was found out about tokens counts on where it was by equal rules."""
+        """Return what checks tokens, None with ``auth.mode: off``. Its cache is kept where the rules are equal."""
         before, auth = self._before, self.settings.auth
         if auth.mode == "off":
             return None
@@ -266,7 +266,7 @@ class Service:
             Builder(backend.params, self.validators, pins=self.files.pins),
             self.settings.catalog,
             fallback=self.files.fallback,
-            patience=2 * backend.listing.timeout,  # its own, and another that it may have to wait for
+            patience=2 * backend.listing.timeout,  # for one under way, and then for its own
             uses_callers_token=callers_own,
             broken_output_schemas=self.broken_output_schemas,
         )
@@ -276,8 +276,8 @@ class Service:
     def _invocation(self, credential: Credential) -> Invocation:
         backend = self.settings.backend
         url = urlsplit(backend.url)
-        earlier = self._before.secrets if self._before else ()  # of them, answers may still be under way
-        redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *earlier, url.hostname or "", url.netloc))
+        old = self._before.secrets if self._before else ()  # a late answer may still quote one
+        redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *old, url.hostname or "", url.netloc))
         limits = ExchangeLimits(backend.timeout, backend.max_response)
         client = BackendClient(self.outbound, backend.url, limits, redactor, passes_errors=backend.errors == "passed")
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
@@ -307,15 +307,11 @@ class Service:
             settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
             mount.subscriptions, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
         )  # fmt: skip
-        sessions = Sessions(self._keys, self._store)
-        metadata = (
-            None
-            if self.authenticator is None
-            else build_resource_metadata(settings, self.access.baseline_scopes, SERVER_NAME)
-        )
+        scopes = self.access.baseline_scopes
+        metadata = build_resource_metadata(settings, scopes, SERVER_NAME) if self.authenticator is not None else None
         return Site(
             settings.mount,
-            endpoint=Endpoint(operations, self.invocation, sessions, mount.calls, self.uses),
+            endpoint=Endpoint(operations, self.invocation, Sessions(self._keys, self._store), mount.calls, self.uses),
             operations=operations,
             invocation=self.invocation,
             discovery=self.discovery,
@@ -328,24 +324,20 @@ class Service:
         )
 
     def _prepare_pages(self, catalog: Catalog) -> None:
-        """Make the first pages of a catalog before anybody asks for them."""
+        """Render the first pages of a catalog before a client asks for them."""
         knobs = self.settings.catalog
         shared = self.discovery.current(SHARED) if self._modes.lists_per_caller else catalog
         catalog = SEARCH_CATALOG if knobs.search else catalog
-        projectors = (
-            projector.with_name_style(NameStyle(knobs.names)) for projector in (modern.PROJECTOR, *legacy.PROJECTORS)
-        )
+        projectors = [one.with_name_style(NameStyle(knobs.names)) for one in (modern.PROJECTOR, *legacy.PROJECTORS)]
         self._pages.prepare_first_pages(catalog, projectors, knobs.page_size)
-        self._pages.prepare_first_pages(
-            catalog, (RestProjector(self.access, shared, mount=self.settings.mount),), _rest_page_size(self.settings)
-        )
+        rest = RestProjector(self.access, shared, mount=self.settings.mount)
+        self._pages.prepare_first_pages(catalog, (rest,), _rest_page_size(self.settings))
 
 
 def _same_backend(before: Service, settings: ServiceSettings) -> bool:
-    """Tell whether both are before one backend, and ask it for listings with the same kind of credential."""
-    return before.settings.backend == settings.backend and credential_modes(before.settings) == credential_modes(
-        settings
-    )
+    """Tell whether both have the same backend, and send it the same kinds of credential."""
+    old = before.settings
+    return old.backend == settings.backend and credential_modes(old) == credential_modes(settings)
 
 
 def _rest_page_size(settings: ServiceSettings) -> int:
@@ -353,6 +345,6 @@ def _rest_page_size(settings: ServiceSettings) -> int:
 
 
 def _secrets(settings: ServiceSettings) -> tuple[str, ...]:
-    """Texts beside credentials that no answer may show."""
+    """Return the secrets, beside credentials, that no answer may show."""
     prefix = (secret.get_secret_value() for secret in settings.backend.params.prefix)
     return (*(part for part in prefix if isinstance(part, str)), *settings.catalog.secrets())

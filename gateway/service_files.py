@@ -20,12 +20,12 @@ from gateway.outbound import TlsFiles
 from gateway.settings import ServiceSettings
 
 LISTED: Final = "backend.listing.file"
-"""Read with each listing, so that a change of it takes no other service."""
+"""Read with each listing, so that a change of this file needs no other service."""
 
 
 @dataclass(frozen=True)
 class ServiceFiles:
-    """What the files hold that a service's settings name. ``digests`` are of their content, by knob."""
+    """Hold what was read from a service's files. ``digests`` are SHA-256 of their content, by knob."""
 
     digests: Mapping[str, bytes]
     pins: Pins | None = field(compare=False, default=None)
@@ -33,27 +33,27 @@ class ServiceFiles:
 
     @classmethod
     async def read(cls, settings: ServiceSettings) -> Self:
-        """Raises :class:`config.ConfigError` where one cannot be read."""
-        digests = await asyncio.to_thread(_digests, settings)
+        """Read the files. Raises :class:`config.ConfigError` where one cannot be used."""
+        digests = await asyncio.to_thread(_read_digests, settings)
         await asyncio.to_thread(_check_tls, settings)
-        return cls(digests, await asyncio.to_thread(_pins, settings), await _fallback(settings))
+        return cls(digests, await asyncio.to_thread(_read_pins, settings), await _read_fallback(settings))
 
     def of(self, section: str) -> dict[str, bytes]:
         """Return the digests of the files that a section names."""
         return {knob: digest for knob, digest in self.digests.items() if knob.startswith(f"{section}.")}
 
 
-def _digests(settings: ServiceSettings) -> dict[str, bytes]:
+def _read_digests(settings: ServiceSettings) -> dict[str, bytes]:
     digests = {}
     for knob, file in config.files_of_service(settings):
         if knob != LISTED:
-            with suppress(OSError):  # whoever needs it says what is wrong with it
+            with suppress(OSError):  # code that needs the file reports what is wrong with it
                 digests[knob] = hashlib.sha256(file.read_bytes()).digest()
     return digests
 
 
 def _check_tls(settings: ServiceSettings) -> None:
-    """Raises :class:`config.ConfigError`. Here, since nothing has been opened yet that would have to be closed."""
+    """Raise :class:`config.ConfigError` where a TLS file is unusable, before anything is open that must be closed."""
     issuers = settings.auth.issuers if settings.auth.mode != "off" else ()
     knob = settings.knob("backend.tls")
     try:
@@ -66,12 +66,13 @@ def _check_tls(settings: ServiceSettings) -> None:
 
 
 def backend_tls(settings: ServiceSettings) -> TlsFiles:
+    """Return the TLS files for the backend, with their knobs for errors."""
     files = settings.backend.tls
     knobs = settings.knob("backend.tls.ca_file"), settings.knob("backend.tls.cert_file")
     return TlsFiles(files.ca_file, files.cert_file, files.key_file, *knobs)
 
 
-def _pins(settings: ServiceSettings) -> Pins | None:
+def _read_pins(settings: ServiceSettings) -> Pins | None:
     if settings.catalog.pin is None:
         return None
     try:
@@ -80,7 +81,7 @@ def _pins(settings: ServiceSettings) -> Pins | None:
         raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
 
 
-async def _fallback(settings: ServiceSettings) -> Listing | None:
+async def _read_fallback(settings: ServiceSettings) -> Listing | None:
     if settings.catalog.fallback is None:
         return None
     try:

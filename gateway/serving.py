@@ -1,4 +1,4 @@
-"""A running gateway and its surroundings: signals, and the memory that stays for good."""
+"""Run a gateway as a process: signals, reloads, and the garbage collector's thresholds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from gateway.server import Server
 from gateway.settings import Settings
 from gateway.signals import call_on_hangup, stop_on_signal
 
+# Python 3.11 has (700, 10, 10).
 _GC_THRESHOLDS: Final = (10_000, 20, 50)
 
 log = structlog.get_logger()
 
 
 async def serve(settings: Settings, source: ConfigSource) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reads the configuration, from
-    ``source``, and the listing anew; so does a change of a file, as far as the file goes. Raises what
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reloads the configuration from
+    ``source`` and refreshes the listings; a change of a file does so for what depends on the file. Raises what
     :meth:`Server.start` raises."""
     server = Server(settings)
     stop = asyncio.Event()
@@ -30,19 +31,19 @@ async def serve(settings: Settings, source: ConfigSource) -> None:
     call_on_hangup(reloads.ask)
     await server.start()
     reloads.start()
-    settling = asyncio.create_task(_settle(server))
+    tuning = asyncio.create_task(_tune_gc(server))
     try:
         await stop.wait()
         log.info("stopping", reason="signal")
     finally:
-        settling.cancel()
+        tuning.cancel()
         await server.stop()
     log.info("stopped")
 
 
-async def _settle(server: Server) -> None:
-    """Spare the collector what stays for good: it would go through all of it every few seconds, and hold up calls for
-    tens of milliseconds each time."""
+async def _tune_gc(server: Server) -> None:
+    """Exclude the objects made at start from garbage collection. They stay until the end, and each full collection
+    would go through all of them and hold up calls for tens of milliseconds."""
     await server.wait_until_listed()
     gc.collect()
     gc.freeze()

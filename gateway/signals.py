@@ -1,7 +1,7 @@
-"""Signals to the process.
+"""Handle the signals that stop the gateway or make it reload.
 
-``signal.signal`` is what every system has; asyncio's ``add_signal_handler`` is missing on Windows, as is SIGHUP.
-All of it wants the main thread.
+``signal.signal`` works on every system; asyncio's ``add_signal_handler`` is missing on Windows, as is SIGHUP.
+All functions must be called in the main thread.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _STOP: Final = ("SIGTERM", "SIGINT", "SIGBREAK")
 
 
 def stop_on_signal(stop: asyncio.Event) -> None:
-    """Set ``stop`` at the first SIGTERM, SIGINT or (Windows) SIGBREAK. A second one ends the process at once, with the
-    exit code 128 and its number as shells have it, whatever is under way and whether or not the loop turns."""
+    """Set ``stop`` at the first SIGTERM, SIGINT or (Windows) SIGBREAK. A second one ends the process at once, even if
+    the loop is blocked, with the exit code 128 plus the signal's number, as in shells."""
 
-    def ask(*_: object) -> None:
+    def request_stop(*_: object) -> None:
         for number in _signal_numbers(_STOP):
             signal.signal(number, _end)
         loop.call_soon_threadsafe(stop.set)
 
     loop = asyncio.get_running_loop()
     for number in _signal_numbers(_STOP):
-        signal.signal(number, ask)
+        signal.signal(number, request_stop)
 
 
 def call_on_hangup(act: Callable[[], None]) -> None:
-    """Call ``act`` in the running loop at each SIGHUP, where there is one."""
+    """Call ``act`` in the running loop at each SIGHUP, on systems that have it."""
     loop = asyncio.get_running_loop()
     for number in _signal_numbers(("SIGHUP",)):
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))
@@ -42,4 +42,4 @@ def _signal_numbers(names: tuple[str, ...]) -> list[int]:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    os._exit(128 + number)
+    os._exit(128 + number)  # not sys.exit, which would wait for the tasks and threads that hang

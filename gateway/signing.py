@@ -1,7 +1,7 @@
-"""One secret, a key for each purpose and protected resource, and for each signed text an owner and an age.
+"""Sign short texts: a key for each purpose and protected resource is derived from one secret.
 
-The file's first line signs, all its lines verify, so that a secret can be replaced while what the old one signed is
-still about: put the new one on top, and drop the old one when it is of no use.
+The first line of the secret file signs, and all its lines verify. So a secret can be replaced while texts that the old
+one signed are still in use: put the new secret on top, and remove the old one once those texts have expired.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Final
 
 MIN_SECRET_BYTES: Final = 16
 SKEW: Final = 60.0
-"""Seconds by which clocks may differ. What remembers that a text was used has to last so much longer than the text."""
+"""Seconds by which clocks may differ. A record that a text was used must be kept that much longer than the text."""
 _MAC_BYTES: Final = 16
 _TIME_BYTES: Final = 8
 
 
 class SecretError(Exception):
-    """The secret file cannot be used; the text says why and what to do."""
+    """Raised where the secret file cannot be used; the message says why and what to do."""
 
 
 def read_secrets(file: str | None) -> tuple[bytes, ...]:
-    """The secrets of a file, or a random one. Raises :class:`SecretError`."""
+    """Return the secrets of a file, or a random one without a file. Raises :class:`SecretError`."""
     if file is None:
         return (secrets.token_bytes(32),)
     try:
@@ -45,19 +45,19 @@ def read_secrets(file: str | None) -> tuple[bytes, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SigningKeys:
-    """The secrets of the gateway, for one protected resource: what is signed with them is worth nothing at another."""
+    """Hold the secrets of the gateway for one protected resource: a text signed for one is not valid at another."""
 
     secrets: tuple[bytes, ...] = field(repr=False)
     resource: str
 
     def derive(self, purpose: str) -> tuple[bytes, ...]:
-        """A key for each secret. ``purpose`` is a word of ours, without line breaks."""
+        """Return a key for each secret. ``purpose`` is a constant of the caller, without line breaks."""
         name = f"{purpose}\n{self.resource}".encode()
         return tuple(hmac.digest(secret, name, "sha256") for secret in self.secrets)
 
 
 class Signer:
-    """Signs short texts for one purpose, as opaque base64url tokens that are good for ``ttl`` seconds. ``clock`` is
+    """Sign short texts for one purpose, as opaque base64url tokens that are valid for ``ttl`` seconds. ``clock`` is
     wall-clock seconds, since replicas share it."""
 
     def __init__(self, keys: SigningKeys, purpose: str, ttl: float, clock: Callable[[], float] = time.time) -> None:
@@ -66,13 +66,13 @@ class Signer:
         self._clock = clock
 
     def sign(self, text: str, *owner: str) -> str:
-        """A token for whoever can name the same ``owner``, which is not in the token."""
+        """Return a token that is valid with the same ``owner`` alone. The token does not contain the owner."""
         raw = int(self._clock()).to_bytes(_TIME_BYTES, "big") + text.encode()
         return _encode_token(_mac(self._keys[0], owner, raw) + raw)
 
     def verify(self, token: str, *owner: str) -> str | None:
-        """The text that was signed, or None where this is not a token of ours, or another owner's, too old, or of a
-        time to come."""
+        """Return the text that was signed; None if the token is not ours, another owner's, expired or from the
+        future."""
         try:
             raw = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
         except ValueError:
@@ -84,7 +84,7 @@ class Signer:
         if _encode_token(raw) != token:
             return None
         age = self._clock() - int.from_bytes(raw_text[:_TIME_BYTES], "big")
-        # One from the future, before the clock was set right, would be good until then.
+        # A token made while a clock was wrong would be valid until that time, plus its lifetime.
         return raw_text[_TIME_BYTES:].decode() if -SKEW <= age < self._ttl else None
 
 
@@ -93,7 +93,7 @@ def _encode_token(raw: bytes) -> str:
 
 
 def _mac(key: bytes, owner: tuple[str, ...], raw: bytes) -> bytes:
-    # Lengths go before what they measure, so that no owner's end can pass for the beginning of a text.
+    # Each part has its length in front: else the end of an owner could be moved to the beginning of the text.
     parts = [part.encode() for part in owner]
     head = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     return hashlib.blake2b(len(head).to_bytes(4, "big") + head + raw, key=key, digest_size=_MAC_BYTES).digest()

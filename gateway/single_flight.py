@@ -1,6 +1,6 @@
-"""Work that many want at once and that runs once.
+"""Run work once that several callers ask for at the same time.
 
-Who hangs up while waiting does not end the work for the others, so it runs in a task of its own.
+The work runs in a task of its own: a caller that is cancelled while it waits does not cancel it for the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class SingleFlight(Generic[Key, Value]):
-    """Hold the work under way, at most one piece for each key. Nothing is kept once it is over."""
+    """Hold the work under way, at most one task for each key. Results are not kept."""
 
     def __init__(self) -> None:
         self._tasks: dict[Key, asyncio.Task[Value]] = {}
@@ -34,13 +34,13 @@ class SingleFlight(Generic[Key, Value]):
         return self._tasks[key]
 
     async def join(self, key: Key, work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
-        """Return what the work under way for the key comes to, or else ``work``. Raises what it raises."""
+        """Return the result of the task under way for the key, or else of ``work``. Raises what that raises."""
         task = self.start(key, work)
         await asyncio.wait([task])  # unlike an await of the task itself, this does not cancel it with the caller
         return task.result()
 
     def _end(self, key: Key, task: asyncio.Task[Value]) -> None:
-        if self._tasks.get(key) is task:  # another one may have begun since
+        if self._tasks.get(key) is task:  # another task may have been started since
             del self._tasks[key]
         if not task.cancelled():
-            task.exception()  # asyncio would log a failure whose callers have all hung up
+            task.exception()  # mark it as retrieved: asyncio logs others, if all callers were cancelled

@@ -1,4 +1,4 @@
-"""YAML as the configuration is written in it: the safe core, without what surprises."""
+"""Read the configuration's YAML: the safe core, without its surprises."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import yaml
 
 
 class NotYaml(ValueError):
-    """A text cannot be read; the message has its origin, line and column. It may quote the text."""
+    """Raised where a text cannot be read. The message has its origin, line and column, and may quote the text."""
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML's safe core, with YAML 1.2's booleans (``off`` is a word), no duplicate keys and no aliases.
+    """Load YAML's safe core with YAML 1.2's booleans (``off`` is a text), no duplicate keys and no aliases.
 
-    Aliases are refused because a few lines of them expand to gigabytes.
+    Aliases are refused because a few lines of them expand to gigabytes ("billion laughs").
     """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
@@ -33,7 +33,7 @@ class _StrictLoader(yaml.SafeLoader):
                     None, None, f"key {key!r} is not a string: quote it", key_node.start_mark
                 )
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is there twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} occurs twice", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
@@ -52,7 +52,7 @@ _StrictLoader.add_implicit_resolver(
 
 
 def _refuse_tag(loader: _StrictLoader, node: yaml.Node) -> Any:
-    # Without the tag itself: it may be a password that begins with "!".
+    # The message leaves the tag out: it may be a password that begins with "!".
     raise yaml.constructor.ConstructorError(None, None, "tags (!name) are not supported", node.start_mark)
 
 
@@ -60,7 +60,7 @@ _StrictLoader.add_constructor(None, _refuse_tag)
 
 
 def read_yaml(text: str, origin: str) -> Any:
-    """One YAML document. Raises :class:`NotYaml` with file, line and column."""
+    """Return one YAML document. Raises :class:`NotYaml` with ``origin``, line and column."""
     try:
         return yaml.load(text, Loader=_StrictLoader)  # noqa: S506, derived from SafeLoader
     except yaml.MarkedYAMLError as error:

@@ -1,4 +1,4 @@
-"""Text from strangers, made fit to show: nothing that hides from people what a model reads, and not too long."""
+"""Make untrusted text safe to show: bounded, and without characters that a model reads and people cannot see."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ _MARK: Final = "…"
 _SECRET_NAME: Final = re.compile(r"key|token|secret|auth|pass|sig", re.IGNORECASE)
 _TOKEN: Final = re.compile(r"[\w~-]{20,}+")
 _DIGITS: Final = 3
-# C0 and C1 controls but tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and invisible
-# operators; lone surrogates; interlinear marks; the layout of hieroglyphs; tag characters; variation selectors but the
-# one that emoji need; and the other characters that Unicode has nothing shown for (Default_Ignorable_Code_Point), but
-# for the two joiners.
+# C0 and C1 controls except tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and
+# invisible operators; lone surrogates; interlinear marks; the layout of hieroglyphs; tag characters; variation
+# selectors except the one that emoji need; and all others that Unicode does not display (Default_Ignorable_Code_Point),
+# except for the two joiners.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-# The selector that emoji need has its place behind one of them, or in a keycap. Others are a code.
+# The selector that emoji need stands after an emoji, or in a keycap. Elsewhere it may encode a hidden message.
 _SELECTOR = re.compile("(?<![#*0-9])(?<![^\x00-\x7f\u200c\u200d\ufe0f])\ufe0f|(?<=[#*0-9])\ufe0f(?!\u20e3)")
-# Persian, Indic scripts and emoji need a joiner, one at a time and between letters of their own. Others are a code
-# that people do not see.
+# Persian, Indic scripts and emoji need a joiner, one at a time and between their own letters. Elsewhere joiners may
+# encode a hidden message.
 _JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])")
 
 
-# Ordering a run of combining marks takes time quadratic in its length. UAX #15 §13, Stream-Safe Text, allows 30 in a
-# row. A shorter run than this one, of what may be marks or letters that end in some, cannot have more.
+# Normalizing a run of combining marks takes time quadratic in its length. UAX #15 §13, Stream-Safe Text, allows 30 in a
+# row. Characters have at most three marks when decomposed, so a run of 10 characters or fewer cannot have more.
 _MAX_MARKS: Final = 30
 _RUN = re.compile("[^\x00-\xbf\u3400-\u9fff\uac00-\ud7a3]{11,}+")
 _SLACK: Final = 4
-"""Characters that are looked at for each byte that may be shown, since hidden ones are left out."""
+"""Characters of the input that are read for each byte of an excerpt, since hidden ones are removed."""
 
 
 def printable(text: str) -> str:
-    """Without control, bidirectional, tag and other invisible characters, in Unicode's composed form (NFC), with at
-    most 30 combining marks in a row. Takes time linear in the text."""
+    """Return a text without control, bidirectional, tag and other invisible characters, in Unicode's composed form
+    (NFC), with at most 30 combining marks in a row. Takes time linear in the text."""
     if text.isascii() and text.isprintable():
         return text
     text = _compose(_HIDDEN.sub("", text.replace("\r\n", "\n")))
@@ -47,7 +47,7 @@ def printable(text: str) -> str:
 
 
 def has_hidden_characters(text: str) -> bool:
-    """Tell whether there are characters in a text that people cannot see."""
+    """Tell whether a text has characters that people cannot see."""
     if text.isascii() and text.isprintable():
         return False
     text = text.replace("\r\n", "\n")
@@ -55,7 +55,7 @@ def has_hidden_characters(text: str) -> bool:
 
 
 def excerpt(text: str, limit: int) -> str:
-    """What is printable of a text, at most ``limit`` bytes of UTF-8, with a mark where something was cut."""
+    """Return the printable part of a text, at most ``limit`` bytes of UTF-8, with "…" where it was cut."""
     most = _SLACK * limit
     return truncate(printable(text) if len(text) <= most else printable(text[:most]) + _MARK, limit)
 
@@ -82,15 +82,15 @@ def _marks(character: str) -> tuple[bool, int]:
 
 
 def secrets_in(url: str) -> tuple[str, ...]:
-    """Return what of a URL may be a token: values in its query that are named so or look so, and parts of its path that
-    look so, as those of hosted Ethereum nodes do."""
+    """Return the parts of a URL that may be a token: values of its query by their names or looks, and segments of its
+    path by their looks, as in the URLs of hosted Ethereum nodes."""
     parts = urlsplit(url)
-    queried = (value for name, value in parse_qsl(parts.query) if _SECRET_NAME.search(name) or _is_token(value))
-    return (*filter(_is_token, parts.path.split("/")), *filter(None, queried))
+    values = (value for name, value in parse_qsl(parts.query) if _SECRET_NAME.search(name) or _is_token(value))
+    return (*filter(_is_token, parts.path.split("/")), *filter(None, values))
 
 
 def masked_url(url: str) -> str:
-    """Return a URL that may be shown."""
+    """Return a URL with "…" in place of each part that may be a token."""
     for secret in secrets_in(url):
         for form in (secret, quote(secret, safe=""), quote_plus(secret)):
             url = url.replace(form, _MARK)
@@ -98,12 +98,12 @@ def masked_url(url: str) -> str:
 
 
 def _is_token(text: str) -> bool:
-    """Tell whether nobody would think a text up: long, letters, and digits, which a path for people has few of."""
+    """Tell whether a text looks random: at least 20 characters, letters and at least three digits."""
     return _TOKEN.fullmatch(text) is not None and sum(map(str.isdigit, text)) >= _DIGITS and not text.isdigit()
 
 
 def truncate(text: str, limit: int) -> str:
-    """At most ``limit`` bytes of UTF-8, with a mark where something was cut."""
+    """Return at most ``limit`` bytes of a text in UTF-8, with "…" where it was cut."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= limit:
         return text

@@ -1,4 +1,4 @@
-"""Durations, sizes and rates as people write them: ``30s``, ``5m``, ``1MiB``, ``60/minute``."""
+"""Parse and format durations, sizes and rates as people write them: ``30s``, ``5m``, ``1MiB``, ``60/minute``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 _DURATIONS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZES: Final = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 PERIODS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
-"""Seconds of what a rate can be said for."""
+"""Seconds of each period that a rate can have."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
 def parse_duration(value: Any) -> float:
-    """Seconds. A bare number is seconds. Raises :class:`ValueError`."""
+    """Return seconds. A number without a unit is seconds. Raises :class:`ValueError`."""
     return _parse(value, _DURATIONS, "s", "a duration such as 500ms, 30s, 5m, 1h or 1d")
 
 
 def parse_size(value: Any) -> int:
-    """Bytes. A bare number is bytes. Raises :class:`ValueError`."""
+    """Return bytes. A number without a unit is bytes. Raises :class:`ValueError`."""
     return int(_parse(value, _SIZES, "B", "a size such as 512KiB or 1MiB"))
 
 
@@ -51,7 +51,7 @@ def _format(amount: float, units: dict[str, Any]) -> str:
 
 
 def parse_rate(value: Any) -> str:
-    """``COUNT/PERIOD``, normalized. Raises :class:`ValueError`."""
+    """Return ``COUNT/PERIOD`` without spaces. Raises :class:`ValueError`."""
     match = re.fullmatch(r"\s*([1-9]\d{0,8})\s*/\s*(second|minute|hour|day)\s*", str(value))
     if match is None:
         raise ValueError(f"must be a rate such as 60/minute (per {', '.join(PERIODS)}), not {value!r}")

@@ -189,8 +189,8 @@ class BackendClient:
         log.info("backend error", method=method, code=fault.code, message=text)
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
         if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
-            return BackendDenied(text, passed=service_error)
-        return (ParamsRefused if fault.code in _REFUSALS else BackendError)(text, passed=service_error)
+            return BackendDenied(text, service_error=service_error)
+        return (ParamsRefused if fault.code in _REFUSALS else BackendError)(text, service_error=service_error)
 
     def _not_a_response(self, answer: Answer, method: str, violation: str) -> ToolFault:
         log.warning(

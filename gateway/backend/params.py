@@ -79,7 +79,7 @@ class ParamStructures:
             raise ParamsRefused(
                 f"{refusal.message}. It was called {binding.structure}, which is a guess: the operator can set "
                 f"backend.params.structure, or structure for this tool under catalog.tools, to {other}",
-                passed=refusal.service_error,
+                service_error=refusal.service_error,
             ) from refusal
         try:
             result = await send(params)

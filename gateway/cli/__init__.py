@@ -1,4 +1,4 @@
-"""The command line: commands, what they print, the demo."""
+"""The command line: its commands, what they print, and the demo."""
 
 from gateway.cli.commands import COMMAND, main
 

@@ -1,4 +1,4 @@
-"""What ``check`` says of authentication: whether the issuers answer, what is accepted of them, what a client sees."""
+"""Report on authentication for ``check``: whether the issuers answer, which tokens are accepted, what clients see."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from gateway.text import printable
 
 
 class Findings:
-    """The lines of the report, and what of it keeps callers out."""
+    """Make the lines of the report, and collect in ``faults`` those that keep all callers out."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
 
     async def lines(self, service: Service) -> AsyncIterator[str]:
+        """Yield the lines. Contacts each issuer."""
         settings, access, metadata = service.settings, service.access, service.site.metadata
         if metadata is None:
-            yield "auth         off: anybody who reaches the port may list and call"
+            yield "auth         off: every client that reaches the port may list and call"
             return
         yield f"resource     {settings.resource}"
         for policy in service.policies:
             async for line in self._issuer(settings, service.issuers, policy):
                 yield line
-        for line in _ways(settings):
+        for line in _credential_lines(settings):
             yield line
         yield "a client without a token sees"
         scheme = "DPoP" if settings.auth.dpop == "require" else "Bearer"
@@ -49,7 +50,7 @@ class Findings:
         if issuer.introspects:
             verifier = IntrospectionVerifier(policy, keys, issuers.outbounds[issuer.issuer])
             try:
-                yield f"  asked about each token at {await verifier.endpoint()}"
+                yield f"  introspects each token at {await verifier.endpoint()}"
             except FetchFailed as error:
                 yield self._fault(f"{issuer.issuer}: {error}")
         else:
@@ -74,16 +75,16 @@ class Findings:
         return f"  FAULT      {text}"
 
 
-def _ways(settings: ServiceSettings) -> Iterator[str]:
+def _credential_lines(settings: ServiceSettings) -> Iterator[str]:
     modes = credential_modes(settings)
-    yield f"calls show   {modes.calls.shows}"
-    whose = "each caller's own" if modes.lists_per_caller else "one for everybody"
-    yield f"listing      {whose}, asked for with {modes.effective_listing.shows}"
+    yield f"calls send   {modes.calls.shows}"
+    whose = "each caller's own" if modes.lists_per_caller else "one for all callers"
+    yield f"listing      {whose}, fetched with {modes.effective_listing.shows}"
     if not modes.lists_per_caller:
-        yield "  remark     everybody sees all of its methods, whatever the backend would show them"
+        yield "  remark     every caller sees all of its methods, even those that the backend would hide from it"
 
 
 def principal_lines(principal: Principal) -> Iterator[str]:
-    """Who a token says its bearer is."""
+    """Yield who the bearer of an accepted token is."""
     yield f"token        accepted, of {printable(principal.subject)} by client {printable(principal.client) or '-'}"
     yield f"  scopes     {' '.join(sorted(principal.scopes)) or '-'}"

@@ -1,9 +1,8 @@
-"""The command line: serve, check, tools, call, schema, demo.
+"""The commands: serve, check, tools, call, schema, demo.
 
-With several services, ``check`` goes through all of them, and its exit code is the highest; ``tools`` and ``call`` are
-told which by --service.
+With several services, ``check`` reports on each and exits with the highest code; ``tools`` and ``call`` need --service.
 
-Exit codes: 0 well; 1 the tool reported a failure, ``check`` found no tool, or ``tools --diff`` a difference; 2 the
+Exit codes: 0 success; 1 the tool reported a failure, ``check`` found no tool, or ``tools --diff`` a difference; 2 the
 command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
 """
 
@@ -49,11 +48,11 @@ from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 
 COMMAND: Final = "jsonrpc-mcp-gateway"
-"""The name of the program, which is that of the distribution (pyproject.toml)."""
+"""The name of the program, and of the distribution in pyproject.toml."""
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run on uvloop where there is one."""
+    """Run on uvloop where it is installed."""
     try:
         import uvloop  # noqa: PLC0415, absent on Windows
     except ImportError:
@@ -101,14 +100,14 @@ def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str 
         except SystemExit as end:
             codes.append(int(end.code or 0))
             if service.name:
-                click.echo(f"That was the service {service.name}.", err=True)
+                click.echo(f"The service with this failure is {service.name}.", err=True)
     raise SystemExit(max(codes))
 
 
 def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> None:
     findings = Findings()
 
-    async def trust(parts: Service) -> None:
+    async def report_auth(parts: Service) -> None:
         async for line in findings.lines(parts):
             click.echo(line)
 
@@ -117,13 +116,13 @@ def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> N
             click.echo(line)
         return catalog
 
-    catalog = _with_catalog(service, work, token, trust)
+    catalog = _with_catalog(service, work, token, report_auth)
     for line in report.check(service, catalog, [*remarks, *lint_catalog(catalog, service.catalog)]):
         click.echo(line)
     if findings.faults:
-        fail(FAILED, "Nobody can call as it stands:", *(f"  {fault}" for fault in findings.faults))
+        fail(FAILED, "No caller can get in:", *(f"  {fault}" for fault in findings.faults))
     if not catalog.tools:
-        fail(FAILED, "There is no tool to offer.")
+        fail(FAILED, "There are no tools to offer.")
 
 
 @main.command()
@@ -142,20 +141,19 @@ def tools(
     service: ServiceSettings, token: str | None, as_json: bool, since: Path | None, pin: bool,
     tried: str | None, pairs: tuple[str, ...], **_: Any,
 ) -> None:  # fmt: skip
-    """List the tools, tell what changed, pin them, or try one."""
+    """List the tools, show what changed, pin them, or try one."""
     if tried is not None:
         return _try(service, token, tried, pairs)
     if since is not None and pin:
-        fail(UNUSABLE, "--diff and --pin do not go together: look first, then pin.")
+        fail(UNUSABLE, "--diff and --pin exclude each other: review the difference first, then pin.")
     if since is not None:
-        return _tell_changes(service, since, token)
+        return _show_changes(service, since, token)
     if pin:
         return _pin(service, token)
     catalog = _with_catalog(service, _return_catalog, token)
     name_style = NameStyle(service.catalog.names)
-    click.echo(
-        report.tools_json(catalog, name_style) if as_json else "\n".join(report.tools_table(catalog, name_style))
-    )
+    text = report.tools_json(catalog, name_style) if as_json else "\n".join(report.tools_table(catalog, name_style))
+    click.echo(text)
     return None
 
 
@@ -189,35 +187,34 @@ def call(
                    "the page of dialects.")  # fmt: skip
 @click.option("--minimal", is_flag=True, help="With --format yaml: a file of 12 lines to begin with.")
 def schema(form: str, minimal: bool) -> None:
-    """Print what the configuration may hold."""
+    """Print the schema of the configuration, or pages about it."""
     if minimal and form != "yaml":
-        fail(UNUSABLE, "--minimal is of --format yaml alone.")
+        fail(UNUSABLE, "--minimal needs --format yaml.")
     click.echo(config_reference.STARTER if minimal else config_reference.render(form), nl=False)
 
 
 @main.command(name="demo")
-@click.option("--port", default=8080, show_default=True, help="Public port; a free one is taken where it is in use.")
+@click.option("--port", default=8080, show_default=True, help="Public port; the demo takes a free one if it is in use.")
 def demo_command(port: int) -> None:
-    """Start a small JSON-RPC service of its own on loopback, and the gateway in front. Needs nothing."""
+    """Start a small JSON-RPC service on loopback, and the gateway in front of it. Needs nothing else."""
     logs.configure("warning", "auto")
     run(demo.run(port, click.echo))
 
 
-def _tell_changes(service: ServiceSettings, since: Path, token: str | None) -> None:
-    """What changed since a file was written. Pins hold nothing back here: what they would is what is looked for."""
+def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> None:
+    """Print what changed since a file was written. Ignores pins, which would hide the changed tools."""
     try:
         before = read_snapshots(since.read_bytes(), str(since))
         if before is None:
             other = _counterpart(service, load_settings(since), since)
             before = snapshots_of(_catalog_without_pins(other, token).tools, NameStyle(other.catalog.names))
     except ConfigError as error:
-        fail(UNUSABLE, f"{since} is no saved listing, no pin file and no usable configuration:",
+        fail(UNUSABLE, f"{since} is neither a saved listing, nor a pin file, nor a usable configuration:",
              *(f"  {fault}" for fault in error.faults))  # fmt: skip
     except (PinError, OSError) as error:
         fail(UNUSABLE, str(error))
-    found = compare_catalogs(
-        before, snapshots_of(_catalog_without_pins(service, token).tools, NameStyle(service.catalog.names))
-    )
+    after = snapshots_of(_catalog_without_pins(service, token).tools, NameStyle(service.catalog.names))
+    found = compare_catalogs(before, after)
     for line in report.differences(found):
         click.echo(line)
     if found:
@@ -229,24 +226,24 @@ def _try(settings: ServiceSettings, token: str | None, name: str, pairs: tuple[s
         return await try_structures(parts.invocation, caller, name, lambda found: _arguments(found, pairs, None))
 
     try:
-        brought = _with_catalog(settings, work, token)
+        faults = _with_catalog(settings, work, token)
     except TrialRefused as error:
         fail(UNUSABLE, str(error))
-    for structure, fault in brought.items():
+    for structure, fault in faults.items():
         click.echo(f"{structure}: {fault or 'a result'}")
-    taken = [structure for structure, fault in brought.items() if fault is None]
-    if not taken:
-        fail(FAILED, "None works with these arguments.")
-    click.echo(f"Set {settings.knob('backend.params.structure')}: {' or '.join(taken)}")
+    working = [structure for structure, fault in faults.items() if fault is None]
+    if not working:
+        fail(FAILED, "The tool works in no structure with these arguments.")
+    click.echo(f"Set {settings.knob('backend.params.structure')}: {' or '.join(working)}")
 
 
 def _counterpart(service: ServiceSettings, settings: Settings, file: Path) -> ServiceSettings:
-    """The service of the same name in another configuration, or its only one."""
+    """Return the service of the same name in another configuration, or its only service."""
     others = settings.by_mount
     found = others.get(service.mount) or (next(iter(others.values())) if len(others) == 1 else None)
     if found is None:
         names = ", ".join(other.name for other in others.values())
-        fail(UNUSABLE, f"--diff {file}: has several services, {names}, and none is named like this one.")
+        fail(UNUSABLE, f"--diff {file}: has the services {names}, and none with the name of this one.")
     return found
 
 
@@ -256,7 +253,7 @@ def _pin(service: ServiceSettings, token: str | None) -> None:
         fail(UNUSABLE, f"{knob} names no file to write the pins to.")
     catalog = _catalog_without_pins(service, token)
     if not catalog.tools:
-        fail(FAILED, "There is no tool to pin.")
+        fail(FAILED, "There are no tools to pin.")
     try:
         write_pins(Path(file), catalog.tools)
     except OSError as error:
@@ -265,7 +262,7 @@ def _pin(service: ServiceSettings, token: str | None) -> None:
 
 
 def _catalog_without_pins(service: ServiceSettings, token: str | None) -> Catalog:
-    """The catalog as it is without pins."""
+    """Return the catalog with no pins applied."""
     knobs = service.catalog.model_copy(update={"pin": None})
     catalog: Catalog = _with_catalog(replace(service, catalog=knobs), _return_catalog, token)
     return catalog
@@ -276,16 +273,17 @@ async def _return_catalog(_: Service, __: Caller, catalog: Catalog) -> Catalog:
 
 
 Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
+Preparation: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
 
 
 def _with_catalog(
     service: ServiceSettings,
     work: Work,
     token: str | None = None,
-    first: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
+    first: Preparation | None = None,
 ) -> Any:
-    """What ``work`` returns, given the catalog that the bearer of ``token`` sees; ``first`` is done before that.
-    Failures end the program with a message and a code."""
+    """Return the result of ``work``, which gets the catalog that the bearer of ``token`` sees. ``first`` runs before.
+    Failures end the program with a message and an exit code."""
     logs.configure("error", "text")
     try:
         return run(_contact(service, work, token, first))
@@ -305,12 +303,7 @@ def _with_catalog(
         fail(FAILED, error.message)
 
 
-async def _contact(
-    service: ServiceSettings,
-    work: Work,
-    token: str | None,
-    first: Callable[[Service], Coroutine[Any, Any, None]] | None,
-) -> Any:
+async def _contact(service: ServiceSettings, work: Work, token: str | None, first: Preparation | None) -> Any:
     with report.Progress(service.backend.url) as progress:
         secrets = read_secrets(service.server.secret_file)
         files = await ServiceFiles.read(service)
@@ -326,6 +319,7 @@ async def _contact(
 
 
 def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str | None) -> dict[str, Any]:
+    """Return the arguments of --args, with those of --arg added. Ends the program where they cannot be read."""
     arguments: dict[str, Any] = {}
     if whole is not None:
         try:
@@ -350,4 +344,4 @@ def _parse_value(name: str, text: str, kind: Any) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        fail(UNUSABLE, f"--arg {name}: neither a plain word nor JSON; use --args with one JSON object")
+        fail(UNUSABLE, f"--arg {name}: the value is neither plain text nor JSON; use --args with one JSON object")

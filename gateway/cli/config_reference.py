@@ -1,4 +1,4 @@
-"""What settings and dialects say of themselves, for editors and people: JSON Schema, the commented YAML, two pages."""
+"""Render the settings and dialects for editors and readers: JSON Schemas, the commented YAML, two pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RELOAD: Final = (
     f"{', '.join(f'`{knob}`' for knob in config.LIVE)} alone;",
     "the others keep their value until a restart, and the log names them.",
 )
-# What the commented YAML says of knobs that everybody has to set.
+# What the commented YAML has for required knobs, which have no default.
 _EXAMPLES: Final[dict[str, Any]] = {
     "backend.url": "http://127.0.0.1:8000/jsonrpc",
     "auth.issuers": [{"issuer": "https://login.example.com"}],
@@ -48,12 +48,12 @@ auth:                                              # for callers without tokens,
 catalog:
   include: ["*"]                                   # patterns of the methods to offer
 """
-"""A file to begin with, which holds what most gateways have to set."""
+"""A file to begin with: the knobs that most gateways have to set."""
 
 
 def render(form: str) -> str:
-    """Return a text. ``json``: JSON Schema of the file; ``yaml``: every knob, commented; ``markdown``: the reference
-    page; ``methods``: JSON Schema of a listing file; ``dialects``: what each dialect says of itself."""
+    """Return one of the texts. ``json``: JSON Schema of the file; ``yaml``: every knob, commented; ``markdown``: the
+    reference page; ``methods``: JSON Schema of a listing file; ``dialects``: the page of dialects."""
     forms = {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods, "dialects": page.dialects}
     return forms[form]()
 
@@ -78,11 +78,11 @@ def _yaml() -> str:
         "#",
         "# Every knob with its default. Made by `make config`.",
         "# Required are backend.url and auth.issuers, whose values here are examples, and backend_audience where the",
-        "# backend is shown callers' own tokens, as by default. With auth.mode: off only backend.url is.",
+        "# callers' own tokens are sent to the backend, as by default. With auth.mode: off only backend.url is.",
         "# Durations: 500ms, 30s, 5m, 1h, 1d. Sizes: 512KiB, 1MiB. Rates: 60/minute.",
         "# ${NAME} is an environment variable, ${file:/path} the content of a file, $${ a literal ${.",
         "# Any knob can also be set in the environment (GATEWAY__BACKEND__URL) or with --set backend.url=...",
-        "# Text is taken as it is there, without quotes; everything else is YAML, as here.",
+        "# There, text is used as it is, without quotes; everything else is YAML, as here.",
         "# A reload (SIGHUP, or a change of this file) applies",
         *(f"# {line}" for line in _RELOAD),
     ]
@@ -92,7 +92,7 @@ def _yaml() -> str:
 
 
 def _several(field: FieldInfo) -> Iterator[str]:
-    """Comments alone: beside them, the backend below would be a fault."""
+    """Yield an example of several services as comments: ``services`` and the ``backend`` below exclude each other."""
     yield f"# {field.description}"
     yield f"# {_SERVICES}:"
     for name in ("crm", "shop"):
@@ -127,19 +127,18 @@ def _markdown() -> str:
         f"`{environment_name(('catalog', 'ttl'))}`.",
         "",
         "In each layer `${NAME}` is an environment variable, `${file:/path}` the content of a file without its last",
-        "newline, and `$${` a literal `${`. They are resolved once: what they stand for is not looked through again.",
-        "Relative names of files start from the folder of the YAML file where they stand in it, else from the working",
-        "directory.",
+        "newline, and `$${` a literal `${`. They are resolved once: references in their values are not resolved.",
+        "Relative names of files in the YAML file start from its folder, all others from the working directory.",
         "",
-        "In the environment and in `--set` text is taken as it is, without quotes; an empty one means null where that",
+        "In the environment and in `--set`, text is used as it is, without quotes; an empty one means null where that",
         "is the default. Numbers, booleans, durations, lists, maps and JSON are YAML there as in the file.",
-        "A text may also be in a file of its own, whose content is taken as it is, without its last newline:",
+        "A text may also be in a file of its own, whose content is used as it is, without its last newline:",
         "`GATEWAY__BACKEND__CREDENTIALS__VALUE_FILE=/run/secrets/backend` sets `backend.credentials.value`.",
         "",
         "A reload (SIGHUP, or a change of the file) applies",
         *_RELOAD,
         "",
-        "With several services each takes the sections "
+        "With several services, each has the sections "
         f"{', '.join(f'`{name}`' for name in ServiceSections.model_fields)}, whose knobs are those below:",
         "`backend.url` of the service `crm` is `services.crm.backend.url`, or "
         f"`{environment_name(('services', 'crm', 'backend', 'url'))}`.",
@@ -163,12 +162,12 @@ def _row(name: str, field: FieldInfo) -> str:
 
 
 def _meaning(field: FieldInfo) -> str:
-    """What a knob is for. The modes of credentials say themselves what they show."""
+    """Return the help of a knob. That of the modes of credentials is made from the modes."""
     return credentials.HELP if any(field is mode for mode in _MODES) else field.description or ""
 
 
 def _default(field: FieldInfo) -> Any:
-    """The default as it is written in YAML."""
+    """Return the default as it is written in YAML."""
     default = field.get_default(call_default_factory=True)
     if isinstance(default, tuple):
         return list(default)

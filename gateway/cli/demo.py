@@ -1,7 +1,7 @@
-"""``demo``: a small JSON-RPC service on loopback and the gateway in front of it. Needs nothing but this package.
+"""Run the demo: a small JSON-RPC service on loopback and the gateway in front of it. Needs nothing but this package.
 
-The service is a bookshop that lists its methods with ``rpc.discover``. It knows nothing of MCP, and nothing of the
-gateway is special for it.
+The service is a bookshop that lists its methods with ``rpc.discover``. It knows nothing of MCP, and the gateway treats
+it as it treats any other service.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ DOCUMENT: Final[dict[str, Any]] = {
 
 
 class Bookshop:
-    """The service: JSON-RPC 2.0 on ``POST /jsonrpc``."""
+    """Serve JSON-RPC 2.0 on ``POST /jsonrpc``."""
 
     def __init__(self) -> None:
         self._orders = 0
@@ -159,7 +159,7 @@ class Bookshop:
 
 
 async def run(port: int, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; ``say`` prints what to type next."""
+    """Serve until SIGTERM or SIGINT. ``say`` prints a guide with commands to type."""
     service = web.AppRunner(Bookshop().application(), access_log=None, handle_signals=False)
     await service.setup()
     await web.TCPSite(service, "127.0.0.1", _free(SERVICE_PORT)).start()
@@ -188,9 +188,9 @@ async def run(port: int, say: Callable[[str], None]) -> None:
 
 
 def _free(port: int) -> int:
-    """The port, or 0 for any where it is in use."""
+    """Return the port, or 0 (any free one) if it is in use."""
     with socket.socket() as probe:
-        if os.name == "posix":  # elsewhere it lets two listen on one port
+        if os.name == "posix":  # on Windows it would let two processes listen on one port
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""Options that several commands take, and how a command ends that cannot go on."""
+"""Options that several commands take, exit codes, and how a command ends with a failure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ NO_LISTING: Final = 3
 
 
 def fail(code: int, *lines: str) -> NoReturn:
+    """Print lines on standard error and exit."""
     for line in lines:
         click.echo(line, err=True)
     raise SystemExit(code)
 
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:
-    """The options --config and --set, as ``settings`` and the ``source`` that they are from."""
+    """Add the options --config and --set. The command gets ``settings``, and the ``source`` to load them again."""
 
     @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="YAML file with the knobs.")
     @click.option("--set", "overrides", multiple=True, metavar="SECTION.KNOB=VALUE",
@@ -47,10 +48,10 @@ def configured(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_token(command: Callable[..., None]) -> Callable[..., None]:
-    """The option --token-file, as ``token``."""
+    """Add the option --token-file. The command gets ``token``, or None."""
 
     @click.option(
-        "--token-file", type=click.Path(dir_okay=False, path_type=Path), help="File with an access token to ask with."
+        "--token-file", type=click.Path(dir_okay=False, path_type=Path), help="File with an access token to act with."
     )
     @wraps(command)
     def with_read_token(token_file: Path | None, **arguments: Any) -> None:
@@ -59,38 +60,38 @@ def with_token(command: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:
             fail(UNUSABLE, f"--token-file {token_file}: {error.strerror}")
         except UnicodeDecodeError:
-            fail(UNUSABLE, f"--token-file {token_file}: holds no access token")
+            fail(UNUSABLE, f"--token-file {token_file}: does not hold an access token")
         command(token=token, **arguments)
 
     return with_read_token
 
 
 def with_service(command: Callable[..., None]) -> Callable[..., None]:
-    """The option --service, as ``services``: that one, or all."""
+    """Add the option --service. The command gets ``services``: that one, or all."""
 
     @click.option("--service", "name", metavar="NAME", help="Which of several services.")
     @wraps(command)
-    def with_chosen(settings: Settings, name: str | None, **arguments: Any) -> None:
+    def with_services(settings: Settings, name: str | None, **arguments: Any) -> None:
         services = tuple(settings.by_mount.values())
         names = [service.name for service in services if service.name]
         if name is not None and name not in names:
-            meant = difflib.get_close_matches(name, names, n=1)
-            there = f"there are {', '.join(names)}" if names else "the only one is at the root and has no name"
-            fail(UNUSABLE, f"--service {name}: is no service; {there}" + "".join(f"; did you mean {m}?" for m in meant))
+            hint = "".join(f"; did you mean {near}?" for near in difflib.get_close_matches(name, names, n=1))
+            known = f"there are {', '.join(names)}" if names else "the only one is at the root and has no name"
+            fail(UNUSABLE, f"--service {name}: is not a service; {known}{hint}")
         chosen = tuple(service for service in services if name in (None, service.name))
         command(settings=settings, services=chosen, **arguments)
 
-    return with_chosen
+    return with_services
 
 
 def with_one_service(command: Callable[..., None]) -> Callable[..., None]:
-    """The option --service, as ``service``; it need not be given where there is one alone."""
+    """Add the option --service, required where there are several. The command gets ``service``."""
 
     @with_service
     @wraps(command)
-    def with_the_one(services: tuple[ServiceSettings, ...], **arguments: Any) -> None:
+    def with_single(services: tuple[ServiceSettings, ...], **arguments: Any) -> None:
         if len(services) > 1:
-            fail(UNUSABLE, f"Say which service with --service: {', '.join(service.name for service in services)}.")
+            fail(UNUSABLE, f"Choose a service with --service: {', '.join(service.name for service in services)}.")
         command(service=services[0], **arguments)
 
-    return with_the_one
+    return with_single

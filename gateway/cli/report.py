@@ -1,4 +1,4 @@
-"""What the command line prints."""
+"""Format what the command line prints about catalogs, differences and failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SLOW: Final = 1.0
 
 
 class Progress:
-    """Says on standard error what is being waited for, once it takes longer than a second."""
+    """Print on standard error what the command waits for, once that takes longer than a second."""
 
     def __init__(self, url: str) -> None:
         self._url = masked_url(url)
@@ -57,7 +57,7 @@ def remarks(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def heading(settings: ServiceSettings) -> str:
-    """Return what stands above the report on one of several services."""
+    """Return the heading of the report on one of several services."""
     return f"\nservice      {settings.name}, at {settings.mount}/mcp; its knobs are under services.{settings.name}"
 
 
@@ -79,7 +79,7 @@ def check(settings: ServiceSettings, catalog: Catalog, remarked: list[str]) -> I
 
 
 def tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:
-    """A line for each tool: its name, its arguments (optional ones in brackets), its description's first line."""
+    """Yield a line for each tool: its name, its arguments (optional ones in brackets), its description's first line."""
     rows = []
     for tool in catalog.tools:
         required = tool.input_schema.get("required", ())
@@ -103,7 +103,7 @@ def tools_json(catalog: Catalog, name_style: NameStyle) -> str:
 
 
 def differences(found: CatalogDiff) -> Iterator[str]:
-    """As ``diff`` shows them: + is new, - is gone, ~ has changed, with a line for each difference."""
+    """Yield lines as ``diff`` does: + is new, - is gone, ~ has changed, with a line for each difference."""
     yield from (f"+ {snapshot.name}({', '.join(sorted(snapshot.pin.arguments))})" for snapshot in found.added)
     yield from (f"- {snapshot.name}" for snapshot in found.removed)
     for change in found.changed:
@@ -114,7 +114,7 @@ def differences(found: CatalogDiff) -> Iterator[str]:
 
 
 def no_listing(settings: ServiceSettings, steps: Iterable[Step], *, has_token: bool = False) -> Iterator[str]:
-    """Why there is no listing: each question and what it brought, and what to do about it."""
+    """Yield why there is no listing: each request with its answer, and what to do about it."""
     steps, knob = tuple(steps), settings.knob
     yield f"{masked_url(settings.backend.url)} gave no listing of its methods."
     for step in steps:
@@ -123,16 +123,16 @@ def no_listing(settings: ServiceSettings, steps: Iterable[Step], *, has_token: b
         yield f"Is the service running at {urlsplit(settings.backend.url).netloc}, and reachable from here?"
     elif any(step.answer.denied for step in steps) and credential_modes(settings).lists_per_caller:
         if has_token:
-            yield "It does not accept this token, or shows its bearer nothing."
+            yield "It does not accept this token, or lists no methods for its bearer."
         else:
-            yield "It lists its methods to callers with a token alone: give one with --token-file."
+            yield "It lists its methods only to callers with a token: give one with --token-file."
     elif any(step.answer.denied for step in steps):
-        alone = knob("backend.listing.credentials")
-        yield f"It wants credentials: {knob('backend.credentials')}, or {alone} for the listing alone."
+        listing = knob("backend.listing.credentials")
+        yield f"It wants credentials: set {knob('backend.credentials')}, or {listing} for the listing alone."
     else:
         dialect = knob("backend.listing.dialect")
         yield f"Is {knob('backend.url')} the JSON-RPC endpoint itself? If the service lists its methods in a form of"
-        yield f"its own, say how to read it: {dialect}: custom. If it lists nothing, describe its methods in a file:"
+        yield f"its own, say how to read it: {dialect}: custom. If it has no listing, describe its methods in a file:"
         yield f"{dialect}: static and {knob('backend.listing.file')}. See docs/listings.md."
 
 

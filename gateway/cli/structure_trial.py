@@ -12,11 +12,11 @@ _TRIED: Final = (Structure.BY_NAME, Structure.BY_POSITION, Structure.BY_NAME_IN_
 
 
 class TrialRefused(Exception):
-    """There is nothing to be learned from calling the tool, or it may do harm; the message says what to do."""
+    """Raised where calling the tool would show nothing, or may do harm; the message says what to do."""
 
 
 async def try_structures(invocation: Invocation, caller: Caller, name: str, arguments: Arguments) -> dict[str, Any]:
-    """Return what each structure brought: None for a result, else why the call failed.
+    """Return why the call failed in each structure, None where it had a result.
 
     Raises :class:`TrialRefused`, and what :meth:`~gateway.invocation.invocation.Invocation.prepare` raises.
     """
@@ -24,14 +24,14 @@ async def try_structures(invocation: Invocation, caller: Caller, name: str, argu
     binding = call.tool.binding
     if not binding.repeatable:
         raise TrialRefused(
-            f"{name} is not known to change nothing. Where you know that, set "
+            f"{name} is not marked as read-only. If you know that it is, set "
             f'catalog.tools."{call.tool.method}".annotations.readOnlyHint: true'
         )
     if not call.arguments:
-        raise TrialRefused(f"{name} without arguments is the same in every structure: give some by --arg.")
-    brought = {}
+        raise TrialRefused(f"{name} without arguments is the same in every structure: give some with --arg.")
+    faults = {}
     for structure in _TRIED:
         tool = replace(call.tool, binding=replace(binding, structure=structure, structure_is_known=True))
         outcome = await replace(call, tool=tool).execute()
-        brought[str(structure)] = None if outcome.fault is None else outcome.fault.message
-    return brought
+        faults[str(structure)] = None if outcome.fault is None else outcome.fault.message
+    return faults

@@ -20,7 +20,7 @@ from gateway.settings.knobs import Section, is_loopback, knob
 from gateway.settings.limits import Limits
 from gateway.settings.mcp import Mcp
 from gateway.settings.mcp_server import Icon, McpServer
-from gateway.settings.server import Server, Telemetry
+from gateway.settings.server import ServerSettings, Telemetry
 from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
 
 __all__ = [
@@ -58,7 +58,7 @@ class Settings(Section):
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["backend"]}, {"required": ["services"]}]})
 
-    server: Server = knob(Server, "Where the gateway listens.")
+    server: ServerSettings = knob(ServerSettings, "Where the gateway listens.")
     telemetry: Telemetry = knob(Telemetry, "What the gateway tells about itself.")
     services: dict[ServiceName, ServiceSections] = knob(
         dict,

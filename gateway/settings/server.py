@@ -12,7 +12,7 @@ from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Size
 
 
-class Server(Section):
+class ServerSettings(Section):
     """Where the gateway listens."""
 
     host: str = knob("127.0.0.1", "Address to bind to. Anything but loopback needs authentication.", min_length=1)
@@ -72,7 +72,7 @@ class Server(Section):
         return proxies
 
     @model_validator(mode="after")
-    def _check_ports(self) -> Server:
+    def _check_ports(self) -> ServerSettings:
         if self.port == self.admin_port != 0:
             raise ValueError(f"port and admin_port are both {self.port}: the admin port is one of its own")
         return self

@@ -16,7 +16,7 @@ from gateway.settings.catalog import CatalogSettings
 from gateway.settings.knobs import Section, is_loopback, knob
 from gateway.settings.limits import Limits
 from gateway.settings.mcp import Mcp
-from gateway.settings.server import Server
+from gateway.settings.server import ServerSettings
 
 NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 INHERITED: Final = ("catalog", "auth", "limits", "mcp")
@@ -57,7 +57,7 @@ class ServiceSettings:
     """
 
     name: str
-    server: Server = field(compare=False)
+    server: ServerSettings = field(compare=False)
     backend: Backend
     catalog: CatalogSettings
     auth: Auth

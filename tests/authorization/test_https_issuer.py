@@ -27,7 +27,7 @@ OWN = (
 )
 UNFIT = {
     "no authority": ("", "if its CA is your own, name that in auth.issuers.ca_file"),
-    "another authority": ("theirs", "no CA in auth.issuers.ca_file vouches for it"),
+    "another authority": ("theirs", "no CA in auth.issuers.ca_file has signed it"),
     "another name": ("ours", "for another name"),
     "expired": ("ours", "has expired"),
 }

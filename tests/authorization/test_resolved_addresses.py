@@ -64,7 +64,7 @@ async def test_J45_keys_are_not_fetched_from_a_name_that_leads_astray(
     (reason, *_) = [line["reason"] for line in lines if line["event"] == "keys of an issuer cannot be fetched"]
     assert f"https://{KEYS}" in reason
     assert ": its name points at " in reason
-    assert reason.endswith("; if that is meant, name the address in the settings")
+    assert reason.endswith("; if that is intended, name the address in the settings")
 
 
 async def test_the_same_name_is_fine_once_the_operator_has_named_it(standing: Standing) -> None:

@@ -24,7 +24,7 @@ GREET = Rpc("greet", {"name": {"type": "string"}}, {"type": "string"}, "Say hell
 ECHO = Rpc("echo", {"value": {}}, {}, "Give the value back", lambda value: value)
 COUNT = Rpc("count", {"to": {"type": "integer"}}, {"type": "integer"}, "Count", lambda to: to)
 COMMANDS = (("check",), ("tools",), ("call", "greet"))
-OPEN = "auth         off: anybody who reaches the port may list and call"
+OPEN = "auth         off: every client that reaches the port may list and call"
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def test_check_names_what_is_quarantined_and_its_remedy() -> None:
 async def test_check_ends_with_1_where_there_is_no_tool(backend: ScriptedBackend) -> None:
     ran = await run("check", *settings(backend.url, "catalog.include=[nothing.*]"))
     assert ran.code == 1
-    assert ran.err == "There is no tool to offer.\n"
+    assert ran.err == "There are no tools to offer.\n"
 
 
 async def test_tools_lists_a_line_for_each(backend: ScriptedBackend) -> None:
@@ -100,7 +100,7 @@ async def test_call_prints_the_result(backend: ScriptedBackend, arguments: tuple
         (("greet", "--arg", "name"), 2, "--arg name: must be NAME=VALUE"),
         (("greet", "--args", "{"), 2, "--args is not JSON"),
         (("greet", "--args", "[1]"), 2, "--args must be a JSON object"),
-        (("count", "--arg", "to=[1"), 2, "--arg to: neither a plain word nor JSON"),
+        (("count", "--arg", "to=[1"), 2, "--arg to: the value is neither plain text nor JSON"),
         (("count", "--arg", "to=many"), 1, 'to: "many" is not of type "integer"'),
         ((), 2, "Missing argument 'TOOL'"),
     ],
@@ -154,7 +154,7 @@ async def test_faults_of_a_file_name_the_place(tmp_path: Path) -> None:
     file.write_text("backend:\n  url: http://127.0.0.1/\n  url: http://127.0.0.2/\n")
     ran = await run("check", "--config", str(file))
     assert ran.code == 2
-    assert f"{file}:3:3: key 'url' is there twice" in ran.err
+    assert f"{file}:3:3: key 'url' occurs twice" in ran.err
     ran = await run("check", "--config", str(tmp_path / "absent.yaml"))
     assert ran.code == 2
     assert "absent.yaml: No such file or directory" in ran.err
@@ -243,7 +243,7 @@ async def test_a_variable_that_looks_like_a_knob_is_remarked_also_where_the_conf
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("Warning: GATEWAY_BACKEND_URL is not read")
     assert "GATEWAY__BACKEND__URL" in ran.err
-    assert "GATEWAY__AUTH__MODEL: is no knob; did you mean GATEWAY__AUTH__MODE?" in ran.err
+    assert "GATEWAY__AUTH__MODEL: is not a knob; did you mean GATEWAY__AUTH__MODE?" in ran.err
     assert "backend.url: is required" in ran.err
 
 
@@ -273,7 +273,7 @@ async def test_schema_prints_a_file_to_begin_with_that_only_lacks_its_servers(tm
 async def test_the_small_form_is_of_yaml_alone() -> None:
     ran = await run("schema", "--minimal")
     assert (ran.code, ran.out) == (2, "")
-    assert "--minimal is of --format yaml alone." in ran.err
+    assert "--minimal needs --format yaml." in ran.err
 
 
 @pytest.mark.parametrize("arguments", [("frobnicate",), ("check", "--frob"), ("schema", "--format", "toml")])

@@ -85,8 +85,8 @@ async def test_the_schema_and_the_pages_offer_it(copy: Copy) -> None:
 async def test_check_says_what_it_shows(copy: Copy, backend: ScriptedBackend) -> None:
     issuers = ("auth.issuers=[{issuer: 'http://127.0.0.1:9'}]", "server.public_url=https://gw.example.com")
     ran = await copy.run("check", *settings(backend.url, KEYED, *issuers))
-    assert "calls show   a key of the gateway's own" in ran.out
-    assert "listing      one for everybody, asked for with a key of the gateway's own" in ran.out
+    assert "calls send   a key of the gateway's own" in ran.out
+    assert "listing      one for all callers, fetched with a key of the gateway's own" in ran.out
     assert SECRET not in ran.said
 
 

@@ -166,8 +166,8 @@ async def test_check_tells_what_is_held_back(backend: ScriptedBackend, pins: Pat
     [
         (("--pin",), (), 2, "catalog.pin names no file to write the pins to."),
         (("--pin",), ("catalog.pin=/proc/none/pins.json",), 2, "catalog.pin: /proc/none/pins.json: No such file"),
-        (("--pin",), ("catalog.pin=pins.json", "catalog.include=[x]"), 1, "There is no tool to pin."),
-        (("--pin", "--diff", "pyproject.toml"), ("catalog.pin=x",), 2, "--diff and --pin do not go together"),
+        (("--pin",), ("catalog.pin=pins.json", "catalog.include=[x]"), 1, "There are no tools to pin."),
+        (("--pin", "--diff", "pyproject.toml"), ("catalog.pin=x",), 2, "--diff and --pin exclude each other"),
         (("--diff", "absent.json"), (), 2, "absent.json"),
     ],
 )
@@ -224,10 +224,10 @@ async def test_diff_shows_what_changed_since_a_file_was_written(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("catalog: {ttl: soon}", "is no saved listing, no pin file and no usable configuration:"),
+        ("catalog: {ttl: soon}", "is neither a saved listing, nor a pin file, nor a usable configuration:"),
         ('{"tools": [{"name": "x"}]}', "not what `tools --json` prints"),
         ('{"tools": {"m": {}}}', 'the entry "m" is not a pin'),
-        ("\x00\x01", "is no saved listing, no pin file and no usable configuration:"),
+        ("\x00\x01", "is neither a saved listing, nor a pin file, nor a usable configuration:"),
     ],
 )
 async def test_a_file_that_cannot_be_compared_with_is_named(

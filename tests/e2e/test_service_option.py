@@ -67,12 +67,12 @@ async def test_check_ends_with_the_worst_code_and_still_goes_through_all(two: Tw
     assert ran.code == 3
     assert "order(copies)" in ran.out
     assert f"{two.crm.refused_url} gave no listing of its methods." in ran.err
-    assert ran.err.endswith("That was the service crm.\n")
+    assert ran.err.endswith("The service with this failure is crm.\n")
     tree["services"]["shop"]["catalog"] = {"include": ["nothing"]}
     two.written(services=tree["services"])
     ran = await two.run("check")
     assert ran.code == 3
-    assert ran.err.endswith("There is no tool to offer.\nThat was the service shop.\n")
+    assert ran.err.endswith("There are no tools to offer.\nThe service with this failure is shop.\n")
     assert (await two.run("check", "--service", "shop")).code == 1
 
 
@@ -121,7 +121,7 @@ async def test_tools_and_call_are_about_the_service_that_is_named(two: Two) -> N
 async def test_with_several_services_tools_and_call_have_to_be_told_which(two: Two, command: tuple[str, ...]) -> None:
     ran = await two.run(*command)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "Say which service with --service: crm, shop.\n"
+    assert ran.err == "Choose a service with --service: crm, shop.\n"
     assert two.crm.requests == two.shop.requests == []
 
 
@@ -129,13 +129,13 @@ async def test_with_several_services_tools_and_call_have_to_be_told_which(two: T
 async def test_a_service_that_is_not_there_is_told_with_those_that_are(two: Two, command: tuple[str, ...]) -> None:
     ran = await two.run(*command, "--service", "shpo")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "--service shpo: is no service; there are crm, shop; did you mean shop?\n"
+    assert ran.err == "--service shpo: is not a service; there are crm, shop; did you mean shop?\n"
 
 
 async def test_the_only_service_at_the_root_has_no_name(two: Two) -> None:
     ran = await run("tools", "--service", "crm", *settings(two.crm.url))
     assert ran.code == 2
-    assert ran.err == "--service crm: is no service; the only one is at the root and has no name\n"
+    assert ran.err == "--service crm: is not a service; the only one is at the root and has no name\n"
 
 
 async def test_a_service_that_is_the_only_one_in_services_need_not_be_named(two: Two) -> None:
@@ -161,7 +161,7 @@ async def test_changes_are_told_of_the_service_of_the_same_name(two: Two) -> Non
     other.write_text(json.dumps(tree))
     ran = await two.run("tools", "--diff", str(other), "--service", "shop")
     assert ran.code == 2
-    assert f"--diff {other}: has several services, one, two, and none is named like this one." in ran.err
+    assert f"--diff {other}: has the services one, two, and none with the name of this one." in ran.err
 
 
 async def test_pins_are_written_for_one_service(two: Two) -> None:

@@ -40,11 +40,16 @@ async def test_it_is_alive_but_not_ready_until_the_first_listing_attempt_is_over
     """A rollout must not swap a warm replica for a cold one."""
     assert (await asked(session, waiting, "/livez")).status == 200
     unready = await asked(session, waiting, "/readyz")
-    assert (unready.status, unready.body) == (503, b"the first listing is still awaited\n")
+    assert (unready.status, unready.body) == (503, b"the first listing has not come yet\n")
     backend.release.set()
     async with asyncio.timeout(10):
         await waiting.wait_until_listed()
     assert (await asked(session, waiting, "/readyz")).status == 200
+
+
+async def test_the_repr_of_a_gateway_says_what_each_service_waits_for(waiting: Server) -> None:
+    assert repr(waiting).startswith(f"<Server port={waiting.port} admin_port={waiting.admin_port} services=[<Service /")
+    assert "the first listing has not come yet" in repr(waiting)
 
 
 @pytest.mark.parametrize("knobs", [(), ("backend.listing.dialect=drupal",)], ids=["listed", "not listable"])

@@ -21,7 +21,7 @@ from tests.front import SURFACES, Surface, front
 from tests.tls import HOST, Authority
 
 NOT_TRUSTED = "its TLS certificate is not trusted; if its CA is your own, name that in backend.tls.ca_file"
-NOT_BY_OURS = "its TLS certificate is not trusted: no CA in backend.tls.ca_file vouches for it"
+NOT_BY_OURS = "its TLS certificate is not trusted: no CA in backend.tls.ca_file has signed it"
 OTHER_NAME = "its TLS certificate is for another name; the URL must have one that the certificate has"
 OUT_OF_TIME = "its TLS certificate has expired, or is not valid yet"
 

@@ -165,4 +165,4 @@ async def test_a_tool_that_may_change_something_is_not_tried(aria2: Service) -> 
 async def test_a_try_without_arguments_would_tell_nothing(aria2: Service) -> None:
     ran = await run(*WHICH[:3], *settings(aria2.url, SECRET, LISTING, READS))
     assert ran.code == 2
-    assert "give some by --arg" in ran.said
+    assert "give some with --arg" in ran.said

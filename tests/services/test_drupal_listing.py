@@ -119,7 +119,7 @@ async def test_with_jsonrpc_mcp_too_each_user_is_offered_what_that_user_may_call
 async def test_a_user_who_may_call_nothing_is_told_so_by_check(drupal: Site) -> None:
     ran = await run("check", *settings(drupal().url, *as_user(bearer("api"))))
     assert ran.code == 1
-    assert "There is no tool to offer." in ran.err
+    assert "There are no tools to offer." in ran.err
     assert "dialect      drupal" in ran.out
 
 
@@ -132,7 +132,7 @@ async def test_without_valid_credentials_check_says_that_it_wants_some(
     assert ran.code == 3
     assert "dialect" not in ran.out
     assert "credentials are needed" in ran.err
-    assert ran.err.splitlines()[-1].startswith("It wants credentials: backend.credentials")
+    assert ran.err.splitlines()[-1].startswith("It wants credentials: set backend.credentials")
     assert "<html" not in ran.err
     assert credential is None or credential.split()[1] not in ran.said
 

@@ -67,7 +67,7 @@ async def test_without_it_nothing_is_listed_and_the_remedy_is_named(shop: Servic
     assert "its TLS certificate is not trusted; if its CA is your own, name that in backend.tls.ca_file" in ran.err
     ran = await check(shop, trusting(theirs))
     assert ran.code == 3
-    assert "its TLS certificate is not trusted: no CA in backend.tls.ca_file vouches for it" in ran.err
+    assert "its TLS certificate is not trusted: no CA in backend.tls.ca_file has signed it" in ran.err
 
 
 async def test_the_same_service_by_a_name_that_its_certificate_lacks_is_refused(shop: Service, ours: Authority) -> None:

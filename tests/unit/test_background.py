@@ -67,6 +67,12 @@ async def fails() -> None:
     raise ZeroDivisionError("a secret")
 
 
+async def test_its_repr_shows_the_state_of_each_job(world: World) -> None:
+    assert repr(world.background) == "<Background no jobs>"
+    world.background.start("listing", for_ever)
+    assert repr(world.background) == "<Background listing: running>"
+
+
 @pytest.mark.parametrize(
     ("work", "why"),
     [(fails, "ZeroDivisionError"), (returns, "it returned"), (cancelled_within, "CancelledError")],

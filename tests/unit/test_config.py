@@ -129,8 +129,8 @@ def test_the_required_knob_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("server: {port: 1}\nserver: {port: 2}\n", "gateway.yaml:2:1: key 'server' is there twice"),
-        ("server:\n  port: 1\n  port: 1\n", "gateway.yaml:3:3: key 'port' is there twice"),
+        ("server: {port: 1}\nserver: {port: 2}\n", "gateway.yaml:2:1: key 'server' occurs twice"),
+        ("server:\n  port: 1\n  port: 1\n", "gateway.yaml:3:3: key 'port' occurs twice"),
         ("a: &x {b: 1}\nc: *x\n", "gateway.yaml:2:4: aliases (*name) are not supported"),
         ("a: &x {b: 1}\nc: {<<: *x}\n", "aliases (*name) are not supported"),
         ("1: x\n", "gateway.yaml:1:1: key 1 is not a string"),
@@ -379,4 +379,4 @@ def test_who_may_call_is_not_decided_by_an_address_that_only_a_restart_binds() -
         keep_for_process(old, new)
     (fault,) = caught.value.faults
     assert fault.startswith("auth.mode: is off, and server.host 0.0.0.0 is reachable by others")
-    assert fault.endswith("count as they were")
+    assert fault.endswith("a reload keeps the old value of server knobs that need a restart")

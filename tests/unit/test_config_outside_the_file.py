@@ -189,7 +189,7 @@ server: {{allowed_hosts: ${{HOSTS}}, allowed_origins: [${{ORIGIN}}, $${{x}}]}}
 def test_a_fault_behind_a_reference_has_its_place(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("a: {b: ${B}, b: 2}\n")
-    assert faults(lambda: load_settings(file, (), {})) == (f"{file}:1:14: key 'b' is there twice",)
+    assert faults(lambda: load_settings(file, (), {})) == (f"{file}:1:14: key 'b' occurs twice",)
 
 
 @pytest.mark.parametrize("text", ["'${', b: {c: d}", '"${", b: {c: "}"}', "$${a}, b: {}", "'$${ ${', b: '}'"])
@@ -322,13 +322,13 @@ def test_every_knob_is_found_by_its_name_in_the_environment() -> None:
 )
 def test_a_name_that_is_no_knob_is_a_fault_with_the_nearest(name: str, meant: str) -> None:
     told = faults(lambda: load_settings(None, (), {**ENVIRONMENT, name: "hunter2"}))
-    assert told == (f"{name}: is no knob; did you mean {meant}?",)
+    assert told == (f"{name}: is not a knob; did you mean {meant}?",)
 
 
 def test_a_name_that_is_like_no_knob_is_a_fault_too() -> None:
     for name in ("GATEWAY__", "GATEWAY__XYZZY", "GATEWAY__AUTH__ISSUERS__0__ISSUER"):
         (told,) = faults(lambda name=name: load_settings(None, (), {**ENVIRONMENT, name: "x"}))  # type: ignore[misc]
-        assert told.startswith(f"{name}: is no knob")
+        assert told.startswith(f"{name}: is not a knob")
 
 
 def test_a_name_with_one_underscore_too_few_is_remarked() -> None:

@@ -35,7 +35,7 @@ class Service:
     async def send(self, params: ParamsValue) -> Any:
         self.got.append(params)
         if not isinstance(params, self.takes):
-            raise ParamsRefused("Invalid params", passed=OWN)
+            raise ParamsRefused("Invalid params", service_error=OWN)
         if self.failure is not None:
             raise self.failure
         return "done"

@@ -176,7 +176,7 @@ def test_a_misspelled_knob_of_a_service_is_told_with_the_right_one() -> None:
     with pytest.raises(ConfigError) as caught:
         load_settings(None, ["services.crm.backend.url=http://127.0.0.1/", "auth.mode=off"], {name: "none"})
     meant = "GATEWAY__SERVICES__CRM__BACKEND__CREDENTIALS__MODE"
-    assert caught.value.faults == (f"{name}: is no knob; did you mean {meant}?",)
+    assert caught.value.faults == (f"{name}: is not a knob; did you mean {meant}?",)
     (line,) = mistaken_names({"GATEWAY_SERVICES_MY_CRM_BACKEND_URL": "x"})
     assert line.endswith("did you mean GATEWAY__SERVICES__MY_CRM__BACKEND__URL?")
 

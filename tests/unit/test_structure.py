@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -166,3 +167,9 @@ def test_a_file_can_be_held_in_the_head() -> None:
 
 def test_a_file_says_what_it_is() -> None:
     assert [module for module in MODULES if not ast.get_docstring(ast.parse(path_of(module).read_text()))] == []
+
+
+def test_a_class_name_stands_once() -> None:
+    nodes = (node for module in MODULES for node in ast.walk(ast.parse(path_of(module).read_text())))
+    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    assert {name for name, count in classes.items() if count > 1} == set()
