@@ -118,7 +118,7 @@ async def test_probing_takes_any_answer_for_a_listing_or_for_none(answer: Any) -
         listing = await probe_dialects(source)
     except NoListing:
         return
-    assert DIALECTS[listing.dialect].about.probed
+    assert DIALECTS[listing.dialect].info.probed
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

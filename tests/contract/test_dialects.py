@@ -137,7 +137,7 @@ async def test_a_listing_becomes_the_expected_tools(case: Path) -> None:
     assert made == expected_of(case, made)
 
 
-PROBED: Final = [case for case in CASES if DIALECTS[case.parent.name].about.probed]
+PROBED: Final = [case for case in CASES if DIALECTS[case.parent.name].info.probed]
 
 
 @pytest.mark.parametrize("case", PROBED, ids=name_of)

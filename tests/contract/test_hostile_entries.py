@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 import gateway.listing
-from gateway.listing.dialect import About, NoListing
+from gateway.listing.dialect import DialectInfo, NoListing
 from gateway.listing.probe import DIALECTS
 from gateway.model import Catalog
 from tests.contract.forms import FORMS, label
@@ -60,7 +60,7 @@ def test_every_dialect_is_known_to_the_probe() -> None:
     written = set()
     for module in pkgutil.iter_modules(gateway.listing.__path__, "gateway.listing."):
         for made in vars(importlib.import_module(module.name)).values():
-            if isinstance(made, type) and isinstance(getattr(made, "about", None), About):
+            if isinstance(made, type) and isinstance(getattr(made, "info", None), DialectInfo):
                 written.add(made.name)
     missing = written - DIALECTS.keys()
     assert not missing, f"add {sorted(missing)} to gateway/listing/probe.py"
