@@ -16,12 +16,12 @@ from gateway.listing.dialect import (
     ListingSource,
     first_match,
     get_question,
-    name_fault,
+    listing_of,
     object_of,
     schema_of,
     text_of,
 )
-from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Structure
+from gateway.model import Listing, Method, Parameter, Structure
 
 PATH: Final = "/jsonrpc/methods"
 _CONCURRENCY: Final = 4
@@ -83,16 +83,9 @@ def recognizes(document: Any) -> bool:
 
 
 def parse_listing(document: Any) -> Listing:
-    methods = []
-    quarantined: list[QuarantinedMethod] = []
-    for index, entry in enumerate(document["data"]):
-        entry = object_of(entry)
-        fault = name_fault(entry.get("id"), index)
-        if fault is not None:
-            quarantined.append(fault)
-            continue
-        methods.append(_method(entry["id"], object_of(entry.get("attributes"))))
-    return Listing(Drupal.name, tuple(methods), tuple(quarantined))
+    entries = map(object_of, document["data"])
+    named = ((entry.get("id"), object_of(entry.get("attributes"))) for entry in entries)
+    return listing_of(Drupal.name, named, _method)
 
 
 def _method(name: str, attributes: dict[str, Any]) -> Method:

@@ -17,13 +17,13 @@ from gateway.listing.dialect import (
     NoListing,
     Step,
     add_step,
-    name_fault,
+    listing_of,
     object_of,
     path_of,
     text_of,
     texts_of,
 )
-from gateway.model import Listing, Method, QuarantinedMethod, Structure
+from gateway.model import Listing, Method, Structure
 
 PATH: Final = "/mcp/tools/list"
 MAX_PAGES: Final = 200
@@ -85,23 +85,14 @@ def recognizes(document: Any) -> bool:
 
 
 def parse_listing(entries: list[Any]) -> Listing:
-    methods = []
-    quarantined: list[QuarantinedMethod] = []
-    for index, entry in enumerate(entries):
-        entry = object_of(entry)
-        fault = name_fault(entry.get("name"), index)
-        if fault is None:
-            methods.append(_method(entry))
-        else:
-            quarantined.append(fault)
-    return Listing(JsonrpcMcp.name, tuple(methods), tuple(quarantined))
+    return listing_of(JsonrpcMcp.name, ((entry.get("name"), entry) for entry in map(object_of, entries)), _method)
 
 
-def _method(entry: dict[str, Any]) -> Method:
+def _method(name: str, entry: dict[str, Any]) -> Method:
     annotations = object_of(entry.get("annotations"))
     input_schema, output = entry.get("inputSchema"), entry.get("outputSchema")
     return Method(
-        entry["name"],
+        name,
         JsonrpcMcp.name,
         title=text_of(entry.get("title")),
         description=text_of(entry.get("description")),
