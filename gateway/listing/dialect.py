@@ -180,11 +180,9 @@ def entry_of(value: Any) -> dict[str, Any]:
 
 
 def is_heading(name: Any) -> bool:
-    """Tell whether a name cannot be a key of ``params``: it is missing, or a heading for people.
+    """Tell whether a name cannot be a key of ``params``: it is missing, or a heading (Ethereum's "Transaction hash").
 
-    Ethereum's "Transaction hash" is such a heading. A document with one describes a service that takes its params by
-    position. Methods whose document leaves the structure open are then also called by position.
-    """
+    One heading shows that the document names no keys. Methods whose structure it leaves open are called by position."""
     return not isinstance(name, str) or not name or _NOT_IN_KEYS.search(name) is not None
 
 
@@ -202,11 +200,8 @@ def name_fault(name: Any, index: int) -> QuarantinedMethod | None:
 
 
 def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], parse_entry: Callable[[str, Any], Method]) -> Listing:
-    """Return the listing of (name, entry) pairs.
-
-    ``parse_entry`` makes a method of a name and its entry, or raises :class:`UnusableMethod`. Such an entry, and one
-    without a usable name, is quarantined; the others stay.
-    """
+    """Return the listing of (name, entry) pairs. ``parse_entry`` makes a method of a name and its entry, or raises
+    :class:`UnusableMethod`. Such an entry, and one without a usable name, is quarantined; the others stay."""
     methods: list[Method] = []
     quarantined: list[QuarantinedMethod] = []
     for index, (name, entry) in enumerate(entries):

@@ -65,7 +65,7 @@ class Docs:
     collects: bool = False
 
     def argument(self, name: str) -> DocumentedArgument:
-        """Return the argument of a name, added where it is new. ``*args`` is noted in ``collects`` and not kept."""
+        """Return the argument of a name, added where it is new. ``*args`` only sets ``collects``."""
         if name.startswith("*"):
             self.collects = True
             return DocumentedArgument()
@@ -73,7 +73,7 @@ class Docs:
 
 
 def fill_from_docstring(method: Method) -> Method:
-    """Return the method with the parts that its listing lacks taken from its description."""
+    """Return the method, with what its listing lacks filled in from its description."""
     # The description names a method without its namespace: "add" for "math.add".
     docs = parse_docstring(method.description, re.split(r"[./:]", method.name)[-1])
     result = method.result
@@ -93,9 +93,9 @@ def _name_parameters(parameters: tuple[Parameter, ...] | None, docs: Docs) -> tu
     if parameters is None:
         documented = (Parameter(name, required=docs.complete) for name in docs.arguments)
         return tuple(documented) if docs.arguments or docs.complete else None
-    nameless = all(_PLACEHOLDER.fullmatch(parameter.name) for parameter in parameters)
-    if nameless and len(docs.arguments) == len(parameters):
-        return tuple(replace(known, name=name) for known, name in zip(parameters, docs.arguments, strict=True))
+    unnamed = all(_PLACEHOLDER.fullmatch(parameter.name) for parameter in parameters)
+    if unnamed and len(docs.arguments) == len(parameters):
+        return tuple(replace(parameter, name=name) for parameter, name in zip(parameters, docs.arguments, strict=True))
     return parameters
 
 
@@ -125,15 +125,15 @@ def parse_docstring(text: str, name: str = "") -> Docs:
     lines = _remove_stars(cleandoc(text).splitlines())
     if name and lines and len(lines[0]) <= _LONGEST_CALL:
         _read_call(lines[0].strip(), name, docs)
-    kept = []
+    remaining = []
     at = 0
     while at < len(lines):
-        taken = _read_section(lines, at, docs) or _read_field(lines, at, docs)
-        if not taken:
-            kept.append(lines[at])
-        at += taken or 1
-    if len(kept) < len(lines) or lines[0] != text.strip().partition("\n")[0]:
-        docs.text = re.sub(r"\n{3,}+", "\n\n", "\n".join(kept)).strip()
+        removed = _read_section(lines, at, docs) or _read_field(lines, at, docs)
+        if not removed:
+            remaining.append(lines[at])
+        at += removed or 1
+    if len(remaining) < len(lines) or lines[0] != text.strip().partition("\n")[0]:
+        docs.text = re.sub(r"\n{3,}+", "\n\n", "\n".join(remaining)).strip()
     return docs
 
 

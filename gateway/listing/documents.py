@@ -72,26 +72,23 @@ def inline_documents(document: Any, others: Mapping[str, Any]) -> Any:
         return document
     pointers = {posixpath.normpath(address): f"#/{MEMBER}/{number}" for number, address in enumerate(others)}
     try:
-        inside = [_rewrite_references(other, address, pointers) for address, other in others.items()]
-        return {
-            **_rewrite_references(document, "", pointers),
-            MEMBER: {str(number): other for number, other in enumerate(inside)},
-        }
+        inside = [_rewrite(other, address, pointers) for address, other in others.items()]
+        return {**_rewrite(document, "", pointers), MEMBER: {str(number): other for number, other in enumerate(inside)}}
     except RecursionError:
         return document  # methods that need the other documents are quarantined later
 
 
-def _rewrite_references(value: Any, own: str, pointers: Mapping[str, str]) -> Any:
+def _rewrite(value: Any, own: str, pointers: Mapping[str, str]) -> Any:
     """Return a value of the document at the address ``own`` ("" for the listing) with its references as pointers."""
     if isinstance(value, list):
-        return [_rewrite_references(item, own, pointers) for item in value]
+        return [_rewrite(item, own, pointers) for item in value]
     if not isinstance(value, dict):
         return value
-    pointed = {key: _rewrite_references(child, own, pointers) for key, child in value.items()}
+    rewritten = {key: _rewrite(child, own, pointers) for key, child in value.items()}
     reference = value.get("$ref")
     if isinstance(reference, str):
-        pointed["$ref"] = _pointer(reference, own, pointers)
-    return pointed
+        rewritten["$ref"] = _pointer(reference, own, pointers)
+    return rewritten
 
 
 def _pointer(reference: str, own: str, pointers: Mapping[str, str]) -> str:
@@ -99,9 +96,9 @@ def _pointer(reference: str, own: str, pointers: Mapping[str, str]) -> str:
     if fragment and not fragment.startswith("/"):
         return reference  # an anchor
     # An address counts as it is written, or relative to the document that has the reference.
-    beside = posixpath.join(posixpath.dirname(own), address) if address else own
-    for one in (address, beside) if address else (beside,):
-        place = pointers.get(posixpath.normpath(one)) if one else None
-        if place is not None:
-            return place + fragment
+    resolved = posixpath.join(posixpath.dirname(own), address) if address else own
+    for candidate in (address, resolved) if address else (resolved,):
+        pointer = pointers.get(posixpath.normpath(candidate)) if candidate else None
+        if pointer is not None:
+            return pointer + fragment
     return reference

@@ -164,14 +164,15 @@ def _result(lines: list[str]) -> Schema | None:
 
 def _from_call(call: str) -> tuple[Parameter, ...] | None:
     """Return the arguments of the call itself; None where one is shown as an example of its value."""
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     depth = 0
-    for shown in call.split():
-        if shown in ("(", ")"):
-            depth += 1 if shown == "(" else -1
+    for token in call.split():
+        if token in ("(", ")"):
+            depth += 1 if token == "(" else -1
             continue
-        word = _WORD.fullmatch(shown)
-        if word is None or any(parameter.name == word[1] for parameter in found):
+        word = _WORD.fullmatch(token)
+        # A name that stands twice belongs to an example, not to the call.
+        if word is None or any(parameter.name == word[1] for parameter in parameters):
             return None
-        found.append(Parameter(word[1], {"type": "string"} if shown.startswith('"') else True, depth == 0))
-    return tuple(found)
+        parameters.append(Parameter(word[1], {"type": "string"} if token.startswith('"') else True, depth == 0))
+    return tuple(parameters)

@@ -61,15 +61,16 @@ class JsonrpcMcp:
             if not isinstance(cursor, str) or cursor in seen_cursors:
                 break
             seen_cursors.add(cursor)
-        return await self._with_details(source, parse_listing(entries))
+        return await self._add_details(source, parse_listing(entries))
 
-    async def _with_details(self, source: ListingSource, listing: Listing) -> Listing:
+    async def _add_details(self, source: ListingSource, listing: Listing) -> Listing:
         answer = await source.get_document(source.base + drupal.PATH)
         if not (answer.has_value and drupal.recognizes(answer.value)):
             return listing
-        known = {method.name: method for method in drupal.parse_listing(answer.value).methods}
+        details = {method.name: method for method in drupal.parse_listing(answer.value).methods}
         methods = tuple(
-            _merge_details(method, known[method.name]) if method.name in known else method for method in listing.methods
+            _merge_details(method, details[method.name]) if method.name in details else method
+            for method in listing.methods
         )
         return replace(listing, methods=methods)
 

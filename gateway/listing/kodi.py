@@ -29,7 +29,7 @@ from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Struc
 
 INTROSPECT: Final = "JSONRPC.Introspect"
 DRAFT: Final = "http://json-schema.org/draft-03/schema#"
-_NOT_SCHEMA: Final = ("name", "required", "description")
+_NOT_SCHEMA: Final = ("name", "required", "description")  # draft 03 has a boolean ``required`` here
 
 
 class Kodi:

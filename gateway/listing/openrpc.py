@@ -170,13 +170,13 @@ def _error(error: dict[str, Any]) -> str:
 
 def _example(example: dict[str, Any], document: dict[str, Any]) -> str:
     """Return an example as ``arguments → result``; "" for one without params, or with a name that is not a text."""
-    given = [_resolve_references(item, document) for item in list_of(example.get("params"))]
-    texts = all(isinstance(item.get("name", ""), str) for item in given)
-    if not isinstance(example.get("params"), list) or not texts or not all("value" in item for item in given):
+    params = [_resolve_references(item, document) for item in list_of(example.get("params"))]
+    texts = all(isinstance(item.get("name", ""), str) for item in params)
+    if not isinstance(example.get("params"), list) or not texts or not all("value" in item for item in params):
         return ""
-    arguments = {text_of(item.get("name")): item["value"] for item in given}
+    arguments = {text_of(item.get("name")): item["value"] for item in params}
     # The tool gives a heading another name, so the example shows the values in order.
-    shown: Any = [item["value"] for item in given] if any(map(is_heading, arguments)) else arguments
+    shown: Any = [item["value"] for item in params] if any(map(is_heading, arguments)) else arguments
     result = _resolve_references(example.get("result"), document)
     try:
         sides = [excerpt(jsonrpc.encode(shown).decode(), _LONGEST_LINE)]

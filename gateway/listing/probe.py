@@ -71,6 +71,7 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
             if error.unreachable:
                 break
             continue
+        # The denied question may be that of jsonrpc_mcp, whose list has fewer methods than Drupal's own.
         if listing.dialect == Drupal.name and any(step.answer.denied for step in steps):
             raise NoListing([*steps, Step("GET " + "/jsonrpc/methods", _HELD_BACK)])
         return listing

@@ -123,8 +123,8 @@ def _schema(entry: dict[str, Any], kind: Any) -> Schema:
         schema, rest = True, rest if kind is None else {**rest, "type": kind}
     if not rest:
         return schema
-    whole = {**schema, **rest} if isinstance(schema, dict) else rest
-    return whole if rest.keys() <= _ALLOWED_WITH_WORD else {"$schema": DRAFT, **whole}
+    combined = {**schema, **rest} if isinstance(schema, dict) else rest
+    return combined if rest.keys() <= _ALLOWED_WITH_WORD else {"$schema": DRAFT, **combined}
 
 
 def _is_words(kind: Any) -> bool:
@@ -141,12 +141,12 @@ def _endpoint(target: Any, common: Any, document_url: str) -> str | None:
     name a second allowed host, the backend's own name. Raise :class:`UnusableMethod` for a service on another host."""
     if not isinstance(target, str) or not document_url:
         return None
-    here, usual, there = (_resolve_url(document_url, address) for address in ("", text_of(common), target))
-    if there is None or here is None or _host(there) not in (_host(here), _host(usual or here)):
+    document, usual, own = (_resolve_url(document_url, address) for address in ("", text_of(common), target))
+    if own is None or document is None or _host(own) not in (_host(document), _host(usual or document)):
         raise UnusableMethod("the service's target is on another host, to which the gateway sends nothing", _LEAVE_OUT)
-    known = (here.path, usual.path if usual else here.path)
-    path = path_of(there.geturl())
-    return path if there.path not in known and _PATH.fullmatch(path) else None
+    usual_paths = (document.path, usual.path if usual else document.path)
+    path = path_of(own.geturl())
+    return path if own.path not in usual_paths and _PATH.fullmatch(path) else None
 
 
 def _resolve_url(document_url: str, address: str) -> SplitResult | None:

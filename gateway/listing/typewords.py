@@ -105,8 +105,7 @@ def _list_of(inner: str) -> Schema:
 
 
 def _singular(word: str) -> str:
-    known = word.casefold() in _WORDS
-    return word if known else word.removesuffix("s")
+    return word if word.casefold() in _WORDS else word.removesuffix("s")
 
 
 def _enum_schema(inner: str) -> Schema:
