@@ -1,5 +1,5 @@
-"""The forms in which services list their methods ("dialects"), one file each.
+"""Dialects: the forms in which services list their methods, one file each.
 
-A dialect asks a :class:`~gateway.listing.dialect.ListingSource`, and turns what it sees into a
-:class:`~gateway.model.Listing`; :mod:`gateway.listing.probe` finds which one a backend speaks.
+A dialect asks a :class:`~gateway.listing.dialect.ListingSource` and turns the answers into a
+:class:`~gateway.model.Listing`. :mod:`gateway.listing.probe` finds the dialect that a backend speaks.
 """

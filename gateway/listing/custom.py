@@ -1,8 +1,7 @@
-"""A listing in a form of the service's own, read as ``backend.listing.custom`` says: JSONPath (RFC 9535) to the entries
-of the methods, and within each to what a method and its parameters have.
+"""Read a listing in the service's own form, with the JSONPath expressions (RFC 9535) of ``backend.listing.custom``.
 
-What a path does not find stays open, and what it finds of the wrong kind counts as not found; only a method without a
-usable name is quarantined.
+One path finds the entries of the methods. Within an entry, other paths find the members of the method and its
+parameters. A missing value, or one of the wrong type, is left open. Only an entry without a usable name is quarantined.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     NoListing,
     Step,
     UnusableMethod,
     call_question,
-    first_answer,
+    first_match,
     get_question,
     is_heading,
     listing_of,
@@ -31,20 +30,20 @@ from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Stru
 from gateway.settings import CustomListing, CustomParameter
 from gateway.settings.jsonpath import Path
 
-MOST_METHODS: Final = 20_000
-MOST_PARAMETERS: Final = 500
-_YES: Final = ("true", "yes", "1")
+MAX_METHODS: Final = 20_000
+MAX_PARAMETERS: Final = 500
+_TRUE_WORDS: Final = ("true", "yes", "1")
 
 
 class Custom:
     name = "custom"
-    about = About(
-        of="a listing in a form of the service's own",
-        asked="`backend.listing.custom.method`; without one, `GET` of `backend.listing.url` or of the endpoint",
-        recognized="JSONPath in `backend.listing.custom.methods` finds a named entry",
+    info = DialectInfo(
+        spoken_by="services with a listing in their own form",
+        requests="`backend.listing.custom.method`; without one, `GET` of `backend.listing.url` or of the endpoint",
+        recognized_by="JSONPath in `backend.listing.custom.methods` finds a named entry",
         carries=("title", "description", "parameters", "types", "required", "result"),
-        passed="as `backend.params.structure` says; else by name, or by position where a listed name can be no key",
-        lost="What no path names, and scopes. See [listings.md](listings.md#a-listing-of-another-form).",
+        params="as `backend.params.structure` says; else by name, or by position where a listed name can be no key",
+        not_carried="What no path names, and scopes. See [listings.md](listings.md#a-listing-of-another-form).",
         probed=False,
     )
 
@@ -55,58 +54,59 @@ class Custom:
         else:
             params = None if form.params is None else form.params.get_secret_value()
             question = call_question(source, form.method, params)
-        document = await first_answer([question], lambda found: isinstance(found, dict | list), "no object and no list")
+        document = await first_match([question], lambda found: isinstance(found, dict | list), "no object or list")
         try:
-            # In a thread: paths are slower than code, and a listing may have thousands of entries.
+            # In a thread: JSONPath is slow, and a listing may have thousands of entries.
             listing = await asyncio.to_thread(parse_listing, document, form)
         except ValueError as error:
             raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {error}"))]) from None
         if not listing.methods:
-            raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {_nothing(listing, form)}"))])
+            raise NoListing([Step(question.text, SourceAnswer(f"JSON, but {_why_empty(listing, form)}"))])
         return listing
 
 
-def _nothing(listing: Listing, form: CustomListing) -> str:
-    """Why there is no method, in the words of the knobs."""
+def _why_empty(listing: Listing, form: CustomListing) -> str:
+    """Return why the listing has no method, in terms of the knobs."""
     if not listing.quarantined:
         return f"backend.listing.custom.methods, {form.methods}, finds nothing"
-    what = form.name or "absent"
-    return f"no name in the {len(listing.quarantined)} entries of {form.methods}: backend.listing.custom.name is {what}"
+    path = form.name or "absent"
+    return f"no name in the {len(listing.quarantined)} entries of {form.methods}: backend.listing.custom.name is {path}"
 
 
 def parse_listing(document: Any, form: CustomListing) -> Listing:
-    """Raises :class:`ValueError` for what is too deep for the paths."""
+    """Return the listing in a document. Raise :class:`ValueError` where it is nested too deeply for a path."""
     root = object_of(document)
 
     def parse_entry(name: str, entry: Any) -> Method:
         try:
             return _method(name, entry, form, root)
         except ValueError as error:
-            raise UnusableMethod(str(error), "name something less deep under backend.listing.custom") from None
+            raise UnusableMethod(str(error), "use less deep paths under backend.listing.custom") from None
 
-    entries = form.methods.find(document, MOST_METHODS + 1) if form.methods else []
-    named = [(_name(form.name, key, entry), entry) for key, entry in entries[:MOST_METHODS]]
+    entries = form.methods.find(document, MAX_METHODS + 1) if form.methods else []
+    named = [(_name(form.name, key, entry), entry) for key, entry in entries[:MAX_METHODS]]
     listing = listing_of(Custom.name, named, parse_entry)
+    # One name that cannot be a key of params shows that the service takes its params by position.
     names = (name for method in listing.methods for name in (method.name, *(p.name for p in method.parameters or ())))
     listing = replace(listing, by_position=any(map(is_heading, names)))
-    if len(entries) > MOST_METHODS:
+    if len(entries) > MAX_METHODS:
         return replace(
-            listing, notes=(f"{form.methods} finds more than {MOST_METHODS} methods; the others are left out",)
+            listing, notes=(f"{form.methods} finds more than {MAX_METHODS} methods; the others are left out",)
         )
     return listing
 
 
 def _method(name: str, entry: Any, form: CustomListing, root: dict[str, Any]) -> Method:
-    whole = _at(form.input_schema, entry)
-    result = schema_of_word(_at(form.result, entry))
+    input_schema = _value_at(form.input_schema, entry)
+    result = schema_of_word(_value_at(form.result, entry))
     parameters, structure = _parameters(form, entry)
     return Method(
         name,
         Custom.name,
-        title=text_of(_at(form.title, entry)),
-        description=text_of(_at(form.description, entry)),
+        title=text_of(_value_at(form.title, entry)),
+        description=text_of(_value_at(form.description, entry)),
         parameters=parameters,
-        input_schema=whole if isinstance(whole, dict) else None,
+        input_schema=input_schema if isinstance(input_schema, dict) else None,
         structure=structure,
         result=None if result is True else result,
         root=root,
@@ -116,26 +116,27 @@ def _method(name: str, entry: Any, form: CustomListing, root: dict[str, Any]) ->
 def _parameters(form: CustomListing, entry: Any) -> tuple[tuple[Parameter, ...] | None, Structure]:
     if form.parameters is None:
         return None, Structure.UNKNOWN
-    found = form.parameters.find(entry, MOST_PARAMETERS + 1)
-    if len(found) > MOST_PARAMETERS:
-        raise UnusableMethod(f"more than {MOST_PARAMETERS} parameters", "narrow backend.listing.custom.parameters")
+    found = form.parameters.find(entry, MAX_PARAMETERS + 1)
+    if len(found) > MAX_PARAMETERS:
+        raise UnusableMethod(f"more than {MAX_PARAMETERS} parameters", "narrow backend.listing.custom.parameters")
     return name_parameters((_parameter(form.parameter, key, item) for key, item in found), Structure.UNKNOWN)
 
 
 def _parameter(form: CustomParameter, key: str | None, entry: Any) -> Parameter:
     name = text_of(_name(form.name, key, entry))
-    required = form.required is not None and _is_yes(_at(form.required, entry))
+    required = form.required is not None and _is_true(_value_at(form.required, entry))
     if form.optional is not None:
-        required = not _is_yes(_at(form.optional, entry))
-    return Parameter(name, _schema(form, entry), required, text_of(_at(form.description, entry)))
+        required = not _is_true(_value_at(form.optional, entry))
+    return Parameter(name, _schema(form, entry), required, text_of(_value_at(form.description, entry)))
 
 
 def _schema(form: CustomParameter, entry: Any) -> Schema:
-    declared = _at(form.schema_, entry)
-    return declared if isinstance(declared, dict | bool) else schema_of_word(_at(form.type, entry))
+    declared = _value_at(form.schema_, entry)
+    return declared if isinstance(declared, dict | bool) else schema_of_word(_value_at(form.type, entry))
 
 
 def _name(path: Path | None, key: str | None, entry: Any) -> Any:
+    """Return the name at the path; without a path, the key of the entry in its object, else the entry itself."""
     if path is None:
         return entry if key is None else key
     try:
@@ -144,9 +145,10 @@ def _name(path: Path | None, key: str | None, entry: Any) -> Any:
         return None
 
 
-def _at(path: Path | None, entry: Any) -> Any:
+def _value_at(path: Path | None, entry: Any) -> Any:
     return None if path is None else path.first(entry)
 
 
-def _is_yes(value: Any) -> bool:
-    return value == 1 or (isinstance(value, str) and value.casefold() in _YES)
+def _is_true(value: Any) -> bool:
+    # True, 1 and 1.0 are equal in Python.
+    return value == 1 or (isinstance(value, str) and value.casefold() in _TRUE_WORDS)

@@ -1,8 +1,8 @@
-"""Service descriptions: JSON-RPC 1.1's ``system.describe``, and Flask-JSONRPC's ``rpc.describe`` after it.
+"""Read service descriptions: ``system.describe`` of JSON-RPC 1.1, and ``rpc.describe`` of Flask-JSONRPC.
 
-1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list; Flask-JSONRPC from 3 on has ``methods``, an
-object, and may add bounds and ``required`` to a parameter. Neither has to say which parameters are required, so that
-a tool says of itself that it does not know. ``Null``, and ``Object`` without properties, stand for "not declared" too.
+JSON-RPC 1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list. Flask-JSONRPC from 3 on has
+``methods``, an object, and may add bounds and ``required`` to a parameter. Neither has to say which parameters are
+required; the description of such a tool says so. ``Null``, and ``Object`` without properties, also mean "not declared".
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from inspect import cleandoc
 from typing import Any, Final
 
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     call_question,
     entry_of,
-    first_answer,
+    first_match,
     list_of,
     listing_of,
     name_parameters,
@@ -30,8 +30,8 @@ from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Struc
 NOT_SAID: Final = "The service does not say which arguments are required."
 _UNKNOWN: Final = "The service does not say whether there are arguments."
 _REMARK: Final = (
-    "the service does not say which arguments are required, so that all are optional; "
-    "where you know, say so under catalog.tools.*.arguments"
+    "the service does not say which arguments are required, so all are optional; "
+    "mark the required ones under catalog.tools.*.arguments"
 )
 _BOUNDS: Final = {
     "minimum": "minimum",
@@ -46,19 +46,19 @@ _BOUNDS: Final = {
 
 class Describe:
     name = "describe"
-    about = About(
-        of="JSON-RPC 1.1 service descriptions; Flask-JSONRPC 1 to 4",
-        asked="`rpc.describe`, then `system.describe`",
-        recognized="`procs[]` with `sdversion`, or `methods{}` of entries with `type: method`",
+    info = DialectInfo(
+        spoken_by="JSON-RPC 1.1 service descriptions; Flask-JSONRPC 1 to 4",
+        requests="`rpc.describe`, then `system.describe`",
+        recognized_by="`procs[]` with `sdversion`, or `methods{}` of entries with `type: method`",
         carries=("description", "parameters", "types", "result"),
-        passed="by name",
-        lost="What is required, but for Flask-JSONRPC 4 where the parameter says so; every tool says that in its "
-        "description. `params: []` in 1.1 may be a function without annotations: its arguments are left open.",
+        params="by name",
+        not_carried="Which arguments are required, except where a parameter of Flask-JSONRPC 4 says so; each tool's "
+        "description says this. `params: []` in 1.1 may be a function without annotations; its arguments stay open.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         questions = (call_question(source, method) for method in ("rpc.describe", "system.describe"))
-        return parse_listing(await first_answer(questions, recognizes, "no service description"))
+        return parse_listing(await first_match(questions, recognizes, "no service description"))
 
 
 def recognizes(document: Any) -> bool:
@@ -69,7 +69,7 @@ def recognizes(document: Any) -> bool:
             "name" in object_of(proc) for proc in document["procs"]
         )
     methods = document.get("methods")
-    # Kodi's is alike, with the types of its parameters beside it.
+    # Kodi's document also has methods{} with "type": "method", but with types{} beside it.
     return (
         "types" not in document
         and isinstance(methods, dict)
@@ -83,7 +83,7 @@ def parse_listing(document: dict[str, Any]) -> Listing:
         listing = listing_of(Describe.name, procs, _procedure)
     else:
         listing = listing_of(Describe.name, document["methods"].items(), _method)
-    unsaid = any(NOT_SAID in method.description for method in listing.methods)
+    has_remark = any(NOT_SAID in method.description for method in listing.methods)
     return replace(
         listing,
         service=ServiceInfo(
@@ -92,12 +92,13 @@ def parse_listing(document: dict[str, Any]) -> Listing:
             text_of(document.get("description")) or text_of(document.get("summary")),
             text_of(document.get("help")),
         ),
-        notes=(_REMARK,) if unsaid else (),
+        notes=(_REMARK,) if has_remark else (),
     )
 
 
 def _procedure(name: str, proc: dict[str, Any]) -> Method:
-    """A procedure of 1.1: parameters are names, or objects with a name and a type."""
+    """Return the method of an entry of ``procs``. Its parameters are names, or objects with a name and a type."""
+    # An empty list may also stand for a function without annotations, so it declares nothing.
     known, structure = name_parameters(map(_parameter, list_of(proc.get("params"))), Structure.EITHER)
     result = proc.get("return")
     method = fill_from_docstring(
@@ -115,6 +116,7 @@ def _procedure(name: str, proc: dict[str, Any]) -> Method:
 
 
 def _method(name: str, entry: Any) -> Method:
+    """Return the method of an entry of Flask-JSONRPC's ``methods``."""
     entry = entry_of(entry)
     fields = list_of(entry.get("params"))
     says_required = all("required" in object_of(field) for field in fields)
@@ -162,7 +164,7 @@ def _schema(field: dict[str, Any]) -> Schema:
         schema = {"type": "object", "properties": inner} | ({"required": needed} if needed else {})
     if not isinstance(schema, dict):
         return schema
-    schema = schema | {ours: field[theirs] for theirs, ours in _BOUNDS.items() if field.get(theirs) is not None}
+    schema = schema | {keyword: field[member] for member, keyword in _BOUNDS.items() if field.get(member) is not None}
     return {"anyOf": [schema, {"type": "null"}]} if field.get("nullable") is True else schema
 
 
@@ -174,6 +176,6 @@ def _schema_with_description(field: dict[str, Any]) -> Schema:
 
 
 def _append_remark(method: Method, remark: str) -> Method:
-    # Docstrings come as they are written, indented.
+    # Flask-JSONRPC sends docstrings with their indentation.
     paragraphs = (cleandoc(paragraph).strip() for paragraph in (method.description, remark))
     return replace(method, description="\n\n".join(filter(None, paragraphs)))

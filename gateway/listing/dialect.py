@@ -1,4 +1,4 @@
-"""What a dialect is, and what it may ask."""
+"""Define what a dialect is and what it may ask, with helpers that read untrusted members of a listing."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gateway.settings import CustomListing
 from gateway.text import masked_url
 
 MAX_NAME: Final = 512
-"""Longest method name, in characters, that any dialect takes; real ones have some tens."""
-_NO_KEY: Final = re.compile(r"[\s()\[\]{}<>]")
-_MEND: Final = "mend the entry in the backend's listing"
+"""Longest method name, in characters, that any dialect accepts. Real names have some tens."""
+_NOT_IN_KEYS: Final = re.compile(r"[\s()\[\]{}<>]")
+_REMEDY: Final = "fix the entry in the backend's listing"
 
 
 class ListingSource(Protocol):
-    """Where a listing comes from. Questions do not raise: what came instead is in :class:`~gateway.model.SourceAnswer`.
+    """Fetch what a listing is made of. A failure is a :class:`~gateway.model.SourceAnswer`; only files raise OSError.
 
-    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root; ``listing_url`` is where the
-    operator says the listing is, ``file`` the file it is in, ``custom`` the form it has for ``dialect: custom``.
-    ``documents`` are the files of the documents that it leads to, by their addresses.
+    ``url`` is the JSON-RPC endpoint, ``base`` its parent path, ``origin`` its root. The operator sets the others:
+    ``listing_url`` or ``file`` is where the listing is, ``custom`` is its form for ``dialect: custom``, ``documents``
+    maps the address of each document that the listing refers to, to a local file.
     """
 
     url: str
@@ -43,7 +43,7 @@ class ListingSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One question and what it brought, for the operator to read."""
+    """Hold one question and its answer, for the operator to read."""
 
     question: str
     answer: SourceAnswer
@@ -53,7 +53,7 @@ class Step:
 
 
 class NoListing(Exception):
-    """The backend gave no listing in this dialect; ``steps`` tell what was asked and seen."""
+    """Raised where the backend gave no listing in this dialect; ``steps`` are the questions and their answers."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self.steps = tuple(steps)
@@ -75,39 +75,40 @@ class NoListing(Exception):
 
 Part: TypeAlias = Literal["title", "description", "parameters", "types", "required", "result", "scopes"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-"""What a listing can tell of a method besides its name."""
+"""What a listing can say about a method besides its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What an operator wants to know of a dialect; ``docs/dialects.md`` is made from it.
+class DialectInfo:
+    """Describe a dialect for operators, in Markdown; ``docs/dialects.md`` is made from it.
 
-    ``probed`` is whether ``dialect: auto`` asks for it: not where that takes params, or an operator's file.
+    ``requests`` is what the gateway asks, ``params`` how calls pass their params. ``probed`` is whether
+    ``dialect: auto`` tries the dialect: not where a question needs params, or the operator has to name a file.
     """
 
-    of: str
-    asked: str
-    recognized: str
+    spoken_by: str
+    requests: str
+    recognized_by: str
     carries: tuple[Part, ...]
-    passed: str
-    lost: str
+    params: str
+    not_carried: str
     probed: bool = True
 
 
 class Dialect(Protocol):
-    """A form of listing. ``name`` is what ``backend.listing.dialect`` calls it."""
+    """Read one form of listing. ``name`` is its value of ``backend.listing.dialect``."""
 
     name: str
-    about: About
+    info: DialectInfo
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        """Ask for the listing. Raises :class:`NoListing`."""
+        """Return the listing of a source. Raise :class:`NoListing`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something to ask a source, and what it is called in a :class:`Step`."""
+    """Hold a question to a source, and its text in a :class:`Step`."""
 
     text: str
     ask: Callable[[], Awaitable[SourceAnswer]]
@@ -121,88 +122,86 @@ def call_question(source: ListingSource, method: str, params: Any = None) -> Que
     return Question(method, lambda: source.call_method(method, params))
 
 
-async def first_answer(questions: Iterable[Question], recognizes: Callable[[Any], bool], wanted: str) -> Any:
-    """The first JSON that ``recognizes`` takes, asking one question after the other.
+async def first_match(questions: Iterable[Question], recognizes: Callable[[Any], bool], missing: str) -> Any:
+    """Ask one question after the other. Return the first JSON that ``recognizes`` accepts.
 
-    ``wanted`` ends the sentence "JSON, but …". Raises :class:`NoListing` with all that was asked.
+    ``missing`` ends the sentence "JSON, but …". Raise :class:`NoListing` with a step for each question.
     """
     steps: list[Step] = []
     for question in questions:
         answer = await question.ask()
         if answer.has_value and recognizes(answer.value):
             return answer.value
-        add_step(steps, question.text, answer, wanted)
+        add_step(steps, question.text, answer, missing)
+        # Other questions would only wait for the same host.
         if answer.unreachable:
             break
     raise NoListing(steps)
 
 
-def add_step(steps: list[Step], question: str, answer: SourceAnswer, wanted: str) -> None:
-    """Note a question that brought JSON, but not the JSON of this dialect."""
+def add_step(steps: list[Step], question: str, answer: SourceAnswer, missing: str) -> None:
+    """Append the step of a question that brought no JSON, or not the JSON of this dialect."""
     if answer.has_value:
-        answer = SourceAnswer(f"JSON, but {wanted}")
+        answer = SourceAnswer(f"JSON, but {missing}")
     steps.append(Step(question, answer))
 
 
 def path_of(url: str) -> str:
-    """What of a URL an operator needs to see of a question: all but the origin."""
+    """Return a URL without its origin and fragment, as steps show it."""
     parts = urlsplit(url)
     return urlunsplit(("", "", parts.path or "/", parts.query, ""))
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """An object; PHP writes an empty one as ``[]``, and what is neither counts as empty."""
+    """Return the value if it is an object, else an empty one: PHP writes an empty object as ``[]``."""
     return value if isinstance(value, dict) else {}
 
 
 def list_of(value: Any) -> list[Any]:
-    """A list; what is none counts as empty."""
+    """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def text_of(value: Any) -> str:
+    """Return the value if it is a text, else ``""``."""
     return value if isinstance(value, str) else ""
 
 
 def texts_of(value: Any) -> frozenset[str]:
+    """Return the texts of a list; none where the value is not a list."""
     return frozenset(item for item in value if isinstance(item, str)) if isinstance(value, list) else frozenset()
 
 
 def entry_of(value: Any) -> dict[str, Any]:
-    """The entry of a method. Raises :class:`UnusableMethod` for what is no object."""
+    """Return the entry of a method. Raise :class:`UnusableMethod` where it is not an object."""
     if isinstance(value, dict):
         return value
-    raise UnusableMethod("the entry is no object", _MEND)
+    raise UnusableMethod("the entry is not an object", _REMEDY)
 
 
 def is_heading(name: Any) -> bool:
-    """Tell whether a name can be no key of ``params``: a heading over a place (Ethereum's "Transaction hash"), or none.
+    """Tell whether a name cannot be a key of ``params``: it is missing, or a heading (Ethereum's "Transaction hash").
 
-    A document with one is of a service that takes its params by position: what it does not say of other methods holds
-    for them too, however their parameters are called.
-    """
-    return not isinstance(name, str) or not name or _NO_KEY.search(name) is not None
+    One heading shows that the document names no keys. Methods whose structure it leaves open are called by position."""
+    return not isinstance(name, str) or not name or _NOT_IN_KEYS.search(name) is not None
 
 
 def schema_of(value: Any) -> Schema:
-    """A schema; anything that is none (null, ``[]``) says nothing about the value."""
+    """Return the value if it can be a schema; else True, which accepts any value (null, ``[]``)."""
     return value if isinstance(value, dict | bool) else True
 
 
 def name_fault(name: Any, index: int) -> QuarantinedMethod | None:
-    """Why an entry's name cannot be called, or None."""
+    """Return the quarantined entry of a name that cannot be called; None for a usable name."""
     if isinstance(name, str) and 0 < len(name) <= MAX_NAME:
         return None
     shown = f"entry {index}" if not isinstance(name, str) or not name else name[:40] + "…"
-    return QuarantinedMethod(shown, "the entry has no usable method name", _MEND)
+    return QuarantinedMethod(shown, "the entry has no usable method name", _REMEDY)
 
 
 def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], parse_entry: Callable[[str, Any], Method]) -> Listing:
-    """A listing of (name, entry) pairs; an entry without a usable name, or that ``parse_entry`` cannot take, is
-    quarantined.
-
-    ``parse_entry`` makes a method of a name and its entry, and raises :class:`UnusableMethod`.
-    """
+    """Return the listing of (name, entry) pairs. ``parse_entry`` makes a method of a name and its entry, or raises
+    :class:`UnusableMethod`. Such an entry, and one without a usable name, is quarantined; the others stay."""
     methods: list[Method] = []
     quarantined: list[QuarantinedMethod] = []
     for index, (name, entry) in enumerate(entries):
@@ -213,14 +212,14 @@ def listing_of(dialect: str, entries: Iterable[tuple[Any, Any]], parse_entry: Ca
             except UnusableMethod as error:
                 fault = QuarantinedMethod(name, error.reason, error.remedy)
             except RecursionError:
-                fault = QuarantinedMethod(name, "the entry is nested too deeply", _MEND)
+                fault = QuarantinedMethod(name, "the entry is nested too deeply", _REMEDY)
         if fault is not None:
             quarantined.append(fault)
     return Listing(dialect, tuple(methods), tuple(quarantined))
 
 
 class UnusableMethod(Exception):
-    """A method that is listed and cannot be called through a gateway."""
+    """Raised for a listed method that cannot be called through the gateway."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)
@@ -229,8 +228,8 @@ class UnusableMethod(Exception):
 
 
 def name_parameters(parameters: Iterable[Parameter], structure: Structure) -> tuple[tuple[Parameter, ...], Structure]:
-    """Parameters with a name for each, and the structure to pass them in: by position where a name is missing or
-    stands twice, since only its place tells such a parameter."""
+    """Return the parameters, each with its own name, and the structure to pass them in: by position where a name is
+    missing or stands twice, because only its position identifies such a parameter."""
     named: dict[str, Parameter] = {}
     for position, parameter in enumerate(parameters):
         name = parameter.name or f"arg{position}"

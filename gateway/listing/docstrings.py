@@ -1,8 +1,8 @@
-"""What a method's description says of its arguments, for listings that do not say it themselves.
+"""Read the arguments of a method from its description, for listings that do not have them.
 
-Python's conventions (Sphinx's fields, epytext, the sections of Google and NumPy), JSDoc and PHPDoc, and a first line
-that is the call itself: ``add(a, b=1) -> int``. What is read of arguments goes out of the text; what is not understood
-stays in it. A type is taken where its words are known; else it says nothing of the value.
+It understands Python's conventions (Sphinx fields, epytext, Google and NumPy sections), JSDoc and PHPDoc, and a first
+line that is the call itself: ``add(a, b=1) -> int``. The parts about arguments are removed from the description; what
+is not understood stays. A type of unknown words allows any value.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from gateway.listing.typewords import any_if_null, or_null, schema_of_phrase
 from gateway.model import Method, Parameter, Schema, Structure
 
 _LONGEST: Final = 32 * 1024
-"""Longer texts, in characters, are left as they are."""
+"""Longer texts, in characters, are not parsed. The possessive quantifiers (``++``) below keep parsing linear."""
 _LONGEST_CALL: Final = 1000
 _ARGUMENT: Final = ("param", "parameter", "arg", "argument", "key", "keyword")
-# A role within a text, such as :class:`Track`, has no blank after its colon.
+# A role within a text, such as :class:`Track`, has no blank after its second colon, so it is no field.
 _SPHINX: Final = re.compile(r"[:@](?P<kind>[a-z]++)(?:[ \t]++(?P<head>[^:]{1,200}))?:(?:[ \t]++(?P<rest>.*)|$)")
 _TAG: Final = re.compile(r"@(?P<kind>param|arg|argument|returns?)[ \t]++(?P<rest>.+)")
 _JSDOC: Final = re.compile(
@@ -41,7 +41,7 @@ _PLACEHOLDER: Final = re.compile(r"arg\d++")
 
 @dataclass(slots=True)
 class DocumentedArgument:
-    """What a text says of one argument; ``type`` is in its own words."""
+    """Hold what a description says of one argument; ``type`` is as written."""
 
     type: str = ""
     description: str = ""
@@ -54,8 +54,8 @@ class DocumentedArgument:
 
 @dataclass(slots=True)
 class Docs:
-    """A description without its fields, and what they said. ``complete`` where they come from the call itself, which
-    names all arguments; ``keywords`` are those that it takes by name alone, ``collects`` that it takes any number."""
+    """Hold a description without its fields, and what they say. ``complete``: the first line is the call and names all
+    arguments. ``keywords``: some are accepted only by name. ``collects``: any number is accepted (``*args``)."""
 
     text: str = ""
     arguments: dict[str, DocumentedArgument] = field(default_factory=dict)
@@ -65,6 +65,7 @@ class Docs:
     collects: bool = False
 
     def argument(self, name: str) -> DocumentedArgument:
+        """Return the argument of a name, added where it is new. ``*args`` only sets ``collects``."""
         if name.startswith("*"):
             self.collects = True
             return DocumentedArgument()
@@ -72,36 +73,38 @@ class Docs:
 
 
 def fill_from_docstring(method: Method) -> Method:
-    """Return the method with what its description says, where its listing does not."""
+    """Return the method, with what its listing lacks filled in from its description."""
+    # The description names a method without its namespace: "add" for "math.add".
     docs = parse_docstring(method.description, re.split(r"[./:]", method.name)[-1])
     result = method.result
-    if result is None and (said := any_if_null(schema_of_phrase(docs.result))) is not True:
-        result = said
+    if result is None and (documented := any_if_null(schema_of_phrase(docs.result))) is not True:
+        result = documented
     parameters = _name_parameters(method.parameters, docs)
     if parameters is not None:
-        parameters = tuple(_with(parameter, docs.arguments.get(parameter.name)) for parameter in parameters)
+        parameters = tuple(_merge(parameter, docs.arguments.get(parameter.name)) for parameter in parameters)
     structure = Structure.BY_NAME if docs.keywords and parameters else method.structure
     return replace(method, description=docs.text, parameters=parameters, result=result, structure=structure)
 
 
 def _name_parameters(parameters: tuple[Parameter, ...] | None, docs: Docs) -> tuple[Parameter, ...] | None:
-    """Return the parameters by the names that the text has, where the listing has none of its own."""
+    """Return the parameters, with the documented names where the listing has none; None where neither knows them."""
     if docs.collects:
         return parameters
     if parameters is None:
-        made = (Parameter(name, required=docs.complete) for name in docs.arguments)
-        return tuple(made) if docs.arguments or docs.complete else None
-    nameless = all(_PLACEHOLDER.fullmatch(parameter.name) for parameter in parameters)
-    if nameless and len(docs.arguments) == len(parameters):
-        return tuple(replace(known, name=name) for known, name in zip(parameters, docs.arguments, strict=True))
+        documented = (Parameter(name, required=docs.complete) for name in docs.arguments)
+        return tuple(documented) if docs.arguments or docs.complete else None
+    unnamed = all(_PLACEHOLDER.fullmatch(parameter.name) for parameter in parameters)
+    if unnamed and len(docs.arguments) == len(parameters):
+        return tuple(replace(parameter, name=name) for parameter, name in zip(parameters, docs.arguments, strict=True))
     return parameters
 
 
-def _with(parameter: Parameter, said: DocumentedArgument | None) -> Parameter:
-    if said is None:
+def _merge(parameter: Parameter, documented: DocumentedArgument | None) -> Parameter:
+    if documented is None:
         return parameter
-    schema, kind = parameter.schema, said.schema
+    schema, kind = parameter.schema, documented.schema
     default = {} if isinstance(schema, bool) else {"default": schema["default"]} if "default" in schema else {}
+    # The listing's own schema wins, unless it has no more than a default.
     if schema in (True, {}, default):
         if default.get("default", 0) is None:
             kind = or_null(kind)
@@ -109,33 +112,33 @@ def _with(parameter: Parameter, said: DocumentedArgument | None) -> Parameter:
     return replace(
         parameter,
         schema=schema,
-        required=parameter.required and not said.optional,
-        description=parameter.description or said.description,
+        required=parameter.required and not documented.optional,
+        description=parameter.description or documented.description,
     )
 
 
 def parse_docstring(text: str, name: str = "") -> Docs:
-    """Return what a description says. ``name`` is what the method is called in a first line that is the call."""
+    """Return what a description says. ``name`` is the method's name in a first line that is the call."""
     docs = Docs(text)
     if not text or len(text) > _LONGEST:
         return docs
     lines = _remove_stars(cleandoc(text).splitlines())
     if name and lines and len(lines[0]) <= _LONGEST_CALL:
         _read_call(lines[0].strip(), name, docs)
-    kept = []
+    remaining = []
     at = 0
     while at < len(lines):
-        taken = _read_section(lines, at, docs) or _read_field(lines, at, docs)
-        if not taken:
-            kept.append(lines[at])
-        at += taken or 1
-    if len(kept) < len(lines) or lines[0] != text.strip().partition("\n")[0]:
-        docs.text = re.sub(r"\n{3,}+", "\n\n", "\n".join(kept)).strip()
+        removed = _read_section(lines, at, docs) or _read_field(lines, at, docs)
+        if not removed:
+            remaining.append(lines[at])
+        at += removed or 1
+    if len(remaining) < len(lines) or lines[0] != text.strip().partition("\n")[0]:
+        docs.text = re.sub(r"\n{3,}+", "\n\n", "\n".join(remaining)).strip()
     return docs
 
 
 def _remove_stars(lines: list[str]) -> list[str]:
-    """Return the lines of a comment in C's form without its stars."""
+    """Return the lines of a C-style comment without its stars."""
     if not lines or not lines[0].startswith("/**"):
         return lines
     return [re.sub(r"^[ \t]*+(?:/\*\*|\*/|\*)[ \t]?|\*/$", "", line) for line in lines]
@@ -146,7 +149,7 @@ def _indent(line: str) -> int:
 
 
 def _block(lines: list[str], at: int, indent: int) -> int:
-    """Return the index after the lines from ``at`` on that are indented deeper, blank ones among them included."""
+    """Return the index after the lines from ``at`` on that are indented deeper than ``indent``; blank lines count."""
     end = at
     for index in range(at, len(lines)):
         if lines[index].strip():
@@ -157,8 +160,8 @@ def _block(lines: list[str], at: int, indent: int) -> int:
 
 
 def _read_field(lines: list[str], at: int, docs: Docs) -> int:
-    """Read a field of Sphinx's, epytext's, JSDoc's or PHPDoc's at a line. Return how many lines it has, 0 for none, and
-    where it stays in the text."""
+    """Read a Sphinx, epytext, JSDoc or PHPDoc field at line ``at``. Return the number of lines to remove from the text,
+    0 where no field begins there or it stays."""
     line = lines[at].strip()
     if not line.startswith((":", "@")):
         return 0
@@ -183,7 +186,7 @@ def _read_field(lines: list[str], at: int, docs: Docs) -> int:
 
 
 def _read_tag(kind: str, rest: str, docs: Docs) -> bool:
-    """Read a tag of JSDoc's or PHPDoc's. Return whether it goes out of the text."""
+    """Read a JSDoc or PHPDoc tag. Tell whether it is removed from the text."""
     if kind.startswith("return"):
         braced = re.match(r"\{([^}]*+)\}", rest)
         docs.result = docs.result or (braced[1] if braced else rest.split()[0])
@@ -206,7 +209,7 @@ def _read_tag(kind: str, rest: str, docs: Docs) -> bool:
 
 
 def _read_section(lines: list[str], at: int, docs: Docs) -> int:
-    """Read a section of Google's or NumPy's style that begins at a line. Return how many lines go out of the text."""
+    """Read a Google or NumPy section that begins at line ``at``. Return the number of lines to remove from the text."""
     title = lines[at].strip()
     ruled = at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1].strip()) is not None
     if not ruled and not title.endswith(":"):
@@ -220,6 +223,7 @@ def _read_section(lines: list[str], at: int, docs: Docs) -> int:
         return 0
     form = _NUMPY if ruled else _GOOGLE
     matches = [form.fullmatch(head) for head, _ in entries]
+    # One entry that is not understood keeps the whole section in the text.
     if not _ARGUMENTS.fullmatch(title) or not entries or None in matches:
         return 0
     for match, (_, more) in zip(filter(None, matches), entries, strict=True):
@@ -231,7 +235,7 @@ def _read_section(lines: list[str], at: int, docs: Docs) -> int:
 
 
 def _until_rule(lines: list[str], at: int) -> int:
-    """Return the index of the next title that has a rule beneath it."""
+    """Return the index of the next title with a rule below it, from line ``at`` on."""
     for index in range(at, len(lines) - 1):
         if lines[index].strip() and _RULE.fullmatch(lines[index + 1].strip()):
             return index
@@ -239,7 +243,7 @@ def _until_rule(lines: list[str], at: int) -> int:
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """The first line of each entry of a section, and the rest of it, which is indented deeper."""
+    """Yield the first line of each entry of a section, and the other lines, which are indented deeper, as one text."""
     indent = next((_indent(line) for line in lines if line.strip()), 0)
     at = 0
     while at < len(lines):
@@ -263,13 +267,13 @@ def _describe(argument: DocumentedArgument, text: str) -> None:
 
 
 def _read_call(line: str, name: str, docs: Docs) -> None:
-    """Read a line that may be the call of a method: ``f(a, b: int = 1, *, c) -> int`` or ``int f(int a [, int b])``."""
+    """Read a line that may be the call: ``f(a, b: int = 1, *, c) -> int`` or ``int f(int a [, int b])``."""
     call = _CALL.fullmatch(line)
     if call is None or call["name"].rpartition(".")[2] != name:
         return
     prose, _, result = call["after"].partition("->")
     if prose.strip():
-        return
+        return  # a sentence that begins with the name
     docs.complete, docs.result = True, result.strip()
     optional = 0
     keywords = False
@@ -292,7 +296,7 @@ def _read_call(line: str, name: str, docs: Docs) -> None:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The parts between commas that no bracket of a type holds together; ``[, b]`` opens what is optional."""
+    """Yield the parts between commas outside the brackets of a type. ``[, b]`` is no type: it marks optional ones."""
     depth, start = 0, 0
     for index, character in enumerate(text):
         if character in "({<" or (

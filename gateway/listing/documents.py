@@ -1,7 +1,7 @@
-"""Documents that ``$ref``s of a listing lead to, from files that the operator names in ``backend.listing.documents``.
+"""Put the documents that a listing refers to by ``$ref`` into the listing, from files that the operator names.
 
-They are put into the listing, and the references turned into pointers there. What is not named is not looked for:
-nothing is fetched.
+``backend.listing.documents`` maps their addresses to files. The references become JSON pointers within the listing.
+Nothing is fetched: a document that is not named there stays out, since its address is the backend's choice.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from gateway.listing.dialect import ListingSource, NoListing, Step
 from gateway.model import SourceAnswer
 
 MEMBER: Final = "x-documents"
-"""Where the documents stand in the listing."""
+"""Member of the listing that holds the other documents, by number."""
 
 
-class Unreadable(ValueError):
-    """A file holds neither JSON nor YAML; the message says where."""
+class UnreadableFile(ValueError):
+    """Raised where a file holds neither JSON nor YAML; the message says at which line."""
 
 
 def load(raw: bytes) -> Any:
-    """Read JSON or YAML. Raises :class:`Unreadable`."""
+    """Return the value of JSON or YAML. Raise :class:`UnreadableFile`."""
     try:
         return jsonrpc.decode(raw)  # a part of YAML, read a hundred times faster
     except ValueError:
         try:
             return yaml.load(raw, Loader=_Loader)  # noqa: S506, derived from CSafeLoader
         except UnicodeDecodeError:
-            raise Unreadable("not UTF-8") from None
+            raise UnreadableFile("not UTF-8") from None
         except yaml.YAMLError as error:
-            raise Unreadable(" ".join(str(error).split())) from None
+            raise UnreadableFile(" ".join(str(error).split())) from None
         except RecursionError:
-            raise Unreadable("nested too deeply") from None
+            raise UnreadableFile("nested too deeply") from None
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML, of which JSON is a part; dates stay text, since JSON knows none."""
+    """Load YAML safely. Dates stay text, because JSON has none."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -51,53 +51,54 @@ _Loader.yaml_implicit_resolvers = {
 
 
 async def read_file(source: ListingSource, file: str) -> Any:
-    """Return what a local file holds. Raises :class:`NoListing`."""
+    """Return the value of a local JSON or YAML file. Raise :class:`NoListing`."""
     try:
         raw = await source.read_file(file)
         return await asyncio.to_thread(load, raw)  # a saved answer may have megabytes
     except OSError as error:
         raise NoListing([Step(file, SourceAnswer(error.strerror or str(error)))]) from None
-    except Unreadable as error:
+    except UnreadableFile as error:
         raise NoListing([Step(file, SourceAnswer(str(error)))]) from None
 
 
-async def others_of(source: ListingSource) -> dict[str, Any]:
-    """Return the named documents by their addresses. Raises :class:`NoListing`."""
+async def read_documents(source: ListingSource) -> dict[str, Any]:
+    """Return the operator's documents by their addresses. Raise :class:`NoListing`."""
     return {address: await read_file(source, file) for address, file in source.documents.items()}
 
 
-def joined(document: Any, others: Mapping[str, Any]) -> Any:
-    """Return a listing with other documents inside, and no reference that leads to them by their address."""
+def inline_documents(document: Any, others: Mapping[str, Any]) -> Any:
+    """Return a listing with other documents inside, and references to their addresses turned into pointers."""
     if not others or not isinstance(document, dict):
         return document
-    places = {posixpath.normpath(address): f"#/{MEMBER}/{number}" for number, address in enumerate(others)}
+    pointers = {posixpath.normpath(address): f"#/{MEMBER}/{number}" for number, address in enumerate(others)}
     try:
-        inside = [_pointed(other, address, places) for address, other in others.items()]
-        return {**_pointed(document, "", places), MEMBER: {str(number): other for number, other in enumerate(inside)}}
+        inside = [_rewrite(other, address, pointers) for address, other in others.items()]
+        return {**_rewrite(document, "", pointers), MEMBER: {str(number): other for number, other in enumerate(inside)}}
     except RecursionError:
-        return document  # what needs the others is quarantined
+        return document  # methods that need the other documents are quarantined later
 
 
-def _pointed(value: Any, own: str, places: Mapping[str, str]) -> Any:
-    """Return the value of the document at the address ``own`` ("" for the listing) with its references as pointers."""
+def _rewrite(value: Any, own: str, pointers: Mapping[str, str]) -> Any:
+    """Return a value of the document at the address ``own`` ("" for the listing) with its references as pointers."""
     if isinstance(value, list):
-        return [_pointed(item, own, places) for item in value]
+        return [_rewrite(item, own, pointers) for item in value]
     if not isinstance(value, dict):
         return value
-    pointed = {key: _pointed(child, own, places) for key, child in value.items()}
+    rewritten = {key: _rewrite(child, own, pointers) for key, child in value.items()}
     reference = value.get("$ref")
     if isinstance(reference, str):
-        pointed["$ref"] = _pointer(reference, own, places)
-    return pointed
+        rewritten["$ref"] = _pointer(reference, own, pointers)
+    return rewritten
 
 
-def _pointer(reference: str, own: str, places: Mapping[str, str]) -> str:
+def _pointer(reference: str, own: str, pointers: Mapping[str, str]) -> str:
     address, _, fragment = reference.partition("#")
     if fragment and not fragment.startswith("/"):
         return reference  # an anchor
-    beside = posixpath.join(posixpath.dirname(own), address) if address else own
-    for one in (address, beside) if address else (beside,):
-        place = places.get(posixpath.normpath(one)) if one else None
-        if place is not None:
-            return place + fragment
+    # An address counts as it is written, or relative to the document that has the reference.
+    resolved = posixpath.join(posixpath.dirname(own), address) if address else own
+    for candidate in (address, resolved) if address else (resolved,):
+        pointer = pointers.get(posixpath.normpath(candidate)) if candidate else None
+        if pointer is not None:
+            return pointer + fragment
     return reference

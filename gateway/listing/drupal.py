@@ -1,8 +1,8 @@
-"""Drupal's jsonrpc module: ``GET {base}/jsonrpc/methods`` (jsonrpc_discovery 8.x-1.x to 3.x).
+"""Read the listing of Drupal's jsonrpc module: ``GET {base}/jsonrpc/methods`` (jsonrpc_discovery 8.x-1.x to 3.x).
 
-PHP leaves its marks: an empty map is ``[]``, members that are empty are absent, ``required`` only appears when true,
-and a parameter's schema stands twice, of which the outer one is complete. Links carry the backend's own idea of its
-host and are not followed. The list holds only what the asking user may call.
+PHP shows: an empty map is ``[]``, empty members are absent, and ``required`` only appears where it is true. A
+parameter has its schema twice; the outer one is complete. Links are not followed, because their host is what Drupal
+takes for its own. The list has only the methods that the user of the request may call.
 """
 
 from __future__ import annotations
@@ -12,65 +12,65 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
-    first_answer,
+    first_match,
     get_question,
-    name_fault,
+    listing_of,
     object_of,
     schema_of,
     text_of,
 )
-from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Structure
+from gateway.model import Listing, Method, Parameter, Structure
 
 PATH: Final = "/jsonrpc/methods"
 _CONCURRENCY: Final = 4
-_MOST_DETAILS: Final = 500
+_MAX_DETAILS: Final = 500
 
 
 class Drupal:
     name = "drupal"
-    about = About(
-        of="Drupal's jsonrpc module with jsonrpc_discovery, 8.x-1.x to 3.x",
-        asked="`GET {base}/jsonrpc/methods`",
-        recognized="`data[]` of `JsonRpcMethod…`, or with `attributes.usage`",
+    info = DialectInfo(
+        spoken_by="Drupal's jsonrpc module with jsonrpc_discovery, 8.x-1.x to 3.x",
+        requests="`GET {base}/jsonrpc/methods`",
+        recognized_by="`data[]` of `JsonRpcMethod…`, or with `attributes.usage`",
         carries=("description", "parameters", "types", "required"),
-        passed="by name",
-        lost="Titles, result schemas and permissions are not in this listing. Links are not followed: they are what "
-        "the site thinks its host is.",
+        params="by name",
+        not_carried="Titles, result schemas and permissions are not in this listing. Links are not followed: their "
+        "host is what the site takes for its own.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         question = get_question(source, source.listing_url or source.base + PATH)
-        document = await first_answer([question], recognizes, "without data[] of JsonRpcMethod entries")
-        return parse_listing(await _complete(source, document))
+        document = await first_match([question], recognizes, "without data[] of JsonRpcMethod entries")
+        return parse_listing(await _add_parameters(source, document))
 
 
-async def _complete(source: ListingSource, document: dict[str, Any]) -> dict[str, Any]:
-    """The collection with parameters. A release of 1.x leaves them out of every entry of the collection, and has
-    them in the entry's own resource; where one entry has them, all do that take any."""
+async def _add_parameters(source: ListingSource, document: dict[str, Any]) -> dict[str, Any]:
+    """Return the collection with the parameters of each entry. A release of 1.x has them only in the resource of each
+    entry; where one entry of the collection has them, all have."""
     entries = [object_of(entry) for entry in document["data"]]
     if any("params" in object_of(entry.get("attributes")) for entry in entries):
         return document
-    turn = asyncio.Semaphore(_CONCURRENCY)
+    slots = asyncio.Semaphore(_CONCURRENCY)
 
     async def add_details(entry: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(entry.get("id"), str):
             return entry
-        async with turn:
-            # The address is ours: the links are what the backend thinks its host is.
+        async with slots:
+            # Our own address, not the entry's link: the link may name another host.
             answer = await source.get_document(f"{source.base}{PATH}/{quote(entry['id'], safe='')}")
-        whole = object_of(answer.value)
-        return whole if whole.get("id") == entry["id"] else entry
+        resource = object_of(answer.value)
+        return resource if resource.get("id") == entry["id"] else entry
 
     return {
         **document,
-        "data": await asyncio.gather(*map(add_details, entries[:_MOST_DETAILS])) + entries[_MOST_DETAILS:],
+        "data": await asyncio.gather(*map(add_details, entries[:_MAX_DETAILS])) + entries[_MAX_DETAILS:],
     }
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a document is this listing; an empty one is told by its link to itself."""
+    """Tell whether a document is this listing. An empty one is recognized by its ``self`` link."""
     if not isinstance(document, dict) or not isinstance(document.get("data"), list):
         return False
     if not document["data"]:
@@ -83,16 +83,9 @@ def recognizes(document: Any) -> bool:
 
 
 def parse_listing(document: Any) -> Listing:
-    methods = []
-    quarantined: list[QuarantinedMethod] = []
-    for index, entry in enumerate(document["data"]):
-        entry = object_of(entry)
-        fault = name_fault(entry.get("id"), index)
-        if fault is not None:
-            quarantined.append(fault)
-            continue
-        methods.append(_method(entry["id"], object_of(entry.get("attributes"))))
-    return Listing(Drupal.name, tuple(methods), tuple(quarantined))
+    entries = map(object_of, document["data"])
+    named = ((entry.get("id"), object_of(entry.get("attributes"))) for entry in entries)
+    return listing_of(Drupal.name, named, _method)
 
 
 def _method(name: str, attributes: dict[str, Any]) -> Method:
@@ -102,7 +95,7 @@ def _method(name: str, attributes: dict[str, Any]) -> Method:
         structure = Structure.BY_POSITION if declared else Structure.BY_NAME
     else:
         parameters = tuple(_parameter(key, item) for key, item in object_of(declared).items())
-        # An array is taken with HTTP 200, and its values silently ignored.
+        # The module answers an array with HTTP 200 and ignores its values.
         structure = Structure.BY_NAME
     return Method(
         name,

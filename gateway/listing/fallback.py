@@ -1,4 +1,4 @@
-"""The operator's listing for when the backend's cannot be had."""
+"""Read the operator's listing, ``catalog.fallback``, which is used while the backend gives none."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gateway.settings import CustomListing
 
 
 async def read_fallback(file: str, form: MessageForm) -> Listing:
-    """Return the listing in a file, as for ``dialect: static``, of methods called in a form of messages.
+    """Return the listing in a file, read as ``dialect: static`` does. ``form`` is the message form of its calls.
 
-    Raises :class:`~gateway.listing.dialect.NoListing`.
+    Raise :class:`~gateway.listing.dialect.NoListing`.
     """
     listing = await Static().fetch_listing(_File(file))
     note = f"the backend gave no listing; this is catalog.fallback, {file}"
@@ -24,7 +24,7 @@ async def read_fallback(file: str, form: MessageForm) -> Listing:
 
 
 class _File:
-    """A source that has a file and nothing else."""
+    """Read from a local file only, and ask the backend nothing."""
 
     def __init__(self, file: str) -> None:
         self.url = self.base = self.origin = ""

@@ -1,10 +1,9 @@
-"""``help``, the text of Bitcoin Core and its many descendants: a line for each command, and a page for each by
-``help`` with its name.
+"""Read the ``help`` text of Bitcoin Core and its many descendants.
 
-A page begins with the call, in which texts are quoted and what is optional stands in parentheses. Beneath "Arguments"
-each has a number, a name, and in parentheses its type and whether it is required. By position every descendant can be
-called, by name only some. A service whose ``help`` is another text is told apart by the first page, which has to begin
-with the name that was asked for.
+``help`` answers a line for each command; ``help`` with a command's name answers its page. A page begins with the call:
+texts are quoted, optional arguments stand in parentheses. Below "Arguments" each argument has a number, a name, and in
+parentheses its type and whether it is required. Every descendant accepts params by position, only some by name.
+Another service may have a ``help`` too; its first page does not begin with the name of the command.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
 from gateway import jsonrpc
-from gateway.listing.dialect import About, ListingSource, NoListing, Step, call_question, first_answer, listing_of
+from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step, call_question, first_match, listing_of
 from gateway.listing.introspection import ask_each
 from gateway.listing.typewords import any_if_null, any_of, schema_of_phrase
 from gateway.model import Listing, Method, Parameter, Schema, SourceAnswer, Structure
@@ -36,24 +35,24 @@ _LONGEST_LINE: Final = 2000
 
 class Help:
     name = "help"
-    about = About(
-        of="Bitcoin Core and its descendants",
-        asked="`help`; then `help` of each command",
-        recognized="a text with sections, or whose first command has a page that begins with its name",
+    info = DialectInfo(
+        spoken_by="Bitcoin Core and its descendants",
+        requests="`help`; then `help` of each command",
+        recognized_by="a text with sections, or whose first command has a page that begins with its name",
         carries=("description", "parameters", "types", "required", "result"),
-        passed="by position",
-        lost="What stands within lists and objects, which only the description of an argument tells. A command whose "
-        "call shows an argument by an example of its value, and that has no page, takes one array, `params`.",
+        params="by position",
+        not_carried="The members of lists and objects: only the description of an argument has them. A command "
+        "without a page, whose call shows an argument as an example of its value, takes one array, `params`.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        text = await first_answer([call_question(source, HELP)], recognizes, "no text of commands")
+        text = await first_match([call_question(source, HELP)], recognizes, "no text of commands")
         names = [name for name, _ in commands(text) if name is not None]
         if _SECTION.match(text) is None:
             page = await source.call_method(HELP, names[:1])
             if not (page.has_value and _is_page(page.value, names[0])):
                 raise NoListing([Step(HELP, SourceAnswer("JSON, but no page for its first command"))])
-        return parse(text, await ask_each(source, HELP, names))
+        return parse_listing(text, await ask_each(source, HELP, names))
 
 
 def recognizes(document: Any) -> bool:
@@ -65,27 +64,27 @@ def _is_page(page: Any, name: str) -> TypeGuard[str]:
 
 
 def commands(text: str) -> Iterator[tuple[str | None, str]]:
-    """The name of each command and its call; None is a line that is none among sections. A text without sections has
-    nothing but calls, else it is another text."""
+    """Yield the name and the call of each command; the name is None for a line that is no call. A text without section
+    titles yields nothing where one line is no call: it is another text."""
     lines = [line for line in map(str.strip, text.splitlines()) if line]
-    called = [line for line in lines if _SECTION.fullmatch(line) is None]
-    names = [match[0] if (match := _COMMAND.match(line)) else None for line in called]
-    if len(called) < len(lines) or None not in names:
-        yield from zip(names, called, strict=True)
+    calls = [line for line in lines if _SECTION.fullmatch(line) is None]
+    names = [match[0] if (match := _COMMAND.match(line)) else None for line in calls]
+    if len(calls) < len(lines) or None not in names:
+        yield from zip(names, calls, strict=True)
 
 
-def parse(text: str, pages: dict[str, Any]) -> Listing:
-    def read(name: str, line: str) -> Method:
+def parse_listing(text: str, pages: dict[str, Any]) -> Listing:
+    def parse_entry(name: str, line: str) -> Method:
         page = pages.get(name)
         return _method(name, page if _is_page(page, name) and len(page) <= _LONGEST_PAGE else line)
 
-    return listing_of(Help.name, dict.fromkeys(commands(text)), read)
+    return listing_of(Help.name, dict.fromkeys(commands(text)), parse_entry)
 
 
 def _method(name: str, page: str) -> Method:
     first, _, rest = page.strip().partition("\n")
     sections = _sections(rest)
-    parameters = _listed(sections["Arguments"]) if "Arguments" in sections else _called(first.removeprefix(name))
+    parameters = _arguments(sections["Arguments"]) if "Arguments" in sections else _from_call(first.removeprefix(name))
     return Method(
         name,
         Help.name,
@@ -97,8 +96,8 @@ def _method(name: str, page: str) -> Method:
 
 
 def _sections(text: str) -> dict[str, list[str]]:
-    """The lines of each section; before the first title is the description, as "". Two results are told apart by their
-    conditions, so that neither is "Result"."""
+    """Return the lines of each section by its title, and the description under "". A method with two results has a
+    condition in each title, so neither is "Result"."""
     sections: dict[str, list[str]] = {"": []}
     lines = sections[""]
     for line in text.splitlines():
@@ -110,9 +109,9 @@ def _sections(text: str) -> dict[str, list[str]]:
     return sections
 
 
-def _listed(lines: list[str]) -> tuple[Parameter, ...]:
-    """The numbered arguments; what follows each, up to the next, is its description too. A number that stands twice has
-    another form of its argument."""
+def _arguments(lines: list[str]) -> tuple[Parameter, ...]:
+    """Return the numbered arguments. The lines up to the next number belong to the description. A number that stands
+    twice names an alternative form of the same argument."""
     entries: list[tuple[re.Match[str], list[str]]] = []
     for line in map(str.strip, lines):
         match = _ENTRY.match(line)
@@ -120,18 +119,18 @@ def _listed(lines: list[str]) -> tuple[Parameter, ...]:
             entries.append((match, [match["text"].strip()]))
         elif entries and line != "or":
             entries[-1][1].append(line)
-    places: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     for match, texts in entries:
         other = _parameter(match["name"], match["type"], "\n".join(texts).strip())
-        one = places.setdefault(match["place"], other)
+        one = parameters.setdefault(match["place"], other)
         if one is not other:
             text = f"{one.description}\nOr {other.name}: {other.description}"
-            places[match["place"]] = replace(one, schema=any_of((one.schema, other.schema)), description=text)
-    return tuple({parameter.name: parameter for parameter in places.values()}.values())
+            parameters[match["place"]] = replace(one, schema=any_of((one.schema, other.schema)), description=text)
+    return tuple({parameter.name: parameter for parameter in parameters.values()}.values())
 
 
-def _parameter(name: str, said: str, text: str) -> Parameter:
-    kind, _, more = said.partition(",")
+def _parameter(name: str, words: str, text: str) -> Parameter:
+    kind, _, more = words.partition(",")
     schema: Schema = _schema(kind)
     default = _DEFAULT.search(more)
     if default is not None:
@@ -142,13 +141,13 @@ def _parameter(name: str, said: str, text: str) -> Parameter:
 
 
 def _schema(kind: str) -> Schema:
-    """``json array``, ``numeric or string``, ``array of strings``; an amount is a number or a text of one."""
+    """Return the schema of a type such as ``json array``, ``numeric or string`` or ``array of strings``."""
     words = re.sub(r"\b(?:json|hex|a|an)\s++", "", kind.strip())
     return any_if_null(schema_of_phrase(words))
 
 
 def _json(text: str) -> Any:
-    """A default that is written as JSON; None where it is told in words, or is no plain value."""
+    """Return a default that is written as JSON; None where it is prose, or no text, number or boolean."""
     try:
         value = jsonrpc.decode(text.strip().encode())
     except ValueError:
@@ -163,16 +162,17 @@ def _result(lines: list[str]) -> Schema | None:
     return None if schema is True else schema
 
 
-def _called(call: str) -> tuple[Parameter, ...] | None:
-    """The arguments of the call itself; None where one is shown by an example of its value."""
-    found: list[Parameter] = []
+def _from_call(call: str) -> tuple[Parameter, ...] | None:
+    """Return the arguments of the call itself; None where one is shown as an example of its value."""
+    parameters: list[Parameter] = []
     depth = 0
-    for shown in call.split():
-        if shown in ("(", ")"):
-            depth += 1 if shown == "(" else -1
+    for token in call.split():
+        if token in ("(", ")"):
+            depth += 1 if token == "(" else -1
             continue
-        word = _WORD.fullmatch(shown)
-        if word is None or any(parameter.name == word[1] for parameter in found):
+        word = _WORD.fullmatch(token)
+        # A name that stands twice belongs to an example, not to the call.
+        if word is None or any(parameter.name == word[1] for parameter in parameters):
             return None
-        found.append(Parameter(word[1], {"type": "string"} if shown.startswith('"') else True, depth == 0))
-    return tuple(found)
+        parameters.append(Parameter(word[1], {"type": "string"} if token.startswith('"') else True, depth == 0))
+    return tuple(parameters)

@@ -1,9 +1,9 @@
-"""``system.listMethods``, with ``methodSignature`` and ``methodHelp`` where offered: XML-RPC's heritage.
+"""Read ``system.listMethods``, with ``methodSignature`` and ``methodHelp`` where listed: the introspection of XML-RPC.
 
 A signature has types and no names, so arguments are called arg0, arg1, … where the help does not name them. A method
-without either takes its positional parameters as one array. Signatures and help are a call for each method: few at a
-time, within the listing's deadline, and what does not come in time is left out rather than awaited. A service that
-answers none of the first is not asked for the others.
+without both takes its positional params as one array. Signatures and help take a call for each method: a few at a time,
+within the deadline of the listing, and late ones are left out. A service that answers none of the first questions is
+not asked the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from gateway.listing.dialect import About, ListingSource, call_question, first_answer, name_fault
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, name_fault
 from gateway.listing.docstrings import fill_from_docstring
 from gateway.listing.typewords import any_if_null, any_of, schema_of_word
 from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Schema, Structure
@@ -21,27 +21,27 @@ LIST: Final = "system.listMethods"
 SIGNATURE: Final = "system.methodSignature"
 HELP: Final = "system.methodHelp"
 _CONCURRENCY: Final = 4
-_TRIED: Final = 16
-"""Methods that are asked about before it is known that the service has an answer for any."""
+_SAMPLE_SIZE: Final = 16
+"""Number of methods that are asked about before one has to have a useful answer."""
 _UNSUPPORTED: Final = "signatures not supported"
-"""What Python's servers of XML-RPC and their heirs answer in place of a signature."""
+"""Answer in place of a signature, of Python's XML-RPC servers and services that follow them."""
 
 
 class SystemIntrospection:
     name = "introspection"
-    about = About(
-        of="XML-RPC's heritage: aria2, Deluge, Pelix, django-modern-rpc, Tryton",
-        asked="`system.listMethods`; then `system.methodSignature` and `system.methodHelp` of each, where listed",
-        recognized="a list of names",
+    info = DialectInfo(
+        spoken_by="services with XML-RPC's introspection: aria2, Deluge, Pelix, django-modern-rpc, Tryton",
+        requests="`system.listMethods`; then `system.methodSignature` and `system.methodHelp` of each, where listed",
+        recognized_by="a list of names",
         carries=("description", "parameters", "types", "required", "result"),
-        passed="by position",
-        lost="Names of parameters where the help does not tell them: they are arg0, arg1, …, and one array, `params`, "
-        "where there is no signature either. Name them under `catalog.tools.*.arguments`, as "
+        params="by position",
+        not_carried="Names of parameters that the help does not name: they are arg0, arg1, …; without a signature "
+        "too, there is one array, `params`. Name them under `catalog.tools.*.arguments`, as "
         "[config/examples/aria2.yaml](../config/examples/aria2.yaml) does.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        listed = await first_answer([call_question(source, LIST)], recognizes, "no list of method names")
+        listed = await first_match([call_question(source, LIST)], recognizes, "no list of method names")
         names = [name for name in listed if isinstance(name, str)]
         signatures = await ask_each(source, SIGNATURE, names) if SIGNATURE in names else {}
         helps = await ask_each(source, HELP, names) if HELP in names else {}
@@ -49,7 +49,7 @@ class SystemIntrospection:
 
 
 def is_saved(value: Any) -> bool:
-    """Tell whether names in a file are the answer to ``system.listMethods``, which names itself."""
+    """Tell whether a value from a file is an answer to ``system.listMethods``, which lists itself."""
     return recognizes(value) and LIST in value
 
 
@@ -58,23 +58,23 @@ def recognizes(value: Any) -> bool:
 
 
 async def ask_each(source: ListingSource, question: str, names: list[str]) -> dict[str, Any]:
-    """Return what a question that takes a method's name brought for each."""
-    turn = asyncio.Semaphore(_CONCURRENCY)
+    """Call the method ``question`` with each name. Return the results by name, None where a call failed."""
+    slots = asyncio.Semaphore(_CONCURRENCY)
 
     async def ask(name: str) -> tuple[str, Any]:
-        async with turn:
+        async with slots:
             answer = await source.call_method(question, [name])
             return name, answer.value if answer.has_value else None
 
     asked = [name for name in names if not name.startswith("system.")]
-    first = dict(await asyncio.gather(*map(ask, asked[:_TRIED])))
-    if not any(map(_says, first.values())):
-        return first  # Tryton has a thousand methods, and "signatures not supported" for each
-    return first | dict(await asyncio.gather(*map(ask, asked[_TRIED:])))
+    first = dict(await asyncio.gather(*map(ask, asked[:_SAMPLE_SIZE])))
+    if not any(map(_is_useful, first.values())):
+        return first  # Tryton answers "signatures not supported" for each of its thousand methods
+    return first | dict(await asyncio.gather(*map(ask, asked[_SAMPLE_SIZE:])))
 
 
-def _says(answer: Any) -> bool:
-    """Tell whether an answer is a signature, or may be the help of just this method."""
+def _is_useful(answer: Any) -> bool:
+    """Tell whether an answer may be a signature or the help of this method."""
     return bool(answer) and answer != _UNSUPPORTED
 
 
@@ -105,7 +105,7 @@ def parse_listing(names: Iterable[Any], signatures: dict[str, Any], helps: dict[
 
 
 def _types_of_signature(signature: Any) -> tuple[tuple[Parameter, ...] | None, Schema | None]:
-    """Parameters and result of ``[[result, param, …], …]``; services that know none answer text or null."""
+    """Return the parameters and the result of ``[[result, param, …], …]``; None for an answer without types."""
     alternatives = [
         alternative
         for alternative in (signature if isinstance(signature, list) else ())

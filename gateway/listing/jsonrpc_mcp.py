@@ -1,7 +1,7 @@
-"""Drupal's jsonrpc_mcp module: ``GET {base}/mcp/tools/list``, already in the shape of MCP tools.
+"""Read the listing of Drupal's jsonrpc_mcp module: ``GET {base}/mcp/tools/list``, already in the shape of MCP tools.
 
-The site's owner chose this set, so it is the catalog; ``/jsonrpc/methods`` only adds detail to its members and never
-a member. ``/mcp/tools/describe`` is not asked: a wrong name poisons the site's cache for everybody.
+The site's owner chose these tools, so ``/jsonrpc/methods`` may add details to them, but never a tool.
+``/mcp/tools/describe`` is not asked: a wrong name there poisons the site's cache for all users.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from urllib.parse import urlencode
 
 from gateway.listing import drupal
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     NoListing,
     Step,
     add_step,
-    name_fault,
+    listing_of,
     object_of,
     path_of,
     text_of,
     texts_of,
 )
-from gateway.model import Listing, Method, QuarantinedMethod, Structure
+from gateway.model import Listing, Method, Structure
 
 PATH: Final = "/mcp/tools/list"
 MAX_PAGES: Final = 200
@@ -31,14 +31,14 @@ MAX_PAGES: Final = 200
 
 class JsonrpcMcp:
     name = "jsonrpc_mcp"
-    about = About(
-        of="Drupal's jsonrpc_mcp module, 1.x",
-        asked="`GET {base}/mcp/tools/list`, all pages; `GET {base}/jsonrpc/methods` for what an entry lacks",
-        recognized="`tools[]` with `inputSchema`",
+    info = DialectInfo(
+        spoken_by="Drupal's jsonrpc_mcp module, 1.x",
+        requests="`GET {base}/mcp/tools/list`, all pages; `GET {base}/jsonrpc/methods` for what an entry lacks",
+        recognized_by="`tools[]` with `inputSchema`",
         carries=("title", "description", "parameters", "types", "required", "result", "scopes"),
-        passed="by name",
-        lost="Nothing. `annotations` are REST's, and go to `_meta` on MCP; `catalog.trust_annotations` publishes "
-        "`readOnlyHint` and its like on both.",
+        params="by name",
+        not_carried="Nothing. `annotations` appear on REST, and in `_meta` on MCP; with `catalog.trust_annotations`, "
+        "`readOnlyHint` and the other hints are published on both.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
@@ -57,25 +57,26 @@ class JsonrpcMcp:
                 raise NoListing(steps)
             entries += answer.value["tools"]
             cursor = answer.value.get("nextCursor")
-            # An unknown cursor means the first page again there; a repeated one would never end.
+            # The module answers an unknown cursor with its first page, so a repeated cursor would never end.
             if not isinstance(cursor, str) or cursor in seen_cursors:
                 break
             seen_cursors.add(cursor)
-        return await self._with_details(source, parse_listing(entries))
+        return await self._add_details(source, parse_listing(entries))
 
-    async def _with_details(self, source: ListingSource, listing: Listing) -> Listing:
+    async def _add_details(self, source: ListingSource, listing: Listing) -> Listing:
         answer = await source.get_document(source.base + drupal.PATH)
         if not (answer.has_value and drupal.recognizes(answer.value)):
             return listing
-        known = {method.name: method for method in drupal.parse_listing(answer.value).methods}
+        details = {method.name: method for method in drupal.parse_listing(answer.value).methods}
         methods = tuple(
-            _merge_details(method, known[method.name]) if method.name in known else method for method in listing.methods
+            _merge_details(method, details[method.name]) if method.name in details else method
+            for method in listing.methods
         )
         return replace(listing, methods=methods)
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a document is a page of this listing; other products use the path, without input schemas."""
+    """Tell whether a document is a page of this listing. Other products use the same path, without input schemas."""
     if not isinstance(document, dict) or not isinstance(document.get("tools"), list):
         return False
     tools = document["tools"]
@@ -85,27 +86,18 @@ def recognizes(document: Any) -> bool:
 
 
 def parse_listing(entries: list[Any]) -> Listing:
-    methods = []
-    quarantined: list[QuarantinedMethod] = []
-    for index, entry in enumerate(entries):
-        entry = object_of(entry)
-        fault = name_fault(entry.get("name"), index)
-        if fault is None:
-            methods.append(_method(entry))
-        else:
-            quarantined.append(fault)
-    return Listing(JsonrpcMcp.name, tuple(methods), tuple(quarantined))
+    return listing_of(JsonrpcMcp.name, ((entry.get("name"), entry) for entry in map(object_of, entries)), _method)
 
 
-def _method(entry: dict[str, Any]) -> Method:
+def _method(name: str, entry: dict[str, Any]) -> Method:
     annotations = object_of(entry.get("annotations"))
-    whole, output = entry.get("inputSchema"), entry.get("outputSchema")
+    input_schema, output = entry.get("inputSchema"), entry.get("outputSchema")
     return Method(
-        entry["name"],
+        name,
         JsonrpcMcp.name,
         title=text_of(entry.get("title")),
         description=text_of(entry.get("description")),
-        input_schema=whole if isinstance(whole, dict) else False,
+        input_schema=input_schema if isinstance(input_schema, dict) else False,
         structure=Structure.BY_NAME,
         result=output if isinstance(output, dict | bool) else None,
         annotations=annotations,
@@ -114,14 +106,14 @@ def _method(entry: dict[str, Any]) -> Method:
 
 
 def _merge_details(method: Method, other: Method) -> Method:
-    """Fill what this listing left open: a description, the schema of a parameter whose factory has one."""
-    whole = object_of(method.input_schema)
-    properties = object_of(whole.get("properties"))
+    """Return the method with what it lacks and the other has: the description, and schemas of parameters."""
+    input_schema = object_of(method.input_schema)
+    properties = object_of(input_schema.get("properties"))
     schemas = {parameter.name: parameter.schema for parameter in other.parameters or ()}
     filled = {
         name: schemas[name] if not isinstance(schema, dict) and name in schemas else schema
         for name, schema in properties.items()
     }
     if filled != properties:
-        method = replace(method, input_schema={**whole, "properties": filled})
+        method = replace(method, input_schema={**input_schema, "properties": filled})
     return method if method.description else replace(method, description=other.description)

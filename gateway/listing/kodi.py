@@ -1,8 +1,8 @@
-"""Kodi's ``JSONRPC.Introspect``: methods and the types that they share, in JSON Schema of draft 03 with own words.
+"""Read Kodi's ``JSONRPC.Introspect``: methods and their shared types, in JSON Schema draft 03 with keywords of its own.
 
-A GET of the endpoint answers the same without a call. ``$ref`` is the id of a type, without ``#``; the types stay in
-:attr:`~gateway.model.Method.root`, marked with their draft. What a client of Kodi has to be permitted is a better
-hint at harm than any name; it is asked for once it is known that Kodi answers.
+A GET of the endpoint has the same answer. ``$ref`` is the id of a type, without ``#``; the types stay in
+:attr:`~gateway.model.Method.root`, marked with their draft. The permissions that a method needs say best whether it
+may do harm. They need params, so they are asked for only after Kodi is recognized.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     call_question,
     entry_of,
-    first_answer,
+    first_match,
     get_question,
     list_of,
     listing_of,
@@ -29,24 +29,24 @@ from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Struc
 
 INTROSPECT: Final = "JSONRPC.Introspect"
 DRAFT: Final = "http://json-schema.org/draft-03/schema#"
-_NOT_SCHEMA: Final = ("name", "required", "description")
+_NOT_SCHEMA: Final = ("name", "required", "description")  # draft 03 has a boolean ``required`` here
 
 
 class Kodi:
     name = "kodi"
-    about = About(
-        of="Kodi's introspection",
-        asked="`GET` of the endpoint itself, then `JSONRPC.Introspect`",
-        recognized="`methods{}` beside `types{}`",
+    info = DialectInfo(
+        spoken_by="Kodi's introspection",
+        requests="`GET` of the endpoint itself, then `JSONRPC.Introspect`",
+        recognized_by="`methods{}` beside `types{}`",
         carries=("description", "parameters", "types", "required", "result"),
-        passed="by name",
-        lost="Notifications that Kodi sends. Permissions become annotations: `ReadData` alone is `readOnlyHint`, "
-        "`RemoveData` is `destructiveHint`.",
+        params="by name",
+        not_carried="Notifications that Kodi sends. Permissions become annotations: `ReadData` alone is "
+        "`readOnlyHint`, `RemoveData` is `destructiveHint`.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         questions = [get_question(source, source.listing_url or source.url), call_question(source, INTROSPECT)]
-        document = await first_answer(questions, recognizes, "no methods{} beside types{}")
+        document = await first_match(questions, recognizes, "no methods{} beside types{}")
         if not any("permission" in object_of(method) for method in document["methods"].values()):
             answer = await source.call_method(INTROSPECT, {"getdescriptions": True, "getmetadata": True})
             if answer.has_value and recognizes(answer.value):
@@ -97,7 +97,7 @@ def _parameter(item: Any) -> Parameter:
 
 
 def _result(returns: Any) -> Schema | None:
-    """Null is for a method that answers what no caller needs."""
+    """Return the schema of a result; None where any value is allowed. ``null``: no caller needs the result."""
     if isinstance(returns, dict):
         return {"$schema": DRAFT, **returns}
     schema = schema_of_word(returns)

@@ -1,8 +1,7 @@
-"""Mopidy's ``core.describe``: a map from a method's name to its description and its parameters. Types are
-told by the fields of the description.
+"""Read Mopidy's ``core.describe``: a map from each method's name to its description and parameters.
 
-A parameter with a ``default`` is optional. ``varargs`` and ``kwargs`` mark what Python collects; neither can be
-given by name.
+The fields of the description have the types. A parameter with a ``default`` is optional. ``varargs`` and ``kwargs``
+mark Python's ``*args`` and ``**kwargs``, which cannot be passed by name.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     call_question,
     entry_of,
-    first_answer,
+    first_match,
     listing_of,
     name_parameters,
     object_of,
@@ -29,23 +28,23 @@ DESCRIBE: Final = "core.describe"
 
 class Mopidy:
     name = "mopidy"
-    about = About(
-        of="Mopidy, and others that answer a map of methods",
-        asked="`core.describe`",
-        recognized="a map with entries that have `params[]`",
+    info = DialectInfo(
+        spoken_by="Mopidy, and others that answer a map of methods",
+        requests="`core.describe`",
+        recognized_by="a map with entries that have `params[]`",
         carries=("description", "parameters", "types", "required", "result"),
-        passed="by name",
-        lost="`varargs` and `kwargs`. Types are those of the description's fields; there are no others.",
+        params="by name",
+        not_carried="`varargs` and `kwargs`. The only types are those in the fields of the description.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        return parse_listing(await first_answer([call_question(source, DESCRIBE)], recognizes, "no map of methods"))
+        return parse_listing(await first_match([call_question(source, DESCRIBE)], recognizes, "no map of methods"))
 
 
 def recognizes(document: Any) -> bool:
     return (
         isinstance(document, dict)
-        # One sound entry is enough: a broken one beside it is quarantined by itself.
+        # One valid entry is enough. A broken one is quarantined alone.
         and any(isinstance(object_of(entry).get("params"), list) for entry in document.values())
     )
 
@@ -61,12 +60,12 @@ def _method(name: str, entry: Any) -> Method:
         return fill_from_docstring(method)
     declared = [object_of(item) for item in entry["params"]]
     parameters, structure = name_parameters(
-        (_parameter(item) for item in declared if not _collects(item)), Structure.EITHER
+        (_parameter(item) for item in declared if not _is_variadic(item)), Structure.EITHER
     )
     return fill_from_docstring(replace(method, parameters=parameters, structure=structure))
 
 
-def _collects(item: dict[str, Any]) -> bool:
+def _is_variadic(item: dict[str, Any]) -> bool:
     return item.get("varargs") is True or item.get("kwargs") is True
 
 

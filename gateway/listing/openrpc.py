@@ -1,9 +1,9 @@
-"""OpenRPC 1.x: ``rpc.discover``, or ``GET openrpc.json`` where a service has only that.
+"""Read OpenRPC 1.x documents: ``rpc.discover``, or ``GET openrpc.json`` where a service has only that.
 
-Recognized by ``openrpc``, a string, and ``methods``, a list; the version is not looked at further, since documents in
-the wild say 1.0.0-rc1 to 1.4.1 and differ little. ``paramStructure`` absent means unknown here, although the
-specification says "either": of four real services three refuse one of the two shapes. ``servers`` may name any host
-and are ignored, but for a method's own relative path, which is the true endpoint with fastapi-jsonrpc.
+A document has ``openrpc``, a string, and ``methods``, a list. Any version is accepted, since real documents say
+1.0.0-rc1 to 1.4.1 and differ little. An absent ``paramStructure`` means unknown here, although the specification says
+"either" (Method Object): three of four real services refuse by-name or by-position params. ``servers`` may name any
+host and are ignored, except a method's own relative path, which is its endpoint with fastapi-jsonrpc.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.json_pointer import resolve
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     call_question,
-    first_answer,
+    first_match,
     get_question,
     is_heading,
     list_of,
@@ -29,7 +29,7 @@ from gateway.listing.dialect import (
     text_of,
     texts_of,
 )
-from gateway.listing.documents import joined, others_of
+from gateway.listing.documents import inline_documents, read_documents
 from gateway.model import Listing, Method, Parameter, QuarantinedMethod, ServiceInfo, Structure
 from gateway.text import excerpt
 
@@ -38,21 +38,21 @@ _TITLE_LENGTH: Final = 64
 _MOST_ERRORS: Final = 10
 _MOST_EXAMPLES: Final = 2
 _LONGEST_LINE: Final = 400
-"""Bytes of one error, and of an example's arguments."""
+"""Bytes of one error, and of the arguments of an example."""
 _LONGEST_RESULT: Final = 200
 
 
 class OpenRpc:
     name = "openrpc"
-    about = About(
-        of="OpenRPC 1.x",
-        asked="`rpc.discover`; then `GET` of `openrpc.json` under the endpoint, beside it, at the root and in "
+    info = DialectInfo(
+        spoken_by="OpenRPC 1.x",
+        requests="`rpc.discover`; then `GET` of `openrpc.json` under the endpoint, beside it, at the root and in "
         "`/.well-known/`, and of the endpoint itself",
-        recognized="`openrpc`, a string, and `methods[]`",
+        recognized_by="`openrpc`, a string, and `methods[]`",
         carries=("title", "description", "parameters", "types", "required", "result", "scopes"),
-        passed="as `paramStructure` says; else by name, or by position where a name of the document can be no key",
-        lost="Examples after the second, errors after the tenth, links, and `servers` but for a method's own relative "
-        "one, which is its endpoint with fastapi-jsonrpc.",
+        params="as `paramStructure` says; else by name, or by position where a name in the document cannot be a key",
+        not_carried="Examples after the second, errors after the tenth, links, and `servers`, except a method's own "
+        "relative one, which is its endpoint with fastapi-jsonrpc.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
@@ -60,10 +60,10 @@ class OpenRpc:
             call_question(source, "rpc.discover"),
             *(get_question(source, url) for url in _document_urls(source)),
         ]
-        document = await first_answer(questions, recognizes, "no OpenRPC document")
-        others = await others_of(source)
-        # Documents have up to megabytes; a thread gives way to the loop every 5 ms.
-        return await asyncio.to_thread(lambda: parse_listing(joined(document, others)))
+        document = await first_match(questions, recognizes, "no OpenRPC document")
+        others = await read_documents(source)
+        # In a thread: documents have up to megabytes, and the interpreter gives way to the event loop every 5 ms.
+        return await asyncio.to_thread(lambda: parse_listing(inline_documents(document, others)))
 
 
 def _document_urls(source: ListingSource) -> tuple[str, ...]:
@@ -89,8 +89,8 @@ def recognizes(document: Any) -> bool:
 
 def parse_listing(document: dict[str, Any]) -> Listing:
     info = object_of(document.get("info"))
-    # The version that made "result" optional, and its absence a notification.
-    notifies = _version(document["openrpc"]) >= (1, 3)
+    # From 1.3 on, "result" is optional, and a method without it is a notification.
+    has_notifications = _version(document["openrpc"]) >= (1, 3)
     methods: list[Method] = []
     quarantined: list[QuarantinedMethod] = []
     headings = False
@@ -100,7 +100,7 @@ def parse_listing(document: dict[str, Any]) -> Listing:
         headings = headings or any(map(is_heading, names))
         fault = name_fault(entry.get("name"), index)
         if fault is None:
-            methods.append(_method(entry, document, notifies))
+            methods.append(_method(entry, document, has_notifications))
         else:
             quarantined.append(fault)
     return Listing(
@@ -117,7 +117,7 @@ def parse_listing(document: dict[str, Any]) -> Listing:
     )
 
 
-def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> Method:
+def _method(entry: dict[str, Any], document: dict[str, Any], has_notifications: bool) -> Method:
     summary = text_of(entry.get("summary"))
     descriptors = _descriptors(entry, document)
     structure = _structure(entry.get("paramStructure"), descriptors)
@@ -133,7 +133,7 @@ def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> 
         parameters=_parameters(descriptors, structure),
         structure=structure,
         result=schema_of(result["schema"]) if result and "schema" in result else None,
-        notification=result is None and notifies,
+        notification=result is None and has_notifications,
         root=document,
         endpoint=_endpoint(entry.get("servers")),
         scopes=texts_of(entry.get("x-scopes")),
@@ -143,7 +143,7 @@ def _method(entry: dict[str, Any], document: dict[str, Any], notifies: bool) -> 
 
 
 def _paragraphs(entry: dict[str, Any], document: dict[str, Any]) -> Iterator[str]:
-    """What a model reads of a method: its summary where that is no title, its description, its errors and examples."""
+    """Yield the paragraphs of a tool's description: summary (unless it is the title), description, errors, examples."""
     summary, description = text_of(entry.get("summary")), text_of(entry.get("description"))
     if summary and summary not in description and (len(summary) > _TITLE_LENGTH or not description):
         yield summary
@@ -162,21 +162,21 @@ def _paragraphs(entry: dict[str, Any], document: dict[str, Any]) -> Iterator[str
 
 def _error(error: dict[str, Any]) -> str:
     code, message, data = error.get("code"), text_of(error.get("message")), error.get("data")
-    # fastapi-jsonrpc has a JSON Schema of the data there, which is of no use to a caller.
+    # fastapi-jsonrpc puts a JSON Schema into ``data``, which does not help a caller.
     more = f": {data}" if isinstance(data, str) and data else ""
     shown = f"{code} " if type(code) is int else ""
     return excerpt(" ".join(f"{shown}{message}{more}".split()), _LONGEST_LINE)
 
 
 def _example(example: dict[str, Any], document: dict[str, Any]) -> str:
-    """An example pairing as ``arguments → result``; "" for one that has no params, or a name that is no text."""
-    given = [_resolve_references(item, document) for item in list_of(example.get("params"))]
-    texts = all(isinstance(item.get("name", ""), str) for item in given)
-    if not isinstance(example.get("params"), list) or not texts or not all("value" in item for item in given):
+    """Return an example as ``arguments → result``; "" for one without params, or with a name that is not a text."""
+    params = [_resolve_references(item, document) for item in list_of(example.get("params"))]
+    texts = all(isinstance(item.get("name", ""), str) for item in params)
+    if not isinstance(example.get("params"), list) or not texts or not all("value" in item for item in params):
         return ""
-    arguments = {text_of(item.get("name")): item["value"] for item in given}
-    # A heading is published under another name; its place tells as much.
-    shown: Any = [item["value"] for item in given] if any(map(is_heading, arguments)) else arguments
+    arguments = {text_of(item.get("name")): item["value"] for item in params}
+    # The tool gives a heading another name, so the example shows the values in order.
+    shown: Any = [item["value"] for item in params] if any(map(is_heading, arguments)) else arguments
     result = _resolve_references(example.get("result"), document)
     try:
         sides = [excerpt(jsonrpc.encode(shown).decode(), _LONGEST_LINE)]
@@ -206,7 +206,7 @@ def _parameters(descriptors: list[dict[str, Any]], structure: Structure) -> tupl
 
 
 def _resolve_references(item: Any, document: dict[str, Any]) -> dict[str, Any]:
-    """An object of the document, through at most a few references within the document."""
+    """Return the object that an item of the document is, or refers to through at most four references within it."""
     for _ in range(4):
         if not isinstance(item, dict) or not isinstance(item.get("$ref"), str):
             break
@@ -216,7 +216,7 @@ def _resolve_references(item: Any, document: dict[str, Any]) -> dict[str, Any]:
 
 def _structure(value: Any, descriptors: list[dict[str, Any]]) -> Structure:
     if not all(text_of(descriptor.get("name")) for descriptor in descriptors):
-        return Structure.BY_POSITION  # what has no name can only be told by its place
+        return Structure.BY_POSITION  # without a name, only the position identifies a parameter
     try:
         return Structure(value)
     except ValueError:
@@ -224,6 +224,7 @@ def _structure(value: Any, descriptors: list[dict[str, Any]]) -> Structure:
 
 
 def _endpoint(servers: Any) -> str | None:
+    # Neither "//host" nor a full URL: a listing must not send calls, and their credentials, to another host.
     for server in list_of(servers):
         url = object_of(server).get("url")
         if isinstance(url, str) and re.fullmatch(r"/(?!/)[A-Za-z0-9._~!$&'()*+,;=:@%/-]*", url):

@@ -1,4 +1,4 @@
-"""``docs/dialects.md``: what each dialect says of itself, in the order of probing."""
+"""Write ``docs/dialects.md``: what each dialect says about itself, in the order of probing."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ _INTRODUCTION = """\
 
 Made by `make config` from `gateway/listing/`; do not edit.
 
-`backend.listing.dialect` names one of these. `auto`, the default, asks for those that have a number, in that order, one
-question at a time and without params, and takes the first that answers; the others have to be named.
-`{base}` is `backend.url` without its last path segment. `backend.listing.url` is asked in place of all that is asked by
-GET here, and is where calls for the listing go.
-[listings.md](listings.md) says what is made of a listing, [new-dialect.md](new-dialect.md) how to add one.
+`backend.listing.dialect` names one of these dialects. `auto`, the default, tries those with a number, in that order.
+It asks one question at a time, without params, and takes the first dialect that answers. The others have to be named.
+`{base}` is `backend.url` without its last path segment. `backend.listing.url` replaces every address that is asked by
+GET here, and calls for the listing go to it.
+[listings.md](listings.md) says how a listing becomes tools, [new-dialect.md](new-dialect.md) how to add a dialect.
 """
 
 
 def dialects() -> str:
-    """The page."""
-    return "\n".join([_INTRODUCTION, *_asked(), "", *_carried(), "", "## What is lost", "", *_lost()])
+    """Return the page."""
+    return "\n".join([_INTRODUCTION, *_requests(), "", *_carried(), "", "## What is not carried", "", *_not_carried()])
 
 
-def _asked() -> Iterator[str]:
+def _requests() -> Iterator[str]:
     yield from ("| | dialect | spoken by | asked | recognized by |", "|---|---|---|---|---|")
-    turn = 0
+    number = 0
     for name, dialect in DIALECTS.items():
-        about = dialect.about
-        turn += about.probed
-        yield f"| {turn if about.probed else ''} | `{name}` | {about.of} | {about.asked} | {about.recognized} |"
+        info = dialect.info
+        number += info.probed
+        first = number if info.probed else ""
+        yield f"| {first} | `{name}` | {info.spoken_by} | {info.requests} | {info.recognized_by} |"
 
 
 def _carried() -> Iterator[str]:
@@ -39,13 +40,13 @@ def _carried() -> Iterator[str]:
     yield f"| dialect | {' | '.join(PARTS)} | passed |"
     yield "|---" * (len(PARTS) + 2) + "|"
     for name, dialect in DIALECTS.items():
-        yield f"| `{name}` | {' | '.join(_marks(dialect))} | {dialect.about.passed} |"
+        yield f"| `{name}` | {' | '.join(_marks(dialect))} | {dialect.info.params} |"
 
 
 def _marks(dialect: Dialect) -> Iterator[str]:
-    return ("✓" if part in dialect.about.carries else "" for part in PARTS)
+    return ("✓" if part in dialect.info.carries else "" for part in PARTS)
 
 
-def _lost() -> Iterator[str]:
+def _not_carried() -> Iterator[str]:
     for name, dialect in DIALECTS.items():
-        yield from (f"**{name}**: {dialect.about.lost}", "")
+        yield from (f"**{name}**: {dialect.info.not_carried}", "")

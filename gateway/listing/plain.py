@@ -1,10 +1,10 @@
-"""Lists that services made up: names, or entries with a name, at ``GET {base}/jsonrpc/methods`` as Drupal has it, or as
-the answer to a method that lists (Substrate's ``rpc_methods``, Electrum's ``help``).
+"""Read lists without a specification: names, or entries with a name.
 
-Taken bare, or as ``methods``, ``commands`` and their like, a list, or an object by name; or as one text of names. An
-entry may have a description, parameters (a list of names or of entries, an object by name, or one JSON Schema of all),
-and a result; whatever it lacks stays open. What is but a name may take its params in either structure: the caller
-chooses, with a list or an object.
+They are at ``GET {base}/jsonrpc/methods``, as with Drupal, or the answer to a method such as Substrate's
+``rpc_methods`` or Electrum's ``help``. The list stands alone or in a member such as ``methods`` or ``commands``; it may
+also be an object by name, or one text of names. An entry may have a description, parameters (a list of names or of
+entries, an object by name, or one JSON Schema of all), and a result; what it lacks stays open. A method with only a
+name may accept params in either structure: the caller chooses, with a list or an object.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     call_question,
-    first_answer,
+    first_match,
     get_question,
     list_of,
     listing_of,
@@ -31,13 +31,13 @@ from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 LISTS: Final = ("rpc_methods", "rpc.methods", "methods", "help", "commands")
-"""Methods that answer with such a list, where there are any."""
-_WITHIN: Final = ("methods", "commands", "functions", "procedures", "help")
-_NAMED: Final = ("name", "method", "command")
+"""Methods that answer such a list, in the order of asking."""
+_LIST_MEMBERS: Final = ("methods", "commands", "functions", "procedures", "help")
+_NAME_MEMBERS: Final = ("name", "method", "command")
 _NAMES: Final = re.compile(r"[A-Za-z][\w.:/-]*+(?:\s++[A-Za-z][\w.:/-]*+)*+")
-_PARAMETERS: Final = ("params", "parameters", "arguments", "args")
-_RESULTS: Final = ("result", "returns", "return")
-_BESIDE_TYPE: Final[tuple[str, ...]] = (
+_PARAMETER_MEMBERS: Final = ("params", "parameters", "arguments", "args")
+_RESULT_MEMBERS: Final = ("result", "returns", "return")
+_SCHEMA_KEYWORDS: Final[tuple[str, ...]] = (
     "default", "enum", "const", "items", "properties", "format", "pattern", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
 )  # fmt: skip
@@ -45,15 +45,15 @@ _BESIDE_TYPE: Final[tuple[str, ...]] = (
 
 class Plain:
     name = "plain"
-    about = About(
-        of="home-grown lists of names, or of entries with a name",
-        asked="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help` and `commands`",
-        recognized="a list, bare or as `methods`, `commands`, …, of names or of entries with `name`; or `methods{}` by "
-        "name; of a call also a text of names, two at least",
+    info = DialectInfo(
+        spoken_by="services with their own lists of names, or of entries with a name",
+        requests="`GET {base}/jsonrpc/methods`; then `rpc_methods`, `rpc.methods`, `methods`, `help` and `commands`",
+        recognized_by="a list of names or of entries with `name`, alone or in `methods`, `commands`, …; or `methods{}` "
+        "by name; as the answer to a call also a text of at least two names",
         carries=("title", "description", "parameters", "types", "required", "result"),
-        passed="by name; what is but a name as the caller likes",
-        lost="What an entry calls otherwise: describe such a list with `dialect: custom`. Arguments that are not "
-        "told are left open.",
+        params="by name; as the caller chooses where a method has only a name",
+        not_carried="Members of an entry with other names: describe such a list with `dialect: custom`. Arguments that "
+        "the list does not have are left open.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
@@ -61,7 +61,7 @@ class Plain:
             get_question(source, source.listing_url or source.base + PATH),
             *(call_question(source, name) for name in LISTS),
         ]
-        return parse_listing(await first_answer(questions, recognizes, "no list of names"))
+        return parse_listing(await first_match(questions, recognizes, "no list of names"))
 
 
 def recognizes(document: Any) -> bool:
@@ -69,8 +69,8 @@ def recognizes(document: Any) -> bool:
 
 
 def all_named(document: Any) -> bool:
-    """Tell whether it is a list of nothing but names and entries with one, as somebody wrote it down."""
-    entries = _within(document)
+    """Tell whether a document, as a person may write it, is a list of only names and entries with a name."""
+    entries = _list_in(document)
     return (
         isinstance(entries, list)
         and bool(entries)
@@ -83,7 +83,7 @@ def parse_listing(document: Any) -> Listing:
 
 
 def _entries(document: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    methods = _within(document)
+    methods = _list_in(document)
     if isinstance(methods, dict):
         yield from ((name, entry) for name, entry in methods.items() if isinstance(entry, dict))
         return
@@ -94,23 +94,23 @@ def _entries(document: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
         yield (entry, {}) if isinstance(entry, str) else (_name(object_of(entry)), object_of(entry))
 
 
-def _within(document: Any) -> Any:
+def _list_in(document: Any) -> Any:
     if not isinstance(document, dict):
         return document
-    return next((document[member] for member in _WITHIN if isinstance(document.get(member), list | dict)), None)
+    return next((document[member] for member in _LIST_MEMBERS if isinstance(document.get(member), list | dict)), None)
 
 
 def _name(entry: dict[str, Any]) -> Any:
-    """The name of an entry; a command may stand with its arguments behind it."""
-    name = next((entry[member] for member in _NAMED if member in entry), None)
+    """Return the name of an entry. A ``method`` or ``command`` may have its arguments after the name."""
+    name = next((entry[member] for member in _NAME_MEMBERS if member in entry), None)
     return name.partition(" ")[0] if isinstance(name, str) and "name" not in entry else name
 
 
 def _method(name: str, entry: dict[str, Any]) -> Method:
-    declared = next((entry[key] for key in _PARAMETERS if key in entry), None)
-    result = schema_of_word(next((entry[key] for key in _RESULTS if key in entry), None))
-    whole = declared if isinstance(declared, dict) and isinstance(declared.get("properties"), dict) else None
-    parameters, structure = name_parameters([] if whole else _parameters(declared), Structure.BY_NAME)
+    declared = next((entry[key] for key in _PARAMETER_MEMBERS if key in entry), None)
+    result = schema_of_word(next((entry[key] for key in _RESULT_MEMBERS if key in entry), None))
+    schema = declared if isinstance(declared, dict) and isinstance(declared.get("properties"), dict) else None
+    parameters, structure = name_parameters([] if schema else _parameters(declared), Structure.BY_NAME)
     return fill_from_docstring(
         Method(
             name,
@@ -118,7 +118,7 @@ def _method(name: str, entry: dict[str, Any]) -> Method:
             title=text_of(entry.get("title")),
             description=text_of(entry.get("description")) or text_of(entry.get("summary")),
             parameters=parameters if isinstance(declared, list | dict) else None,
-            input_schema=whole,
+            input_schema=schema,
             structure=Structure.UNKNOWN if declared is None else structure,
             result=None if result is True else result,
         )
@@ -134,13 +134,13 @@ def _parameters(declared: Any) -> list[Parameter]:
 
 
 def _parameter(name: str, item: Any) -> Parameter:
-    """A name, or an entry; under its name also the word for its type."""
+    """Return the parameter of a name or an entry; in an object by name, ``item`` may also be the word for its type."""
     if isinstance(item, str):
         return Parameter(name, schema_of_word(item)) if name else Parameter(item)
     entry = object_of(item)
     schema: Schema = schema_of_word(entry.get("schema", entry.get("type")))
-    beside = {keyword: entry[keyword] for keyword in _BESIDE_TYPE if keyword in entry}
-    if beside:
-        schema = {**(schema if isinstance(schema, dict) else {}), **beside}
+    keywords = {keyword: entry[keyword] for keyword in _SCHEMA_KEYWORDS if keyword in entry}
+    if keywords:
+        schema = {**(schema if isinstance(schema, dict) else {}), **keywords}
     required = entry.get("required") is True or entry.get("optional") is False
     return Parameter(name, schema, required, text_of(entry.get("description")))

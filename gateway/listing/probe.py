@@ -1,8 +1,8 @@
-"""Finding which dialect a backend speaks: cheapest and safest questions first, one at a time, first hit wins.
+"""Find which dialect a backend speaks: ask for one after the other, and take the first that answers.
 
-Nothing is asked that could change state, no ``params`` are sent, and no batch: some services crash on either. An
-unknown method may cost two seconds (aria2 punishes guessing), so each question has a short patience, and what belongs
-to one product only comes after what many speak. A form without a specification comes after those with one.
+No question changes state. None is a batch or has ``params``, because some services crash on either. An unknown method
+may cost two seconds (aria2 slows down guessing), so each question has a short timeout, and dialects of one product come
+after those of many. Dialects without a specification come after those with one.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in _ALL
 
 
 async def probe_dialects(source: ListingSource, progress: Callable[[str], None] = lambda _: None) -> Listing:
-    """The listing in the first dialect that the backend speaks.
+    """Return the listing in the first dialect that the backend speaks. Call ``progress`` with each name that is tried.
 
-    Raises :class:`NoListing` with every step where it speaks none, where it cannot be reached, and where it has
-    jsonrpc_mcp but shows it to others only: the wider list of the jsonrpc module would then publish methods that the
-    site's owner held back.
+    Raise :class:`NoListing` with every step where it speaks none, where it cannot be reached, and where it has
+    jsonrpc_mcp but denies it to this caller: Drupal's wider listing would then publish methods that the site's owner
+    held back.
     """
     source = _CachingSource(source)
     steps: list[Step] = []
     for dialect in DIALECTS.values():
-        if not dialect.about.probed:
+        if not dialect.info.probed:
             continue
         progress(dialect.name)
         try:
@@ -71,6 +71,7 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
             if error.unreachable:
                 break
             continue
+        # The denied question may be that of jsonrpc_mcp, whose list has fewer methods than Drupal's own.
         if listing.dialect == Drupal.name and any(step.answer.denied for step in steps):
             raise NoListing([*steps, Step("GET " + "/jsonrpc/methods", _HELD_BACK)])
         return listing
@@ -78,7 +79,7 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
 
 
 class _CachingSource:
-    """A source that is asked a question once, however many dialects look for their listing in the same place."""
+    """Ask a source each question once, because several dialects look for their listing in the same place."""
 
     def __init__(self, source: ListingSource) -> None:
         self._source = source
@@ -104,7 +105,7 @@ class _CachingSource:
 
 
 _HELD_BACK: Final = SourceAnswer(
-    "a listing, not used since the narrower one was denied; "
+    "a listing, not used because the narrower one of jsonrpc_mcp was denied; "
     "set backend.listing.dialect: drupal to offer all of its methods",
     denied=True,
 )

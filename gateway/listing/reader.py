@@ -1,4 +1,4 @@
-"""One backend's listing, asked for as the operator configured it, or as probing found."""
+"""Fetch a backend's listing in the configured dialect, or in the one that probing finds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gateway.settings import Backend
 from gateway.text import secrets_in
 
 MAX_LISTING: Final = 16 * 1024**2
-"""Bytes that a listing may have, or more where any answer of the backend may."""
+"""Largest answer of a listing, in bytes, unless ``backend.max_response`` is larger."""
 
 
 class ListingCredential(Protocol):
-    """What a listing is asked with."""
+    """Provide the headers that requests for a listing are sent with, and forget a token that the backend refused."""
 
     async def headers(self, caller: Caller) -> Mapping[str, str]: ...
 
@@ -28,9 +28,9 @@ class ListingCredential(Protocol):
 
 
 class ListingReader:
-    """Fetches listings; the dialect that probing found is remembered until the backend stops speaking it, and so is the
-    form of messages that it understands. ``secrets`` are taken out of them, as is whatever ``credential`` shows.
-    ``dialect`` is what an earlier reader found, or auto."""
+    """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
+    is the message form. ``secrets``, and the headers of ``credential``, are removed from the listing. ``dialect`` is
+    what an earlier reader found, or "auto". ``progress`` is called with each dialect that probing tries."""
 
     def __init__(
         self,
@@ -50,10 +50,13 @@ class ListingReader:
         self.dialect: str = dialect if configured == "auto" else configured
         self._form = form_of(settings)
 
+    def __repr__(self) -> str:
+        return f"<ListingReader dialect={self.dialect} form={self._form}>"
+
     async def fetch_listing(self, caller: Caller) -> Listing:
-        """Raises :class:`NoListing`, and what the credential raises."""
+        """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises."""
         try:
-            return _without_unusable(await self._read_listing(caller))
+            return _quarantine_redacted(await self._read_listing(caller))
         except NoListing as error:
             if error.unauthorized:
                 self._credential.discard_token(caller)
@@ -66,6 +69,7 @@ class ListingReader:
             return await self._fetch_with_form(DIALECTS[self.dialect].fetch_listing, await self._source(caller, None))
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
+            # A backend that is down, or denies the listing, may still speak the dialect.
             if configured or error.unreachable or error.denied:
                 raise
             return await self._probe(caller)
@@ -85,12 +89,12 @@ class ListingReader:
             self._form = form_of(self._settings)
             raise
         self._form = source.form
-        # The digest of what the listing was made of spares making equal ones anew.
+        # Discovery compares the digest of the answers, so an unchanged listing is not built again.
         return replace(listing, form=source.form, digest=source.digest, size=source.size)
 
     async def _source(self, caller: Caller, patience: float | None) -> BackendSource:
         listing = self._settings.listing
-        # A shared listing has one language; whoever asks first must not choose it for everybody.
+        # A shared listing has one language. The first caller must not choose it for all.
         language = listing.language if caller.view.is_shared else caller.language or listing.language
         headers = dict(await self._credential.headers(caller))
         if language:
@@ -108,25 +112,25 @@ class ListingReader:
             patience=patience,
             secrets=(*self._secrets, *secrets_in(self._settings.url), *secrets_in(listing.url or "")),
             form=self._form,
-            others=_others(self._settings) if self._form == form_of(self._settings) else (),
+            others=_other_forms(self._settings) if self._form == form_of(self._settings) else (),
         )
 
 
 def form_of(settings: Backend) -> MessageForm:
-    """Return the form of messages that the operator wants, or the one to begin with."""
+    """Return the configured message form, or the first one to try."""
     if settings.version == "1.0":
         return ONE
     return ALWAYS if settings.params.always else PLAIN
 
 
-def _others(settings: Backend) -> tuple[MessageForm, ...]:
-    """Return the forms that may be tried in place of the first."""
+def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
+    """Return the message forms to try where the backend does not understand the first."""
     others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,), "1.0": ()}[settings.version]
     return tuple(form for form in others if form != form_of(settings))
 
 
-def _without_unusable(listing: Listing) -> Listing:
-    """A method that is called by what quoted a credential cannot be called by what is left of it."""
+def _quarantine_redacted(listing: Listing) -> Listing:
+    """Quarantine the methods whose name or endpoint quoted a credential: without it they cannot be called."""
     usable = tuple(method for method in listing.methods if REDACTED not in _call_target(method))
     if len(usable) == len(listing.methods):
         return listing

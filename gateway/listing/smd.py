@@ -1,8 +1,8 @@
-"""Service Mapping Descriptions, 1.0 and 2.0: what Dojo defined, and Laminas (Zend) and others answer to a GET.
+"""Read Service Mapping Descriptions 1.0 and 2.0, which Dojo defined; Laminas (Zend) and others answer them to a GET.
 
-``services`` is an object, or with 1.0 ``methods`` a list. Only what is called by JSON-RPC over POST can be forwarded;
-the envelope and transport of the whole hold for a service that names none. A service's own ``target`` is its
-endpoint, resolved against the listing's address; one on another host is left out.
+``services`` is an object; 1.0 has ``methods``, a list. Only services called by JSON-RPC over POST can be forwarded.
+A service without an ``envelope`` or ``transport`` has those of the document. Its own ``target`` is its endpoint,
+resolved against the address of the listing; a service on another host is quarantined.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     UnusableMethod,
     entry_of,
-    first_answer,
+    first_match,
     get_question,
     list_of,
     listing_of,
@@ -32,26 +32,26 @@ from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Struc
 DRAFT: Final = "http://json-schema.org/draft-03/schema#"
 _LEAVE_OUT: Final = "leave it out with catalog.exclude, or front it with a service of its own"
 _NOT_SCHEMA: Final = ("name", "optional", "required", "description", "type")
-_BESIDE_WORD: Final = {"default", "enum"}
+_ALLOWED_WITH_WORD: Final = {"default", "enum"}
 _PATH: Final = re.compile(r"/(?!/)[A-Za-z0-9._~!$&'()*+,;=:@%/-]*")
 
 
 class Smd:
     name = "smd"
-    about = About(
-        of="Service Mapping Descriptions 1.0 and 2.0: Laminas and Zend `Json\\Server`, Dojo, qooxdoo",
-        asked="`GET` of the endpoint itself",
-        recognized="`SMDVersion`; or `services{}` with `envelope`",
+    info = DialectInfo(
+        spoken_by="Service Mapping Descriptions 1.0 and 2.0: Laminas and Zend `Json\\Server`, Dojo, qooxdoo",
+        requests="`GET` of the endpoint itself",
+        recognized_by="`SMDVersion`; or `services{}` with `envelope`",
         carries=("description", "parameters", "types", "required", "result"),
-        passed="by name",
-        lost="Services on another host, with another envelope than JSON-RPC or another transport than POST. "
-        "`additionalParameters`. PHP's `array` may be a list or a map, and is both.",
+        params="by name",
+        not_carried="Services on another host, with another envelope than JSON-RPC or another transport than POST. "
+        "`additionalParameters`. PHP's `array` may be a list or a map, so the schema allows both.",
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         document_url = source.listing_url or source.url
         return parse_listing(
-            await first_answer([get_question(source, document_url)], recognizes, "no service mapping description"),
+            await first_match([get_question(source, document_url)], recognizes, "no service mapping description"),
             document_url,
         )
 
@@ -63,7 +63,7 @@ def recognizes(document: Any) -> bool:
 
 
 def parse_listing(document: dict[str, Any], document_url: str = "") -> Listing:
-    """``document_url`` is where the document was, for the targets of services that are relative to it."""
+    """Return the listing in a document. Relative targets of services are resolved against ``document_url``."""
 
     def parse_entry(name: str, service: Any) -> Method:
         return _method(name, entry_of(service), document, document_url)
@@ -73,7 +73,7 @@ def parse_listing(document: dict[str, Any], document_url: str = "") -> Listing:
 
 
 def _services(document: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """Names and services; Laminas has them twice, as ``services`` and ``methods``."""
+    """Return (name, service) pairs. Laminas has each twice, under ``services`` and ``methods``."""
     services = document.get("services") or document.get("methods")
     if isinstance(services, dict):
         return list(services.items())
@@ -84,9 +84,9 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], docume
     envelope = service.get("envelope") or document.get("envelope") or document.get("serviceType") or "JSON-RPC"
     transport = service.get("transport") or document.get("transport") or "POST"
     if not text_of(envelope).upper().startswith("JSON-RPC"):
-        raise UnusableMethod("the service is called otherwise than by JSON-RPC", _LEAVE_OUT)
+        raise UnusableMethod("the service is not called by JSON-RPC", _LEAVE_OUT)
     if text_of(transport).upper() not in ("POST", "RAW_POST"):
-        raise UnusableMethod("the service is called otherwise than by POST", _LEAVE_OUT)
+        raise UnusableMethod("the service is not called by POST", _LEAVE_OUT)
     declared = [*list_of(service.get("parameters")), *list_of(document.get("parameters"))]
     parameters, structure = name_parameters(map(_parameter, declared), Structure.EITHER)
     result = _schema(object_of(service.get("returns")), service.get("returns"))
@@ -111,19 +111,20 @@ def _parameter(item: Any) -> Parameter:
 
 
 def _schema(entry: dict[str, Any], kind: Any) -> Schema:
-    """A type word, a list of them, or a schema of drafts 02 and 03 with a name among its keywords."""
+    """Return the schema of an entry: a type word, a list of type words, or a schema of draft 02 or 03 with a name."""
     if isinstance(kind, dict) and kind is entry:
         kind = entry.get("type")
     rest = {keyword: content for keyword, content in entry.items() if keyword not in _NOT_SCHEMA}
     if _is_words(kind):
-        read = _word if rest.keys() <= _BESIDE_WORD else schema_of_word
+        # With other keywords it is JSON Schema, where "array" is a list and nothing else.
+        read = _word if rest.keys() <= _ALLOWED_WITH_WORD else schema_of_word
         schema = any_of([read(word) for word in (kind if isinstance(kind, list) else [kind])])
     else:
         schema, rest = True, rest if kind is None else {**rest, "type": kind}
     if not rest:
         return schema
-    whole = {**schema, **rest} if isinstance(schema, dict) else rest
-    return whole if rest.keys() <= _BESIDE_WORD else {"$schema": DRAFT, **whole}
+    combined = {**schema, **rest} if isinstance(schema, dict) else rest
+    return combined if rest.keys() <= _ALLOWED_WITH_WORD else {"$schema": DRAFT, **combined}
 
 
 def _is_words(kind: Any) -> bool:
@@ -131,21 +132,21 @@ def _is_words(kind: Any) -> bool:
 
 
 def _word(word: str) -> Schema:
-    # In PHP one type is both.
+    # PHP has one type for lists and maps.
     return {"type": ["array", "object"]} if word.casefold() == "array" else schema_of_word(word)
 
 
-def _endpoint(target: Any, whole: Any, document_url: str) -> str | None:
-    """Where the service is called, if not at the usual endpoint; ``whole`` is the target of the whole, which may have
-    another idea of the backend's host than we do. Raises :class:`UnusableMethod` for a service on another host."""
+def _endpoint(target: Any, common: Any, document_url: str) -> str | None:
+    """Return the path of a service's own endpoint; None for the usual one. ``common``, the document's target, may
+    name a second allowed host, the backend's own name. Raise :class:`UnusableMethod` for a service on another host."""
     if not isinstance(target, str) or not document_url:
         return None
-    here, usual, there = (_resolve_url(document_url, address) for address in ("", text_of(whole), target))
-    if there is None or here is None or _host(there) not in (_host(here), _host(usual or here)):
-        raise UnusableMethod("the service's target is on another host, where nothing is sent", _LEAVE_OUT)
-    known = (here.path, usual.path if usual else here.path)
-    path = path_of(there.geturl())
-    return path if there.path not in known and _PATH.fullmatch(path) else None
+    document, usual, own = (_resolve_url(document_url, address) for address in ("", text_of(common), target))
+    if own is None or document is None or _host(own) not in (_host(document), _host(usual or document)):
+        raise UnusableMethod("the service's target is on another host, to which the gateway sends nothing", _LEAVE_OUT)
+    usual_paths = (document.path, usual.path if usual else document.path)
+    path = path_of(own.geturl())
+    return path if own.path not in usual_paths and _PATH.fullmatch(path) else None
 
 
 def _resolve_url(document_url: str, address: str) -> SplitResult | None:

@@ -1,5 +1,6 @@
-"""A listing from a file, for services that have none: our own short YAML of methods, or what a service answered when
-it was asked in another dialect, with its JSON-RPC envelope or without.
+"""Read a listing from a file, for services that have none.
+
+The file is our own short YAML, or a saved answer in another dialect, with or without its JSON-RPC envelope.
 
 ::
 
@@ -24,8 +25,8 @@ import jsonschema
 import referencing
 
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
-from gateway.listing.dialect import About, ListingSource, NoListing, Step
-from gateway.listing.documents import joined, others_of, read_file
+from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
+from gateway.listing.documents import inline_documents, read_documents, read_file
 from gateway.model import Listing, Method, Parameter, ServiceInfo, SourceAnswer, Structure
 
 _FAULTS_SHOWN: Final = 10
@@ -79,6 +80,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
 _validator = jsonschema.Draft202012Validator(FILE_SCHEMA, registry=referencing.Registry())
 
 
+# Tried in this order: the more a form demands of a document, the earlier it stands.
 _SAVED: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Listing]], ...]] = (
     (openrpc.recognizes, openrpc.parse_listing),
     (jsonrpc_mcp.recognizes, lambda document: jsonrpc_mcp.parse_listing(document["tools"])),
@@ -95,19 +97,19 @@ _SAVED: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Listing]], ...]
 
 class Static:
     name = "static"
-    about = About(
-        of="services that list nothing, or nothing of use: a file of yours",
-        asked="`backend.listing.file`",
-        recognized="[our short YAML](listings.md), or an answer saved in another dialect, `ubus` and `custom` aside",
+    info = DialectInfo(
+        spoken_by="services without a useful listing: a file of yours",
+        requests="`backend.listing.file`",
+        recognized_by="[our short YAML](listings.md), or a saved answer in any dialect but `help`, `ubus` and `custom`",
         carries=("title", "description", "parameters", "types", "required", "result"),
-        passed="as `structure` says, by name without it; a saved answer as its dialect",
-        lost="Nothing that the file says.",
+        params="as `structure` says, without it by name; a saved answer as its dialect does",
+        not_carried="Nothing.",
         probed=False,
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         file = source.file or ""
-        document, others = await read_file(source, file), await others_of(source)
+        document, others = await read_file(source, file), await read_documents(source)
         try:
             return await asyncio.to_thread(parse_listing, document, file, others)
         except ValueError as error:
@@ -117,14 +119,14 @@ class Static:
 
 
 def parse_listing(document: Any, file: str, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
-    """Raises :class:`ValueError` with every fault of the file, by path."""
+    """Return the listing in a file, short or saved. Raise :class:`ValueError` with the path of each fault."""
     if isinstance(document, dict) and "result" in document and document.keys() <= _ENVELOPE:
         document = document["result"]
     faults = sorted(_validator.iter_errors(document), key=lambda fault: [str(part) for part in fault.absolute_path])
     if faults:
-        for recognizes, read in _SAVED:
+        for recognizes, parse in _SAVED:
             if recognizes(document):
-                return read(joined(document, others))
+                return parse(inline_documents(document, others))
         shown = [f"{'.'.join(map(str, fault.absolute_path)) or 'the file'}: {fault.message}" for fault in faults]
         raise ValueError("; ".join(shown[:_FAULTS_SHOWN]) + (" …" if len(shown) > _FAULTS_SHOWN else ""))
     methods = tuple(_method(name, entry or {}) for name, entry in document["methods"].items())

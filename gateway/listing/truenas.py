@@ -1,7 +1,7 @@
-"""TrueNAS's ``core.get_methods``: a map from a method's name to its description and lists of schemas.
+"""Read TrueNAS's ``core.get_methods``: a map from each method's name to its description and lists of schemas.
 
-A parameter is told by its place; its schema has its name as ``_name_`` and whether it is needed as ``_required_``,
-marks that stand at every level. TrueNAS itself speaks over a WebSocket; what is read here is mostly a saved answer.
+Parameters are passed by position. The schema of a parameter has its name as ``_name_`` and whether it is required as
+``_required_``; these keywords appear at every level. TrueNAS speaks over a WebSocket, so most input is a saved answer.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from gateway.json_schema import with_schemas
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     UnusableMethod,
     call_question,
     entry_of,
-    first_answer,
+    first_match,
     list_of,
     listing_of,
     name_parameters,
@@ -28,29 +28,29 @@ from gateway.listing.dialect import (
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 GET_METHODS: Final = "core.get_methods"
-_MARKS: Final = ("_name_", "_required_", "_attrs_order_")
-_ELSEWHERE: Final = "leave it out with catalog.exclude"
-_JOB: Final = "Starts a job and answers with its id; core.get_jobs tells how it is doing."
+_OWN_KEYWORDS: Final = ("_name_", "_required_", "_attrs_order_")
+_REMEDY: Final = "leave it out with catalog.exclude"
+_JOB: Final = "Starts a job and answers with its id; core.get_jobs reports its progress."
 
 
 class TrueNas:
     name = "truenas"
-    about = About(
-        of="TrueNAS, mostly as a saved answer in a file",
-        asked="`core.get_methods`; or `backend.listing.file` with `dialect: static`",
-        recognized="a map of entries with `accepts[]` and `returns[]`",
+    info = DialectInfo(
+        spoken_by="TrueNAS, mostly as a saved answer in a file",
+        requests="`core.get_methods`; or `backend.listing.file` with `dialect: static`",
+        recognized_by="a map of entries with `accepts[]` and `returns[]`",
         carries=("description", "parameters", "types", "required", "result"),
-        passed="by position",
-        lost="Methods for files (`downloadable`, `uploadable`) and those for WebSockets alone. Roles become "
+        params="by position",
+        not_carried="Methods that transfer files (`downloadable`, `uploadable`) or need a WebSocket. Roles become "
         "annotations: only `…_READ` is `readOnlyHint`.",
         probed=False,
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        document = await first_answer(
+        document = await first_match(
             [call_question(source, GET_METHODS)], recognizes, "no map of methods with accepts[]"
         )
-        # In a thread: TrueNAS itself has 900 methods in megabytes.
+        # In a thread: TrueNAS has 900 methods, some megabytes.
         return await asyncio.to_thread(parse_listing, document)
 
 
@@ -67,17 +67,17 @@ def _method(name: str, entry: Any) -> Method:
     entry = entry_of(entry)
     for mark in ("downloadable", "uploadable"):
         if entry.get(mark) is True:
-            raise UnusableMethod(f"the method is {mark}: it takes or gives a file beside its JSON", _ELSEWHERE)
+            raise UnusableMethod(f"the method is {mark}: it transfers a file besides its JSON", _REMEDY)
     if entry.get("require_websocket") is True:
-        raise UnusableMethod("the method is for WebSockets alone", _ELSEWHERE)
-    said = [text_of(entry.get("description")).strip(), _JOB if entry.get("job") is True else ""]
+        raise UnusableMethod("the method needs a WebSocket", _REMEDY)
+    paragraphs = [text_of(entry.get("description")).strip(), _JOB if entry.get("job") is True else ""]
     returns = list_of(entry.get("returns"))
-    result = schema_of(_remove_marks(returns[0])) if len(returns) == 1 and entry.get("job") is not True else True
+    result = schema_of(_remove_own_keywords(returns[0])) if len(returns) == 1 and entry.get("job") is not True else True
     parameters, structure = name_parameters(map(_parameter, list_of(entry.get("accepts"))), Structure.BY_POSITION)
     return Method(
         name,
         TrueNas.name,
-        description="\n\n".join(filter(None, said)),
+        description="\n\n".join(filter(None, paragraphs)),
         parameters=parameters,
         structure=structure,
         result=None if result is True else result,
@@ -87,19 +87,19 @@ def _method(name: str, entry: Any) -> Method:
 
 def _parameter(item: Any) -> Parameter:
     marks = object_of(item)
-    schema: Schema = schema_of(_remove_marks(item))
+    schema: Schema = schema_of(_remove_own_keywords(item))
     description = text_of(object_of(schema).get("description"))
     return Parameter(text_of(marks.get("_name_")), schema, marks.get("_required_") is True, description)
 
 
-def _remove_marks(schema: Any) -> Any:
-    """Without the marks, at every level where a keyword can stand; a property may be called as it likes."""
+def _remove_own_keywords(schema: Any) -> Any:
+    """Return the schema without TrueNAS's keywords. A property may still have the name of such a keyword."""
     if not isinstance(schema, dict):
         return schema
     return {
-        keyword: with_schemas(keyword, content, _remove_marks)
+        keyword: with_schemas(keyword, content, _remove_own_keywords)
         for keyword, content in schema.items()
-        if keyword not in _MARKS
+        if keyword not in _OWN_KEYWORDS
     }
 
 

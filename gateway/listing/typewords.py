@@ -1,7 +1,7 @@
-"""Words for types, as descriptions older than JSON Schema use them, become schemas.
+"""Make schemas of words for types, which descriptions older than JSON Schema use.
 
-XML-RPC's (https://xmlrpc.com/spec.md), JSON-RPC 1.1's (working draft of 2006, section 6.3: bit num str arr obj any
-nil), those of SMD and of Flask-JSONRPC, and what services add. A word that is not known says nothing of the value.
+The words are those of XML-RPC (https://xmlrpc.com/spec.md), JSON-RPC 1.1 (working draft of 2006, section 6.3: bit num
+str arr obj any nil), SMD, Flask-JSONRPC, and more from real services. An unknown word allows any value.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ _WORDS: Final[dict[str, Schema]] = {
 
 
 def schema_of_word(word: Any) -> Schema:
-    """The schema for one word, in any case of letters; for a list of words, the schema of any of them.
-
-    Where something else than a word stands, it is taken as a schema if it can be one.
-    """
+    """Return the schema for a word, in upper or lower case, or for any of a list of words. Another value is returned as
+    it is where it can be a schema, else True."""
     if isinstance(word, list):
         return any_of(map(schema_of_word, word)) if word else True
     if isinstance(word, str):
@@ -58,7 +56,7 @@ _LONGEST: Final = 200
 
 def schema_of_phrase(phrase: str) -> Schema:
     """Return the schema for a type as people write it: ``list of string or None``, ``Optional[int]``, ``string[]``,
-    ``{'a', 'b'}``. Where a part of it is not understood, nothing is said of the value."""
+    ``{'a', 'b'}``. A part that is not understood allows any value."""
     if len(phrase) > 5 * _LONGEST:
         return True
     phrase = _ROLE.sub(r"\1", phrase).strip()
@@ -75,6 +73,7 @@ def schema_of_phrase(phrase: str) -> Schema:
     first, *more = _parts(phrase, _COMMA)
     if not more:
         return _schema_of_part(phrase)
+    # After a comma often comes prose ("str, the name"): where it is not understood, the first part counts alone.
     each = [schema_of_phrase(part) for part in (first, *more)]
     return each[0] if True in each[1:] else any_of(each)
 
@@ -106,12 +105,11 @@ def _list_of(inner: str) -> Schema:
 
 
 def _singular(word: str) -> str:
-    known = word.casefold() in _WORDS
-    return word if known else word.removesuffix("s")
+    return word if word.casefold() in _WORDS else word.removesuffix("s")
 
 
 def _enum_schema(inner: str) -> Schema:
-    """``'a', 'b'`` within braces; else a map, however its members are told."""
+    """Return an enumeration for ``'a', 'b'``; a map for any other text within braces."""
     parts = [part.strip() for part in inner.split(",")]
     if all(_LITERAL.fullmatch(part) for part in parts):
         return {"enum": [part[1:-1] if part[0] in "'\"" else int(part) for part in parts]}
@@ -119,7 +117,7 @@ def _enum_schema(inner: str) -> Schema:
 
 
 def _parts(text: str, separator: re.Pattern[str]) -> list[str]:
-    """The text cut at separators that stand in no bracket."""
+    """Return the parts of a text between the separators that are outside brackets."""
     parts, start = [], 0
     for match in separator.finditer(text):
         before = text[: match.start()]
@@ -130,7 +128,7 @@ def _parts(text: str, separator: re.Pattern[str]) -> list[str]:
 
 
 def any_of(schemas: Iterable[Schema]) -> Schema:
-    """The schema that takes what one of them takes."""
+    """Return the schema of the values that at least one of the schemas accepts."""
     different: list[Schema] = []
     for schema in schemas:
         different += [one for one in _alternatives(schema) if one not in different]
@@ -140,7 +138,7 @@ def any_of(schemas: Iterable[Schema]) -> Schema:
 
 
 def or_null(schema: Schema) -> Schema:
-    """Return the schema that takes null besides."""
+    """Return the schema that also accepts null."""
     return any_of((schema, NULL))
 
 
@@ -149,5 +147,5 @@ def _alternatives(schema: Schema) -> list[Schema]:
 
 
 def any_if_null(schema: Schema) -> Schema:
-    """What is left of a schema where ``null`` stands for a type that nobody declared."""
+    """Return True for the null schema, which services send for an undeclared type; else the schema."""
     return True if schema == NULL else schema

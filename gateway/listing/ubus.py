@@ -1,8 +1,8 @@
-"""OpenWrt's ubus behind uhttpd: objects, their methods, and the types of their arguments by name.
+"""Read the listing of OpenWrt's ubus behind uhttpd: objects, their methods, and the types of arguments by name.
 
 Listing needs no session. A method is called by its own name at ``{endpoint}/call/{object}``, with ``Authorization:
-Bearer <session>`` (uhttpd from 2020 on); the result is then the data alone. The older ``call_question``, with session,
-object and method as its first params, would have one method for all tools.
+Bearer <session>`` (uhttpd from 2020 on); the result is then only the data. The older method ``call``, whose first
+params are session, object and method, would be one method for all tools.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.listing.dialect import (
-    About,
+    DialectInfo,
     ListingSource,
     UnusableMethod,
     call_question,
     entry_of,
-    first_answer,
+    first_match,
     get_question,
     listing_of,
     name_parameters,
@@ -28,31 +28,31 @@ from gateway.listing.typewords import schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 _SESSION: Final = "ubus_rpc_session"
-"""An argument that uhttpd fills in from the header, and refuses from callers."""
+"""Argument that uhttpd sets from the header and refuses from callers."""
 _TYPES: Final = ("boolean", "number", "string", "array", "object", "unknown")
 _OBJECT: Final = re.compile(r"[A-Za-z0-9_~@-][A-Za-z0-9._~@-]*+(?:/[A-Za-z0-9_~@-][A-Za-z0-9._~@-]*+)*+")
 
 
 class Ubus:
     name = "ubus"
-    about = About(
-        of="OpenWrt's ubus, through uhttpd-mod-ubus",
-        asked='`GET {endpoint}/list`, then `list` with the params `["*"]`',
-        recognized="a map of objects, of methods, of names with a type",
+    info = DialectInfo(
+        spoken_by="OpenWrt's ubus, through uhttpd-mod-ubus",
+        requests='`GET {endpoint}/list`, then `list` with the params `["*"]`',
+        recognized_by="a map of objects, of methods, of names with a type",
         carries=("parameters", "types"),
-        passed="by name, at `{endpoint}/call/{object}`",
-        lost="What is required. The session goes into `backend.credentials`, as `Bearer …`.",
+        params="by name, at `{endpoint}/call/{object}`",
+        not_carried="Which arguments are required. The session goes into `backend.credentials`, as `Bearer …`.",
         probed=False,
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        place = source.listing_url or f"{source.url.rstrip('/')}/list"
-        questions = (get_question(source, place), call_question(source, "list", ["*"]))
-        return parse_listing(await first_answer(questions, recognizes, "no map of objects and methods"), source.url)
+        url = source.listing_url or f"{source.url.rstrip('/')}/list"
+        questions = (get_question(source, url), call_question(source, "list", ["*"]))
+        return parse_listing(await first_match(questions, recognizes, "no map of objects and methods"), source.url)
 
 
 def recognizes(document: Any) -> bool:
-    """Tell whether a method has types where ubus has them; one sound method is enough, an object may have none."""
+    """Tell whether a document is this listing. One valid method is enough; an object may have no methods."""
     objects = map(object_of, document.values()) if isinstance(document, dict) else ()
     return any(_has_types(types) for methods in objects for types in methods.values())
 
@@ -62,13 +62,13 @@ def _has_types(types: Any) -> bool:
 
 
 def parse_listing(document: dict[str, Any], url: str) -> Listing:
-    """``url`` is the endpoint; calls go below its path."""
+    """Return the listing in a document. ``url`` is the JSON-RPC endpoint; calls go to paths below it."""
     path = urlsplit(url).path.rstrip("/")
 
     def parse_entry(name: str, entry: tuple[str, str, Any]) -> Method:
-        thing, method, types = entry
-        if not _OBJECT.fullmatch(thing):
-            raise UnusableMethod("the object's name cannot stand in a URL", "leave it out with catalog.exclude")
+        object_name, method, types = entry
+        if not _OBJECT.fullmatch(object_name):
+            raise UnusableMethod("the object's name cannot be part of a URL", "leave it out with catalog.exclude")
         declared = (Parameter(name, _schema(word)) for name, word in entry_of(types).items() if name != _SESSION)
         parameters, structure = name_parameters(declared, Structure.BY_NAME)
         return Method(
@@ -76,7 +76,7 @@ def parse_listing(document: dict[str, Any], url: str) -> Listing:
             Ubus.name,
             parameters=parameters,
             structure=structure,
-            endpoint=f"{path}/call/{thing}",
+            endpoint=f"{path}/call/{object_name}",
             wire_name=method,
         )
 
@@ -84,14 +84,14 @@ def parse_listing(document: dict[str, Any], url: str) -> Listing:
 
 
 def _methods(document: dict[str, Any]) -> Iterator[tuple[str, tuple[str, str, Any]]]:
-    for thing, methods in document.items():
+    for object_name, methods in document.items():
         if not isinstance(methods, dict):
-            yield thing, (thing, "", methods)
+            yield object_name, (object_name, "", methods)
             continue
         for method, types in methods.items():
-            yield f"{thing}.{method}" if thing and method else "", (thing, method, types)
+            yield f"{object_name}.{method}" if object_name and method else "", (object_name, method, types)
 
 
 def _schema(word: Any) -> Schema:
-    # The only number that ubus has a word for has 32 bits.
+    # ubus calls a 32-bit integer "number"; it has no word for other numbers.
     return {"type": "integer"} if word == "number" else schema_of_word(word)

@@ -1,4 +1,4 @@
-"""What the tests of credentials stand on: each mode's settings, a token endpoint, and a clock."""
+"""Provide the tests of credentials with each mode's settings, a token endpoint, and a clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FETCHED: Final = ("token_exchange", "client_credentials")
 
 
 class World:
-    """A token endpoint, the way there, and a clock."""
+    """Hold a token endpoint, an HTTP client, and a clock."""
 
     def __init__(self, endpoint: TokenEndpoint, outbound: Outbound) -> None:
         self.endpoint = endpoint
@@ -52,12 +52,12 @@ class World:
         return Caller("127.0.0.1", None, View(ISSUER, subject), principal)
 
     def tokens(self, settings: Credentials) -> TokenClient:
-        async def place() -> str:
+        async def token_endpoint_url() -> str:
             if not self.endpoint.url:
                 raise FetchFailed("the issuer's metadata have no token_endpoint")
             return self.endpoint.url
 
-        return TokenClient(self.outbound, settings, place, self.timeout)
+        return TokenClient(self.outbound, settings, token_endpoint_url, self.timeout)
 
     def credential(self, mode: str) -> Credential:
         settings = Credentials.model_validate({"mode": mode, **MODES[mode]})
@@ -70,7 +70,7 @@ class World:
 
 
 async def shown(credential: Credential, caller: Caller) -> str | None:
-    """What one exchange with the backend shows of the credential; no other header is ever added."""
+    """Return the ``Authorization`` header that the backend gets. Assert that there is no other header."""
     headers = dict(await credential.headers(caller))
     found = headers.pop("Authorization", None)
     assert not headers

@@ -1,4 +1,4 @@
-"""How each dialect writes a listing: what the tests of hostile entries and of arbitrary answers are built from.
+"""Write listings in each dialect, for the tests of hostile entries and of arbitrary answers.
 
 A new dialect gets a row in :data:`FORMS`. Without one, ``test_hostile_entries.py`` fails and says so.
 """
@@ -15,10 +15,10 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Form:
-    """``answers`` wraps entries into what the service answers, by question. ``entry`` makes the sound entry of a method
-    from its name, with all the members that the dialect reads. ``frame`` makes a document that is nearly a listing of
-    any map from names to entries. ``keyed`` says that the name of an entry is its key in a map, and that ``answers``
-    takes (name, entry) pairs."""
+    """Hold how a dialect writes a listing. ``answers`` makes the service's answers, by question, of entries. ``entry``
+    makes the valid entry of a method from its name, with all members that the dialect reads. ``frame`` makes a document
+    that is nearly a listing from any map of names to entries. ``keyed``: the name of an entry is its key in a map, and
+    ``answers`` takes (name, entry) pairs."""
 
     answers: Callable[[list[Any]], Json]
     entry: Callable[[Any], Any]
@@ -26,7 +26,7 @@ class Form:
     keyed: bool = False
 
     def named(self, name: Any) -> Any:
-        """Return a sound entry as it stands among the others."""
+        """Return a valid entry, as ``answers`` takes it."""
         return (name, self.entry(name)) if self.keyed else self.entry(name)
 
 
@@ -76,8 +76,8 @@ def _ubus_objects(entries: list[Any]) -> Json:
     """Return objects with one method for each entry: ``good.one`` is the method ``one`` of ``good``."""
     objects: Json = {}
     for name, types in entries:
-        thing, _, method = name.partition(".")
-        objects.setdefault(thing, {})[method] = types
+        object_name, _, method = name.partition(".")
+        objects.setdefault(object_name, {})[method] = types
     return objects
 
 
@@ -152,7 +152,7 @@ FORMS: Final[dict[str, Form]] = {
         lambda entries: {"thing": {name: dict.fromkeys(entries, "number") for name in entries}},
         keyed=True,
     ),
-    # A saved listing. The short form is the operator's own file: a fault in it refuses all of it.
+    # A saved listing. In the short form, the operator's own file, one fault refuses the whole file.
     "static": Form(
         lambda entries: {"FILE methods.yaml": _openrpc_document(entries)},
         _openrpc,

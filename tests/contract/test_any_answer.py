@@ -1,4 +1,4 @@
-"""Whatever a backend answers to the questions of a dialect: no listing, or one that can be built, in bounded time."""
+"""Answer anything to each dialect: it finds no listing, or one that can be built, in bounded time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FORM: Final = {
 
 
 class OneAnswer:
-    """A source that has the same answer to every question."""
+    """Give the same answer to every question."""
 
     url = "http://backend.example/jsonrpc"
     base = origin = "http://backend.example"
@@ -91,7 +91,7 @@ async def listed(dialect: str, answer: Any) -> Listing | None:
 
 
 async def check_built(listing: Listing) -> None:
-    """Every method of a listing becomes a tool or is quarantined."""
+    """Assert that every method of a listing becomes a tool or is quarantined."""
     catalog = await Builder(Params(), VALIDATORS).build_catalog(listing, CatalogSettings(exclude=()))
     placed = {tool.method for tool in catalog.tools} | {entry.name for entry in catalog.quarantined}
     assert {method.name for method in listing.methods} <= placed
@@ -118,7 +118,7 @@ async def test_probing_takes_any_answer_for_a_listing_or_for_none(answer: Any) -
         listing = await probe_dialects(source)
     except NoListing:
         return
-    assert DIALECTS[listing.dialect].about.probed
+    assert DIALECTS[listing.dialect].info.probed
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -130,6 +130,7 @@ async def test_a_deep_entry_takes_no_other_down(dialect: str) -> None:
     listing = await listed(dialect, FORMS[dialect].frame(entries))
     if listing is not None:
         await check_built(listing)
+        # In TrueNAS's frame each entry repeats the last one, so the deep one is in both.
         left_out = {entry.name for entry in listing.quarantined}
         assert left_out <= ({"good", "deep"} if dialect == "truenas" else {"deep"})
 
@@ -137,6 +138,7 @@ async def test_a_deep_entry_takes_no_other_down(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_thousands_of_entries_are_read_quickly(dialect: str) -> None:
     entry = {"params": [{"name": "a", "type": "string", "required": True}], "description": "One of many."}
+    # The frame of ubus has as many members as the square of the entries.
     size = 40 if dialect == "ubus" else MANY
     answer = FORMS[dialect].frame({f"method.{number}": dict(entry) for number in range(size)})
     with quickly(4.0):

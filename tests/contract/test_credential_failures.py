@@ -1,5 +1,5 @@
-"""What a credential comes to where the authorization server fails, refuses, or talks nonsense: whose fault it is, and
-that nothing else is tried in its place."""
+"""Let the authorization server fail, refuse, or answer nonsense: the error says whose fault it is, and no other token
+is tried."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def world() -> AsyncIterator[World]:
 
 @pytest.fixture(params=FETCHED)
 def fetching(request: pytest.FixtureRequest) -> str:
-    """The modes whose tokens come from the authorization server."""
+    """Return each mode whose tokens come from the authorization server."""
     return str(request.param)
 
 

@@ -1,6 +1,6 @@
-"""What every credential keeps, whatever it shows the backend (:class:`gateway.credentials.Credential`).
+"""Test the contract of every credential (:class:`gateway.credentials.Credential`).
 
-The token endpoint is a real server on loopback; time is the test's own.
+The token endpoint is a real server on loopback; the tests set the clock.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=FETCHED)
 def fetching(request: pytest.FixtureRequest) -> str:
-    """The modes whose tokens come from the authorization server."""
+    """Return each mode whose tokens come from the authorization server."""
     return str(request.param)
 
 
@@ -113,7 +113,7 @@ async def test_a_new_token_of_the_same_caller_is_shown_at_once(world: World) -> 
         assert "refreshed" in (await shown(credential, after) or "")
 
 
-# --- nothing secret is seen -------------------------------------------------------------------------------------
+# --- secrets stay hidden ----------------------------------------------------------------------------------------
 
 
 async def test_repr_and_logs_show_no_secret(world: World, mode: str) -> None:
@@ -169,7 +169,7 @@ async def test_a_token_of_our_own_is_asked_for_in_nobodys_name(world: World) -> 
     assert world.endpoint.forms == [asked]
 
 
-# --- once for all who wait --------------------------------------------------------------------------------------
+# --- concurrent callers -----------------------------------------------------------------------------------------
 
 
 async def test_many_callers_at_once_cost_one_exchange(world: World, fetching: str) -> None:
@@ -230,7 +230,7 @@ async def test_a_failure_is_not_kept(world: World, fetching: str) -> None:
 
 
 async def keeps_for(world: World, credential: Credential, caller: Caller, seconds: float) -> None:
-    """Assert that one token serves until ``seconds`` are over, and not any longer."""
+    """Assert that one token is used for exactly ``seconds``."""
     first = await shown(credential, caller)
     world.now += seconds - 0.5
     assert await shown(credential, caller) == first

@@ -1,8 +1,8 @@
-"""What every dialect makes of a listing.
+"""Test the tools that come of listings in every dialect.
 
-``listings/<dialect>/*.json`` are hand-made answers of a backend by question; beside each, in ``*.tools.json``, are the
-tools that are expected. ``FILE …`` is a listing file, ``CUSTOM`` what ``backend.listing.custom`` says. To write the
-expected ones anew and review them as a diff::
+``listings/<dialect>/*.json`` are handwritten answers of a backend, by question. ``*.tools.json`` beside each are the
+expected tools. ``FILE …`` is a listing file, ``CUSTOM`` the value of ``backend.listing.custom``. To write the expected
+tools again and review them as a diff::
 
     UPDATE_LISTINGS=1 python -m pytest tests/contract/test_dialects.py
 """
@@ -34,7 +34,7 @@ LONG: Final = "n" * 10_000
 
 
 class Answers:
-    """A backend that has these answers and no others. ``asked`` keeps the questions in order."""
+    """Give the answers of a case, by question, and no others. ``asked`` has the questions in order."""
 
     url = "http://backend.example/api/jsonrpc"
     base = "http://backend.example/api"
@@ -53,7 +53,7 @@ class Answers:
 
     async def get_document(self, url: str) -> SourceAnswer:
         parts = urlsplit(url)
-        assert f"{parts.scheme}://{parts.netloc}" == self.origin, "the listing led elsewhere"
+        assert f"{parts.scheme}://{parts.netloc}" == self.origin, "the listing led to another host"
         return self._answer(f"GET {parts.path}" + (f"?{parts.query}" if parts.query else ""))
 
     async def read_file(self, file: str) -> bytes:
@@ -119,7 +119,7 @@ def answers_of(case: Path) -> dict[str, Any]:
 
 
 def expected_of(case: Path, made: Any) -> Any:
-    """What is expected of a case; where it is to be written anew, what was made."""
+    """Return the expected tools of a case. With ``UPDATE_LISTINGS``, write what was made first."""
     file = case.with_suffix(".tools.json")
     if UPDATE:
         file.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
@@ -137,7 +137,7 @@ async def test_a_listing_becomes_the_expected_tools(case: Path) -> None:
     assert made == expected_of(case, made)
 
 
-PROBED: Final = [case for case in CASES if DIALECTS[case.parent.name].about.probed]
+PROBED: Final = [case for case in CASES if DIALECTS[case.parent.name].info.probed]
 
 
 @pytest.mark.parametrize("case", PROBED, ids=name_of)

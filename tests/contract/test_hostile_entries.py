@@ -1,4 +1,4 @@
-"""What a listing may hold in place of a sound entry, for every dialect: the sound ones beside it stay."""
+"""Put hostile values into the listings of every dialect: the valid entries beside them stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 import gateway.listing
-from gateway.listing.dialect import About, NoListing
+from gateway.listing.dialect import DialectInfo, NoListing
 from gateway.listing.probe import DIALECTS
 from gateway.model import Catalog
 from tests.contract.forms import FORMS, label
@@ -48,7 +48,7 @@ def surrounded(dialect: str, *hostile: Any) -> dict[str, Any]:
 
 
 def beside(dialect: str, *entries: Any) -> list[Any]:
-    """The entries as they stand in the dialect's listing, under names of their own where names are keys."""
+    """Return the entries as ``answers`` of the dialect takes them, with a name for each where names are keys."""
     return [(f"bad.{number}", entry) for number, entry in enumerate(entries)] if FORMS[dialect].keyed else [*entries]
 
 
@@ -60,7 +60,7 @@ def test_every_dialect_is_known_to_the_probe() -> None:
     written = set()
     for module in pkgutil.iter_modules(gateway.listing.__path__, "gateway.listing."):
         for made in vars(importlib.import_module(module.name)).values():
-            if isinstance(made, type) and isinstance(getattr(made, "about", None), About):
+            if isinstance(made, type) and isinstance(getattr(made, "info", None), DialectInfo):
                 written.add(made.name)
     missing = written - DIALECTS.keys()
     assert not missing, f"add {sorted(missing)} to gateway/listing/probe.py"
@@ -110,7 +110,7 @@ async def test_a_member_may_be_anything_and_the_others_survive(dialect: str, mem
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every member and element within a JSON value."""
+    """Yield the path of every member and element within a JSON value."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:
         yield (*path, key)
@@ -140,7 +140,7 @@ async def test_an_introspection_may_answer_anything_about_a_method(question: str
     assert survivors(await built(await fetched("introspection", answers))) == set(GOOD)
 
 
-NO_LISTING: Final = [document for document in HOSTILE if document != [1, "x", {}]]  # that one names a method
+NO_LISTING: Final = [document for document in HOSTILE if document != [1, "x", {}]]  # "x" is a method's name
 
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "static"])
@@ -168,7 +168,7 @@ async def test_a_file_with_a_fault_is_refused_as_a_whole_and_says_where(document
 
 
 class RawFile(Answers):
-    """A file with these bytes."""
+    """Give a file with these bytes."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__({})

@@ -1,5 +1,4 @@
-"""Services that do not speak JSON-RPC 2.0 to the letter, listed and called: ``params`` always, JSON-RPC 1.0, bare
-results."""
+"""List and call services that deviate from JSON-RPC 2.0: they require ``params``, speak 1.0, or answer bare results."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ LISTED: Final = ["greet", "ping", "system.listMethods"]
 
 
 def outcome(body: Body) -> Any:
-    """What the methods do; raises :class:`LookupError` for an unknown one."""
+    """Return the result of a method. Raise :class:`LookupError` for an unknown one."""
     if body["method"] == "system.listMethods":
         return LISTED
     if body["method"] not in LISTED:
@@ -32,7 +31,7 @@ def outcome(body: Body) -> Any:
 
 
 def wants_params(body: Body) -> web.Response:
-    """As Deluge's web interface: answers without ``jsonrpc``, with both members, and ``params`` have to be there."""
+    """Answer as Deluge's web interface: require ``params``, omit ``jsonrpc``, send both ``result`` and ``error``."""
     if "params" not in body:
         return web.json_response(
             {"result": None, "id": None, "error": {"code": 5, "message": "missing param 'params'"}}
@@ -44,7 +43,7 @@ def wants_params(body: Body) -> web.Response:
 
 
 def only_one(body: Body) -> web.Response:
-    """As Tryton: whatever has other members than those of JSON-RPC 1.0 gets a page or a bare result."""
+    """Answer as Tryton: a request with members that JSON-RPC 1.0 does not have gets an HTML page or a bare result."""
     if body.keys() != {"id", "method", "params"}:
         try:
             return web.json_response(outcome({**body, "params": [*body["params"]]}))
@@ -57,7 +56,7 @@ def only_one(body: Body) -> web.Response:
 
 
 def bare(body: Body) -> web.Response:
-    """No envelope, ever."""
+    """Answer bare results, without an envelope."""
     try:
         return web.json_response(outcome(body))
     except LookupError as fault:
@@ -66,7 +65,7 @@ def bare(body: Body) -> web.Response:
 
 @asynccontextmanager
 async def serving(answer: Callable[[Body], web.Response]) -> AsyncIterator[tuple[str, list[Body]]]:
-    """The URL of a service, and the messages that it got."""
+    """Run a service. Yield its URL and the messages that it received."""
     seen: list[Body] = []
 
     async def handle(request: web.Request) -> web.Response:
@@ -129,7 +128,7 @@ async def test_a_bare_result_that_nobody_expects_is_a_fault_that_names_the_knob(
 
 async def test_each_question_has_an_id_of_its_own_and_an_answer_to_another_is_none() -> None:
     def late(body: Body) -> web.Response:
-        """Always the answer to the question before."""
+        """Answer with the id of the question before."""
         answered = ids[-1] if ids else body["id"]
         ids.append(body["id"])
         return web.json_response({"jsonrpc": "2.0", "id": answered, "result": LISTED})

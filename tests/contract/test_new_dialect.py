@@ -1,4 +1,4 @@
-"""docs/new-dialect.md: what it tells people to write works, and does what it says."""
+"""Run the code of docs/new-dialect.md: it works and does what the page says."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def block(language: str) -> str:
 
 
 def rows() -> Iterator[tuple[str, list[str], list[str]]]:
-    """Tool, arguments and required ones, as the page's table has them."""
+    """Yield the name, the arguments and the required arguments of each tool in the page's table."""
     for tool, arguments, required in re.findall(r"^\| `(\w+)` \|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE):
         yield tool, *([name.strip() for name in names.split(",") if name.strip()] for names in (arguments, required))
 

@@ -1,4 +1,4 @@
-"""Probing, as a real service sees it: what is asked, in which order, with what patience, and when it stops."""
+"""Test what a real service sees of probing: the questions, their order and timeouts, and when probing stops."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ NAMES: Final = {"methods": ["found"]}
 
 
 class Service:
-    """A service at ``/api/jsonrpc`` with these answers by question; ``asked`` has what it saw, in order.
+    """Serve ``/api/jsonrpc`` with answers by question; ``asked`` has the questions in order.
 
-    An answer that is a number is an HTTP status. What is in ``silent`` gets no answer until :meth:`release`.
+    An answer that is a number is an HTTP status. A question in ``silent`` gets no answer until :meth:`release`.
     """
 
     def __init__(self, answers: Mapping[str, Any], silent: frozenset[str] = frozenset()) -> None:
@@ -82,7 +82,7 @@ class Service:
 
 
 class Serving:
-    """Runs a service for the time of a ``with``."""
+    """Run a service within a ``with`` block."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -105,7 +105,7 @@ class Serving:
 
 
 class Timed:
-    """The real transport, keeping how long each question may take."""
+    """Use the real transport and keep the timeout of each question."""
 
     def __init__(self) -> None:
         self._outbound = Outbound()
@@ -126,7 +126,7 @@ class Timed:
 
 
 class Nothing:
-    """No credential."""
+    """Add no credential."""
 
     async def headers(self, caller: Caller) -> Mapping[str, str]:
         return {}
@@ -245,7 +245,7 @@ async def test_missing_credentials_are_told_and_the_rest_is_still_asked(transpor
 
 
 def test_what_is_probed_is_what_the_dialects_say() -> None:
-    probed = [name for name, dialect in DIALECTS.items() if dialect.about.probed]
+    probed = [name for name, dialect in DIALECTS.items() if dialect.info.probed]
     assert probed == [
         "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "introspection", "kodi", "mopidy", "help", "plain",
     ]  # fmt: skip

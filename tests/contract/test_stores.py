@@ -1,6 +1,6 @@
-"""What every store keeps, whatever it is made of (:class:`gateway.store.Store`).
+"""Test the contract of every store (:class:`gateway.store.Store`).
 
-A further store is a line of :data:`MAKERS`. What one of them does beyond the contract is in tests/unit.
+A further store is a line of :data:`MAKERS`. Tests of one store alone are in tests/unit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gateway.store.memory import MemoryStore
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """Tell a time, in seconds, that only the tests change."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -99,7 +99,7 @@ async def test_a_marker_is_no_permit(store: Store) -> None:
 
 
 async def taken(permit: Permit, most: int = 1000) -> int:
-    """How many can be taken one by one."""
+    """Return how many permits can be taken one by one, at most ``most``."""
     for count in range(most):
         if await permit.take():
             return count
@@ -184,7 +184,7 @@ async def test_keys_have_their_own_permits(store: Store) -> None:
 
 
 async def test_a_kept_handle_and_a_new_one_agree_after_many_other_keys(store: Store, clock: Clock) -> None:
-    """What a store forgets of a key that has its whole burst makes no second burst."""
+    """A store may forget a key that has its whole burst again. That must not give a second burst."""
     kept = store.permit("k", 1, 5)
     await kept.take(5)
     clock.now += 10
@@ -196,7 +196,7 @@ async def test_a_kept_handle_and_a_new_one_agree_after_many_other_keys(store: St
 
 
 async def test_another_rate_holds_at_once_and_finds_what_was_taken(store: Store, clock: Clock) -> None:
-    """Half of the old is half of the new, where both are for the same time; and no wait is of the old rate."""
+    """Half of the old burst is half of the new one where both fill in the same time; waits follow the new rate."""
     await store.permit("half", 10, 100).take(50)
     assert await taken(store.permit("half", 1, 10)) == 5
     await store.permit("slow", 1 / 86400, 1).take()

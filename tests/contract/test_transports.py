@@ -1,4 +1,4 @@
-"""What every transport does, whoever wrote it: gateway.backend.transport.Transport."""
+"""Test the contract of every transport (:class:`gateway.backend.transport.Transport`)."""
 
 from __future__ import annotations
 

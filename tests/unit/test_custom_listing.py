@@ -152,8 +152,8 @@ async def test_a_method_is_called_with_its_params() -> None:
     [
         ({"functions": []}, r"backend\.listing\.custom\.methods, \$\[\*\]\.a, finds nothing"),
         ([{"a": {"name": "m"}}, {"a": 5}], r"no name in the 2 entries .* backend\.listing\.custom\.name is \$\.id"),
-        ("functions", "no object and no list"),
-        (None, "no object and no list"),
+        ("functions", "no object or list"),
+        (None, "no object or list"),
     ],
     ids=str,
 )
@@ -241,7 +241,7 @@ def test_references_point_into_the_whole_listing() -> None:
 
 
 def test_one_entry_too_many_parameters_is_quarantined_and_the_others_stay() -> None:
-    many = [{"name": str(number)} for number in range(custom.MOST_PARAMETERS + 1)]
+    many = [{"name": str(number)} for number in range(custom.MAX_PARAMETERS + 1)]
     listing = read([{"id": "a", "args": []}, {"id": "b", "args": many}], parameters="$.args[*]")
     assert [found.name for found in listing.methods] == ["a"]
     (fault,) = listing.quarantined
@@ -249,8 +249,8 @@ def test_one_entry_too_many_parameters_is_quarantined_and_the_others_stay() -> N
 
 
 def test_more_methods_than_any_service_has_are_left_out_and_that_is_told() -> None:
-    listing = read([str(number) for number in range(custom.MOST_METHODS + 1)], name=None)
-    assert len(listing.methods) == custom.MOST_METHODS
+    listing = read([str(number) for number in range(custom.MAX_METHODS + 1)], name=None)
+    assert len(listing.methods) == custom.MAX_METHODS
     assert "finds more than 20000 methods" in listing.notes[0]
 
 

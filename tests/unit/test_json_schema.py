@@ -148,7 +148,7 @@ def mends(place: Place) -> bool:
 
 
 def unmarks(place: Place) -> bool:
-    return "_name_" not in written(truenas._remove_marks(place({"_name_": "a"})))
+    return "_name_" not in written(truenas._remove_own_keywords(place({"_name_": "a"})))
 
 
 WALKERS = [

@@ -11,7 +11,7 @@ import pytest
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
-from gateway.listing.documents import joined
+from gateway.listing.documents import inline_documents
 from gateway.listing.openrpc import parse_listing
 from gateway.listing.static import Static
 from gateway.model import Catalog
@@ -86,7 +86,7 @@ async def catalog_of(document: Any) -> Catalog:
 
 
 async def test_references_into_named_documents_are_resolved() -> None:
-    whole = joined(MAIN, {"parts/common.json": COMMON, "./parts/methods.yaml": METHODS})
+    whole = inline_documents(MAIN, {"parts/common.json": COMMON, "./parts/methods.yaml": METHODS})
     catalog = await catalog_of(whole)
     assert catalog.names == ("find", "lend")
     for tool in catalog.tools:
@@ -95,20 +95,20 @@ async def test_references_into_named_documents_are_resolved() -> None:
 
 
 async def test_a_reference_into_a_document_that_is_not_named_is_quarantined_with_the_knob() -> None:
-    catalog = await catalog_of(joined(MAIN, {"parts/methods.yaml": METHODS}))
+    catalog = await catalog_of(inline_documents(MAIN, {"parts/methods.yaml": METHODS}))
     assert catalog.names == ()
     for entry in catalog.quarantined:
         assert entry.reason.endswith("leads out of the listing, and nothing is fetched (backend.listing.documents)")
 
 
 def test_a_listing_without_named_documents_is_left_as_it_is() -> None:
-    assert joined(MAIN, {}) is MAIN
+    assert inline_documents(MAIN, {}) is MAIN
 
 
 def test_documents_may_refer_to_each_other_and_to_themselves_in_circles() -> None:
     one = {"a": {"properties": {"b": {"$ref": "two.json#/b"}, "self": {"$ref": "#"}, "anchor": {"$ref": "#here"}}}}
     two = {"b": {"properties": {"a": {"$ref": "one.json#/a"}}}}
-    inside = joined({"openrpc": "1.2.6", "methods": []}, {"one.json": one, "two.json": two})["x-documents"]
+    inside = inline_documents({"openrpc": "1.2.6", "methods": []}, {"one.json": one, "two.json": two})["x-documents"]
     assert inside["0"]["a"]["properties"] == {
         "b": {"$ref": "#/x-documents/1/b"},
         "self": {"$ref": "#/x-documents/0"},
