@@ -72,7 +72,7 @@ class World:
             await self.discovery.prepare(before)
         self.discovery.take_over(before, listings=True, catalogs=same)
 
-    async def build(self, listing: Listing, settings: CatalogSettings) -> Catalog:
+    async def build_catalog(self, listing: Listing, settings: CatalogSettings) -> Catalog:
         return await self.builder.build_catalog(listing, settings)
 
     @property
