@@ -1,1 +1,1 @@
-"""The legacy service: one JSON-RPC 2.0 endpoint over HTTP."""
+"""The client of the backend: JSON-RPC calls over HTTP, and the questions about its listing."""
