@@ -104,8 +104,7 @@ class BackendClient:
         self._ids = itertools.count(1)
 
     def __repr__(self) -> str:
-        # The host alone: the path or the query may hold a token.
-        return f"<BackendClient {urlsplit(self.url).netloc} via {self._transport!r}>"
+        return f"<BackendClient {urlsplit(self.url).netloc} via {self._transport!r}>"  # paths may hold a token
 
     async def call_method(
         self,
@@ -227,8 +226,7 @@ class BackendClient:
 
 
 def _retry_after(answer: Answer) -> int | None:
-    """Return the seconds of Retry-After. None for a date, and for more than :data:`MAX_RETRY_AFTER`: no call waits so
-    long."""
+    """Return the seconds of Retry-After. None for a date, and for a wait beyond :data:`MAX_RETRY_AFTER`."""
     text = answer.headers.get("Retry-After", "")
     if not re.fullmatch("[0-9]{1,3}", text):
         return None

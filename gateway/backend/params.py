@@ -27,8 +27,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ParamConventions:
-    """Hold what ``backend.params`` says of every call: values before the positional params, and whether ``params`` is
-    always sent."""
+    """Hold what ``backend.params`` says of all calls: leading values, and whether ``params`` is always sent."""
 
     prefix: tuple[Any, ...] = ()
     always: bool = False
@@ -140,11 +139,9 @@ def _with_defaults(binding: Binding, structure: Structure, arguments: Mapping[st
 def _positional_values(binding: Binding, arguments: Mapping[str, Any]) -> list[Any]:
     if binding.spread_argument is not None:
         return list(arguments.get(binding.spread_argument, ()))
-    without_position = [name for name in arguments if name not in binding.order]
-    if without_position:
-        raise InvalidArguments(
-            f"'{without_position[0]}' has no place among the method's positional parameters; leave it out"
-        )
+    unplaced = [name for name in arguments if name not in binding.order]
+    if unplaced:
+        raise InvalidArguments(f"'{unplaced[0]}' has no place among the method's positional parameters; leave it out")
     given = [index for index, name in enumerate(binding.order) if name in arguments]
     values = []
     for name in binding.order[: given[-1] + 1 if given else 0]:

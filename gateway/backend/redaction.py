@@ -27,8 +27,7 @@ def redact_text(text: str, secrets: Sequence[str]) -> str:
 
 
 def prepare_secrets(secrets: Sequence[str]) -> tuple[str, ...]:
-    """Return each secret as it is and as JSON escapes it, the longest first. Leave out those shorter than
-    :data:`MIN_SECRET`: ordinary words contain them."""
+    """Return the secrets, also as JSON escapes them, the longest first. Leave out short ones, which are words."""
     forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in (secret, *_json_escapes(secret))}
     return tuple(sorted(forms, key=lambda one: (-len(one), one)))
 

@@ -18,8 +18,7 @@ log = structlog.get_logger()
 
 
 def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
-    """Log the tools that are new or gone, and the methods that are newly quarantined. In a first catalog no tool is
-    new."""
+    """Log tools that are new or gone, and methods that are newly quarantined. In a first catalog no tool is new."""
     if before is not None and before.digest != after.digest:
         old, new = set(before.names), set(after.names)
         if old != new:

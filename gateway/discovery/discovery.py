@@ -177,8 +177,7 @@ class Discovery:
         return None if withheld else tool
 
     async def drop_output_schema(self, tool: Tool) -> None:
-        """List the tool without its output schema from now on, in every view, because a result violated it. Another
-        schema in the listing ends that."""
+        """List the tool in every view without its output schema, which a result violated, until it has another."""
         if self._broken_output_schemas.record(tool):
             log.warning("a result broke the output schema, which is listed no more", tool=tool.name, method=tool.method)
         before, self._stripped_version = self._stripped_version, self._broken_output_schemas.version
@@ -191,8 +190,7 @@ class Discovery:
         await asyncio.shield(self._start_refresh(self._views[caller.view], caller))
 
     async def refresh_now(self) -> str:
-        """Refresh the shared view at once, and callers' views at their next request. Return why the shared refresh
-        failed, or ""."""
+        """Refresh the shared view now, callers' views when they next come. Return why the shared one failed, or ""."""
         for entry in self._views.values():
             if not entry.view.is_shared:
                 entry.expire()

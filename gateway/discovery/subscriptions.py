@@ -58,8 +58,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """Hold the open streams at one path. They stay open when a reload replaces the service: :meth:`follow` names its
-    discovery."""
+    """Hold the open streams at one path. They outlive a reload: :meth:`follow` names the current discovery."""
 
     def __init__(self) -> None:
         self._discovery: Discovery | None = None

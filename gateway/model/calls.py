@@ -37,8 +37,7 @@ class CallExtras:
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """Hold questions to the client before a call can continue: ``inputRequests``, and the state to send back with the
-    answers."""
+    """Hold questions to the client before a call can continue (``inputRequests``), and the state to send back."""
 
     requests: JsonObject
     state: str | None = None

@@ -71,16 +71,14 @@ class Binding:
         return {published.get(name, name): value for name, value in params.items()}
 
     def complete_arguments(self, arguments: JsonObject) -> JsonObject:
-        """Return a caller's arguments by the method's own names, with the operator's. A fixed argument wins over the
-        caller's."""
+        """Return a caller's and the operator's arguments by the method's own names. Fixed ones win."""
         own = {self.own_names.get(name, name): value for name, value in arguments.items()}
         return {**self.default_arguments, **own, **self.fixed_arguments}
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderParameter:
-    """Hold an argument that clients copy into an HTTP header: the header, the path to the value in the arguments, and
-    its JSON type (``kind``)."""
+    """Hold an argument that clients copy into a header: the header, the path to the value, and its JSON type."""
 
     header: str
     path: tuple[str, ...]
@@ -156,8 +154,7 @@ class Tool:
 
     @property
     def demand(self) -> Demand:
-        """Return what the tool demands of its caller. The backend's level counts before its scopes (jsonrpc_mcp). No
-        level does not open a tool."""
+        """Return what the tool demands. The backend's level counts before its scopes (jsonrpc_mcp)."""
         is_open = self.auth_level in ("none", "optional")
         return is_open, frozenset() if is_open else self.scopes
 

@@ -78,8 +78,7 @@ class Settings(Section):
 
     @property
     def by_mount(self) -> Mapping[str, ServiceSettings]:
-        """Return the settings of each service by the prefix of its paths, in the order of the file: ``/crm``, or "" for
-        the only service at the root."""
+        """Return each service's settings by the prefix of its paths (``/crm``, "" at the root), in the file's order."""
         sections = {name: dict(service) for name, service in self.services.items()}
         root = {"": {name: getattr(self, name) for name in ServiceSections.model_fields}}
         services = [ServiceSettings(name, self.server, **given) for name, given in (sections or root).items()]

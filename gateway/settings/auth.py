@@ -34,9 +34,7 @@ class ClientSecret(Section):
     """The gateway's client authentication at an endpoint of the authorization server (client_secret_basic)."""
 
     client_id: str | None = knob(None, "Client id of the gateway at the authorization server.")
-    client_secret: SecretStr | None = knob(
-        None, "Secret of the gateway at the authorization server, e.g. ${file:/run/secrets/client_secret}."
-    )
+    client_secret: SecretStr | None = knob(None, "Secret of that client, e.g. ${file:/run/secrets/client_secret}.")
 
     @model_validator(mode="after")
     def _pair(self) -> Any:
@@ -49,9 +47,7 @@ class Introspection(ClientSecret):
     """Token introspection (RFC 7662): the gateway asks the authorization server about each token."""
 
     endpoint: str | None = knob(None, "Introspection endpoint. Absent: the one in the issuer's metadata.")
-    cache: Duration = knob(
-        60.0, "Time for which an answer is cached. A revoked token may be accepted for that long.", ge=0, le=3600
-    )
+    cache: Duration = knob(60.0, "Time for which an answer counts. A revocation takes effect that late.", ge=0, le=3600)
 
     @field_validator("endpoint")
     @classmethod
@@ -70,13 +66,10 @@ class Issuer(Section):
     )
     audiences: tuple[str, ...] = knob(
         (),
-        "Values of aud (or of the claim that the preset uses instead) that mean this gateway. Absent: the gateway's "
-        "resource, public_url + /mcp.",
+        "Values of aud (or of the claim that the preset uses instead) that mean this gateway. Absent: the "
+        "resource, such as public_url + /mcp.",
     )
-    clients: tuple[str, ...] = knob(
-        (),
-        "Client ids that may call. Absent: all. The presets cognito and google need it.",
-    )
+    clients: tuple[str, ...] = knob((), "Client ids that may call. Absent: all. Presets cognito and google need it.")
     introspection: Introspection = knob(
         Introspection,
         "Ask the issuer about each token instead of verifying its signature. On where one of these knobs is set, or "

@@ -159,9 +159,7 @@ class ListingSettings(Section):
         CustomListing, "For dialect: custom, how to read the listing, e.g. {method: list, methods: '$.functions[*]'}."
     )
     timeout: Duration = knob(10.0, "Time for one listing, including the search for its form.", gt=0, le=300)
-    credentials: ListingCredentials = knob(
-        ListingCredentials, "Credential for the listing, where it differs from that for calls."
-    )
+    credentials: ListingCredentials = knob(ListingCredentials, "Credential for the listing, if not that for calls.")
 
     @field_validator("url")
     @classmethod
@@ -202,8 +200,7 @@ class Backend(Section):
     version: Literal["auto", "2.0", "1.0"] = knob(
         "auto",
         "JSON-RPC version of the service. 1.0: no jsonrpc member, always id and params, params by position; an answer "
-        "may be the bare result. auto: what the service understands when it is asked for the listing; 2.0 where the "
-        "listing is a file.",
+        "may be the bare result. auto: the one in which the service answers with its listing; 2.0 for a listing file.",
     )
     errors: Literal["cleaned", "passed"] = knob(
         "cleaned",

@@ -67,8 +67,7 @@ class ToolOverride(Section):
 
     name: str | None = knob(
         None,
-        "Name of the tool, instead of one made from the method's name. A * in it is replaced by what the one * of the "
-        "pattern matches.",
+        "Name of the tool, instead of one made from the method's. A * becomes what the pattern's one * matches.",
         pattern=r"^[A-Za-z0-9_.*-]{1,128}$",
     )
     title: str | None = knob(None, "Title.")

@@ -19,9 +19,7 @@ class CustomParameter(Document):
     schema_: JsonPath | None = knob(None, "JSON Schema of the parameter.", alias="schema")
     type: JsonPath | None = knob(None, "Type as a word (int, str, list, …). It counts where there is no schema.")
     required: JsonPath | None = knob(None, "Whether the parameter is required: true, 1, or the word true or yes.")
-    optional: JsonPath | None = knob(
-        None, "Whether it is optional, for services that mark these. All other parameters are then required."
-    )
+    optional: JsonPath | None = knob(None, "Whether it is optional, for services that mark these; others are required.")
     description: JsonPath | None = knob(None, "Description of the parameter.")
 
     @model_validator(mode="after")

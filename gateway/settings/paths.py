@@ -24,8 +24,7 @@ _OF_SERVICE: Final = re.compile(rf"services_(.+?)_(?:{'|'.join(ServiceSections.m
 
 @dataclass(frozen=True)
 class Knob:
-    """Hold a knob, a section, or a value below a knob: its ``path``, spelled as in the file, and the types (``kinds``)
-    that its value may have."""
+    """Hold a knob, a section, or a value below a knob. ``path`` is spelled as in the file, ``kinds`` are its types."""
 
     path: tuple[Key, ...]
     kinds: tuple[Any, ...]

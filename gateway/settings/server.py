@@ -37,9 +37,8 @@ class Server(Section):
     )
     secret_file: str | None = knob(
         None,
-        "File whose first line is the secret that signs cursors, sessions and states. Further lines are older secrets "
-        "that are still accepted, for rotation. Absent: a random secret, so that cursors, sessions and states end with "
-        "the process. Replicas need the same secret.",
+        "File whose first line is the secret that signs cursors, sessions and states. Further lines are accepted too, "
+        "for rotation. Absent: a random secret, so that they end with the process. Replicas need the same secret.",
     )
     allowed_hosts: tuple[str, ...] = knob(
         (), 'Host names to accept besides loopback and public_url; ["*"] where a proxy in front checks them.'

@@ -24,8 +24,7 @@ class Store(Protocol):
     """Keep markers with a lifetime, and permits."""
 
     async def add(self, key: str, ttl: float) -> bool:
-        """Mark the key for ``ttl`` seconds. Return False if it was marked already. Of several callers at the same time,
-        one gets True."""
+        """Mark the key for ``ttl`` seconds. Return False if it was marked. Of concurrent callers one gets True."""
         ...
 
     async def has(self, key: str) -> bool:
@@ -53,9 +52,6 @@ class ResourceStore:
     def __init__(self, store: Store, resource: str) -> None:
         self._store = store
         self._resource = hashlib.sha256(resource.encode()).hexdigest()[:32]
-
-    def __repr__(self) -> str:
-        return f"<ResourceStore {self._resource} in {self._store!r}>"
 
     async def add(self, key: str, ttl: float) -> bool:
         return await self._store.add(self._own(key), ttl)

@@ -109,16 +109,14 @@ def _render_safely(*processors: Processor) -> Processor:
     def render(logger: Any, method: str, event: EventDict) -> Any:
         name = event.get("event")
         try:
-            return _run_processors(processors, logger, method, event)
+            return _run(processors, logger, method, event)
         except Exception as error:  # noqa: BLE001, the repr of a stranger's value may raise anything
-            return _run_processors(
-                processors, logger, method, {"event": str(name), "unprintable": type(error).__name__}
-            )
+            return _run(processors, logger, method, {"event": str(name), "unprintable": type(error).__name__})
 
     return render
 
 
-def _run_processors(processors: Iterable[Processor], logger: Any, method: str, event: Any) -> Any:
+def _run(processors: Iterable[Processor], logger: Any, method: str, event: Any) -> Any:
     for process in processors:
         event = process(logger, method, event)
     return event

@@ -18,8 +18,7 @@ class Sampler:
         self._left_out = 0
 
     def admit(self) -> dict[str, int] | None:
-        """Return None for a line to leave out. Otherwise return the fields to add to the line: how many were left out
-        before it, where any were."""
+        """Return None for a line to leave out, else the fields to add to it: how many were left out before, if any."""
         now = self._clock()
         if now >= self._ends:
             self._ends, self._written = now + self._seconds, 0
