@@ -1,1 +1,1 @@
-"""The client of the backend: JSON-RPC calls over HTTP, and the questions about its listing."""
+"""Send JSON-RPC calls to the backend over HTTP, and ask it for its listing."""

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 calls to the backend.
+"""Send JSON-RPC calls to the backend.
 
 Services disagree about everything around the message: the same error comes as HTTP 200, 400 or 500, with four
 content types or none. So the body is parsed first whenever it is JSON, and the status only counts where it is not.

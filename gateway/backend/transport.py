@@ -1,4 +1,4 @@
-"""The interface of the HTTP client: the code above it knows JSON-RPC and nothing of connections."""
+"""Define the interface of the HTTP client: the code above it knows JSON-RPC and nothing of connections."""
 
 from __future__ import annotations
 

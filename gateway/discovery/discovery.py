@@ -78,7 +78,7 @@ class Discovery:
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
     def __repr__(self) -> str:
-        return f"<Discovery {len(self._views)} views, among them {self._views.get(SHARED)!r}>"
+        return f"<Discovery {len(self._views)} views, shared: {self._views.get(SHARED)!r}>"
 
     async def prepare(self, before: Discovery) -> None:
         """Build the shared catalog for :meth:`take_over`. Raises :class:`NoListing` where these settings refuse it."""
