@@ -1,1 +1,1 @@
-"""The legacy service: one JSON-RPC 2.0 endpoint over HTTP."""
+"""Send JSON-RPC calls to the backend over HTTP, and ask it for its listing."""

@@ -1,8 +1,8 @@
-"""JSON-RPC 2.0 calls to the backend.
+"""Send JSON-RPC calls to the backend.
 
 Services disagree about everything around the message: the same error comes as HTTP 200, 400 or 500, with four
 content types or none. So the body is parsed first whenever it is JSON, and the status only counts where it is not.
-A call is sent once: nothing here repeats what may have run.
+A call is sent once: the client never repeats a call that may have run.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ HEADERS: Final = {
     "Accept": "application/json",
     "User-Agent": "jsonrpc-mcp-gateway",
 }
-"""What a transport sends along with every exchange with the backend."""
+"""Headers of every request to the backend."""
 NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
 _RETRY_UNSENT: Final = 5
-"""Seconds after which to repeat a call that got no connection."""
+"""Seconds after which a caller may repeat a call that got no connection."""
 _REFUSALS: Final = (-32602, -32600, -32700)
-"""Codes for params of the wrong shape: most services' own, fastapi-jsonrpc's, and that of Ethereum clients."""
+"""Codes for params of the wrong structure: of most services, of fastapi-jsonrpc, and of Ethereum clients."""
 
-# What aiohttp's failures mean to a caller. None of it names the backend's host.
+# The caller's error for each failure of the HTTP client. No text names the backend's host: a stranger may read it.
 _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
     ConnectFailed: (BackendUnavailable, "The backend is unavailable"),
     NoConnection: (
         BackendBusy,
         "No connection to the backend came free in time; the call was not sent, so it is safe to repeat",
     ),
-    Interrupted: (BackendUnavailable, "The backend broke off; whether the call took effect is unknown"),
+    Interrupted: (BackendUnavailable, "The backend closed the connection; whether the call took effect is unknown"),
     DeadlinePassed: (
         BackendTimeout,
         "The backend did not answer in time; whether the call took effect is unknown",
@@ -77,15 +77,15 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ExchangeLimits:
-    """Seconds and bytes of one exchange."""
+    """Hold the bounds of one exchange: ``timeout`` in seconds, ``max_bytes`` of the answer after decompression."""
 
     timeout: float
     max_bytes: int
 
 
 class BackendClient:
-    """Calls to one endpoint; ``url`` is the backend's, and every other address derives from its origin.
-    ``passes_errors`` says whether faults bring the service's own error along."""
+    """Send JSON-RPC calls to the backend at ``url``. A method may have another path, but only on the same origin.
+    With ``passes_errors`` a fault also carries the service's own error."""
 
     def __init__(
         self,
@@ -103,6 +103,9 @@ class BackendClient:
         self._passes_errors = passes_errors
         self._ids = itertools.count(1)
 
+    def __repr__(self) -> str:
+        return f"<BackendClient {urlsplit(self.url).netloc} via {self._transport!r}>"  # paths may hold a token
+
     async def call_method(
         self,
         method: str,
@@ -113,7 +116,7 @@ class BackendClient:
         timeout: float | None = None,
         version: Version = Version.TWO,
     ) -> Any:
-        """The ``result``. Raises a :class:`ToolFault` whose message is fit for the caller."""
+        """Return the ``result`` of a call. Raises :class:`ToolFault`, whose message the caller may read."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
         answer = await self._post(id, method, params, headers, endpoint, timeout, version)
@@ -136,7 +139,7 @@ class BackendClient:
         timeout: float | None = None,
         version: Version = Version.TWO,
     ) -> Any:
-        """Send a notification; :data:`NO_RESULT`, whatever a willing service answers. Raises :class:`ToolFault`."""
+        """Send a notification. Return :data:`NO_RESULT`, also where the service answers. Raises :class:`ToolFault`."""
         answer = await self._post(None, method, params, headers, endpoint, timeout, version)
         if answer.status < 300 and not answer.body.strip():
             return NO_RESULT
@@ -160,8 +163,8 @@ class BackendClient:
         timeout: float | None,
         version: Version,
     ) -> Answer:
-        """Whatever else a 401 holds, what was shown does not count there. Raises :class:`BackendUnauthorized`, and
-        what :data:`_FAULTS` names."""
+        """Return the backend's answer. Raises the errors in :data:`_FAULTS`, and :class:`BackendUnauthorized` for any
+        401: the backend refuses the credential, whatever the body says."""
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
         body = jsonrpc.request_bytes(id, method, params, version)
         try:
@@ -177,7 +180,7 @@ class BackendClient:
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug)
             raise kind(message, retry_after=_RETRY_UNSENT if kind is BackendBusy else None) from error
         if answer.status == 401:
-            raise BackendUnauthorized("The backend refuses what it was shown")
+            raise BackendUnauthorized("The backend refuses the credential that it was sent")
         return answer
 
     def _fault(
@@ -223,7 +226,7 @@ class BackendClient:
 
 
 def _retry_after(answer: Answer) -> int | None:
-    """Seconds, up to :data:`MAX_RETRY_AFTER`; a longer wait and a date are of no use to a call."""
+    """Return the seconds of Retry-After. None for a date, and for a wait beyond :data:`MAX_RETRY_AFTER`."""
     text = answer.headers.get("Retry-After", "")
     if not re.fullmatch("[0-9]{1,3}", text):
         return None
@@ -232,7 +235,8 @@ def _retry_after(answer: Answer) -> int | None:
 
 
 def same_origin(url: str, path: str) -> str:
-    """``path`` on the origin of ``url``. Raises :class:`ValueError` if it leads elsewhere: a listing is a stranger."""
+    """Return the URL of ``path`` on the origin of ``url``. Raises :class:`ValueError` where it leads to another origin:
+    a listing must not send credentials to another host."""
     joined = urljoin(url, path)
     if urlsplit(joined)[:2] != urlsplit(url)[:2]:
         raise ValueError(f"{path} is not on the backend's origin")

@@ -1,8 +1,8 @@
-"""What strangers may read of a backend's error.
+"""Redact a backend's error, so that any caller may read it.
 
-A JSON-RPC error's message and short data help a model to mend its call, so they go through; but services put stack
-traces, class names, file paths, their own addresses and now and then the caller's token there. Those are taken out
-and the whole is capped. The code does not leave by way of MCP, which reserves the range that most services use.
+The message and short data of a JSON-RPC error help a model to correct its call, so callers get them. But services put
+stack traces, class names, file paths, their own addresses and sometimes the caller's token there, too. Those are
+removed, and the text is cut to a bound. MCP never carries the code: it reserves the range that most services use.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from gateway.jsonrpc import ResponseError
 from gateway.text import printable, truncate
 
 MAX_BYTES: Final = 2048
-_UNSAID: Final = "The backend reported an error"
+_NO_MESSAGE: Final = "The backend reported an error"
 _STACK_KEYS: Final = re.compile(r"stack|trace|^(?:exception|class|file|line)\Z", re.IGNORECASE)
 _STACK_LINE = re.compile(
     r"^\s*(?:Traceback \(most recent call last\)|Stack trace:|File \".*\", line \d+|at .+[(:][^(:\s]*\d\)?$"
     r"|#\d+ (?:\{main\}|\[internal function\]|\S+\(\d+\):)|\.\.\. \d+ more)"
 )
-# Each takes time linear in the text: no run of characters can be entered at more than one place.
+# Each pattern takes time linear in the text, which is a stranger's: no match can begin inside a run of characters.
 _REDACTIONS: Final = (
     (re.compile(r"(?<![\w-])(?=(?:[\w-]*-)?eyJ)[\w-]++\.[\w-]++\.[\w-]*+"), "[token]"),
     (
-        # After a blank only what looks like a secret: "basic authentication" and "unexpected token" are words.
+        # After a blank, only a text that looks like a secret: "basic authentication" and "unexpected token" stay.
         re.compile(r"\b((?i:bearer|basic|token))(?:\s*[:=]\s*|\s+(?=[\w.~+/=-]*(?:\d|[a-z][A-Z])))[\w.~+/=-]{8,}"),
         rf"\1 {REDACTED}",
     ),
@@ -47,40 +47,40 @@ _REDACTIONS: Final = (
 
 
 class ErrorRedactor:
-    """Cleans what one backend says; ``secrets`` are strings that must never come back, its host among them."""
+    """Redact the errors of one backend. ``secrets`` are strings that no caller may see, such as its host."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: tuple[str, ...] = ()
         self.add_secrets(secrets)
 
     def add_secrets(self, secrets: Iterable[str]) -> None:
-        """Further ones; those that were replaced may still be underway."""
+        """Redact these as well. The secrets that they replace stay: a call under way may still use them."""
         self._secrets = prepare_secrets((*self._secrets, *secrets))
 
     def error_text(self, fault: ResponseError, credential: Sequence[str] = ()) -> str:
-        """A sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``credential`` is what this one
-        exchange showed: services quote it."""
-        message = self.redact(fault.message, credential).rstrip(".:") or _UNSAID
+        """Return a sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``credential`` is what this one
+        exchange sent: services quote it."""
+        message = self.redact(fault.message, credential).rstrip(".:") or _NO_MESSAGE
         data = self.redact(_text_of(fault.data), credential)
         if data and data not in message:
             message = f"{message}: {data}"
         return truncate(message, MAX_BYTES)
 
     def service_error(self, fault: ResponseError, credential: Sequence[str] = ()) -> ServiceError | None:
-        """The service's own error with its texts cleaned, for ``backend.errors: passed``; None where it has no code.
+        """Return the service's own error, redacted, for ``backend.errors: passed``; None where it has no code.
 
-        The data keep their form up to :data:`MAX_BYTES` of JSON; larger ones are given as text, cut there.
+        The data keep their form up to :data:`MAX_BYTES` of JSON; larger ones become a text that is cut there.
         """
         if fault.code is None:
             return None
-        message = truncate(self.redact(fault.message, credential) or _UNSAID, MAX_BYTES)
+        message = truncate(self.redact(fault.message, credential) or _NO_MESSAGE, MAX_BYTES)
         return ServiceError(fault.code, message, self._redact_data(_without_stacks(fault.data, 4), credential))
 
     def _redact_data(self, data: Any, credential: Sequence[str]) -> Any:
         raw = jsonrpc.encode(data)
         if len(raw) <= MAX_BYTES:
             cleaned = self._redact_each(data, credential)
-            if len(jsonrpc.encode(cleaned)) <= MAX_BYTES:
+            if len(jsonrpc.encode(cleaned)) <= MAX_BYTES:  # a replacement may be longer than what it replaces
                 return cleaned
         return truncate(self.redact(data if isinstance(data, str) else raw.decode(), credential), MAX_BYTES)
 
@@ -94,6 +94,7 @@ class ErrorRedactor:
         return value
 
     def redact(self, text: str, credential: Sequence[str] = ()) -> str:
+        """Return the text without stack traces, secrets, addresses, class names and file paths."""
         if not text:
             return ""
         text = printable(_without_stack(text[: 8 * MAX_BYTES])).strip()
@@ -104,7 +105,7 @@ class ErrorRedactor:
 
 
 def _without_stack(text: str) -> str:
-    """Without the lines of a stack and what is indented beneath them, such as Python's lines of source."""
+    """Return the text without the lines of a stack trace and the indented lines below them (Python's source lines)."""
     kept = []
     within = False
     for line in text.splitlines():

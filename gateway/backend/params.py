@@ -1,8 +1,8 @@
-"""From arguments by name to the ``params`` that a method takes, and which shape of them where its listing does not say.
+"""Build the ``params`` of a call from arguments by name, and learn their structure where the listing does not say it.
 
-A guess of the shape may be wrong, and what a service answers then proves little: Flask-JSONRPC says -32602 for a
-``TypeError`` that came after the side effect. So the other shape is tried for those tools alone that the operator
-marked read-only or idempotent; for the others, the error says what to configure. The shape that worked is remembered.
+A guessed structure may be wrong, and the service's error proves little: Flask-JSONRPC answers -32602 for a
+``TypeError`` that came after the side effect. So the gateway tries the other structure only for tools that the operator
+marked read-only or idempotent. For other tools the error says what to configure. A structure that worked is remembered.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ParamConventions:
-    """What holds for every call of a backend, see ``backend.params``."""
+    """Hold what ``backend.params`` says of all calls: leading values, and whether ``params`` is always sent."""
 
     prefix: tuple[Any, ...] = ()
     always: bool = False
 
 
 class ParamStructures:
-    """Calls in the shape that a method takes, and what was learned of it."""
+    """Call methods with the structure of ``params`` that each takes. Remember what was learned of ``most`` methods."""
 
     def __init__(self, conventions: ParamConventions, most: int = MAX_REMEMBERED) -> None:
         self._conventions = conventions
@@ -43,7 +43,7 @@ class ParamStructures:
     async def call_method(
         self, binding: Binding, arguments: Mapping[str, Any], send: Callable[[ParamsValue], Awaitable[Any]]
     ) -> Any:
-        """What ``send`` returns, given the params. It is called twice only where :attr:`Binding.repeatable` allows it.
+        """Return what ``send`` returns for the params. It is called twice only where :attr:`Binding.repeatable` allows.
 
         Raises :class:`InvalidArguments`, and what ``send`` raises.
         """
@@ -59,7 +59,7 @@ class ParamStructures:
             if not params:
                 raise
             return await self._retry_with_other_structure(binding, arguments, send, refusal)
-        if params:  # an empty one fits either shape
+        if params:  # empty params fit either structure, so they prove nothing
             self._learn(binding, binding.structure)
         return result
 
@@ -73,7 +73,7 @@ class ParamStructures:
         other = _OTHER[binding.structure]
         try:
             params = build_params(binding, arguments, self._conventions, other)
-        except InvalidArguments:  # they do not fit the other shape
+        except InvalidArguments:  # they do not fit the other structure
             raise refusal from None
         if not binding.repeatable:
             raise ParamsRefused(
@@ -83,7 +83,7 @@ class ParamStructures:
             ) from refusal
         try:
             result = await send(params)
-        except ParamsRefused:  # so the shape was not what is wrong
+        except ParamsRefused:  # so the structure was not the fault, and the first answer says more
             raise refusal from None
         self._learn(binding, other)
         return result
@@ -96,7 +96,7 @@ class ParamStructures:
 def build_params(
     binding: Binding, arguments: Mapping[str, Any], conventions: ParamConventions, structure: Structure | None = None
 ) -> ParamsValue:
-    """``params``, or None where the member is to be absent. ``structure`` stands in for the binding's.
+    """Return ``params``, or None where the member is left out. ``structure`` replaces the binding's.
 
     A method that declares parameters always gets ``params``, empty or not, since services crash without it; one that
     declares none gets no such member, since others refuse an empty one. Raises :class:`InvalidArguments`.
@@ -121,8 +121,8 @@ def build_params(
 
 
 def _with_defaults(binding: Binding, structure: Structure, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments with the defaults to be sent; by position up to the first argument that has no value, since
-    what comes after it would make that one needed."""
+    """Return the arguments with the defaults to be sent. By position, defaults end at the first argument without a
+    value: one after it would need a value there."""
     if not binding.sent:
         return arguments
     if structure is not Structure.BY_POSITION:
@@ -139,9 +139,9 @@ def _with_defaults(binding: Binding, structure: Structure, arguments: Mapping[st
 def _positional_values(binding: Binding, arguments: Mapping[str, Any]) -> list[Any]:
     if binding.spread_argument is not None:
         return list(arguments.get(binding.spread_argument, ()))
-    placeless = [name for name in arguments if name not in binding.order]
-    if placeless:
-        raise InvalidArguments(f"'{placeless[0]}' has no place among the method's positional parameters; leave it out")
+    unplaced = [name for name in arguments if name not in binding.order]
+    if unplaced:
+        raise InvalidArguments(f"'{unplaced[0]}' has no place among the method's positional parameters; leave it out")
     given = [index for index, name in enumerate(binding.order) if name in arguments]
     values = []
     for name in binding.order[: given[-1] + 1 if given else 0]:

@@ -1,4 +1,4 @@
-"""Take out of listings and errors what the service was shown and quotes there: they go to callers, and to models."""
+"""Remove secrets from listings and errors: services quote credentials, and callers and models read these texts."""
 
 from __future__ import annotations
 
@@ -9,46 +9,47 @@ from typing import Any, Final
 from gateway import jsonrpc
 
 REDACTED: Final = "[redacted]"
-MIN_SECRET: Final = 4  # redacting shorter ones would blot out ordinary words
+MIN_SECRET: Final = 4  # to redact shorter ones would destroy ordinary words
 _NODES: Final = 1000
 _HARMLESS: Final = ("Accept-Language", "traceparent", "tracestate", "baggage")
 
 
 def secrets_in_headers(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the secrets that the headers of an exchange may show: their values, without an authentication scheme."""
+    """Return the secrets in the headers of an exchange: their values, without an authentication scheme."""
     return tuple(value.rpartition(" ")[2] for name, value in headers.items() if name not in _HARMLESS)
 
 
 def redact_text(text: str, secrets: Sequence[str]) -> str:
-    """The text with each secret taken out; one that has another within comes before it in ``secrets``."""
+    """Return the text without the secrets. In ``secrets``, one that contains another comes before it."""
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     return text
 
 
 def prepare_secrets(secrets: Sequence[str]) -> tuple[str, ...]:
-    """Those that can be told from ordinary words, as they are and as JSON has them within a text, the longest first."""
+    """Return the secrets, also as JSON escapes them, the longest first. Leave out short ones, which are words."""
     forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in (secret, *_json_escapes(secret))}
     return tuple(sorted(forms, key=lambda one: (-len(one), one)))
 
 
 def _json_escapes(secret: str) -> tuple[str, str]:
-    """As most writers of JSON escape it, and as PHP's does."""
+    """Return the secret as most JSON writers escape it, and as PHP's does."""
     plain = json.dumps(secret, ensure_ascii=False)[1:-1]
     return plain, plain.replace("/", r"\/")
 
 
 def contains_secret(value: Any, secrets: Sequence[str]) -> bool:
-    """Tell whether a decoded JSON value has one of the secrets in it, however its sender escaped it."""
+    """Tell whether a decoded JSON value contains one of the secrets. It may say True without cause."""
     try:
         written = jsonrpc.encode(value)
         return any(jsonrpc.encode(secret)[1:-1] in written for secret in secrets)
     except ValueError:
-        return True  # it cannot be told so quickly
+        return True  # not encodable, so the slow way has to find out
 
 
 def redact_in_steps(value: Any, secrets: Sequence[str]) -> Generator[None, None, Any]:
-    """The value without the secrets, in texts and in names of members. Changes it in place; pauses now and then."""
+    """Return the value without the secrets, in texts and in member names. Change it in place, and yield after each
+    thousand nodes, so that a large listing does not hold the loop."""
     whole = [value]
     waiting: list[Any] = [whole]
     nodes = 0

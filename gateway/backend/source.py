@@ -1,7 +1,7 @@
-"""The backend as a source of listings: questions that never raise, whatever comes back.
+"""Ask the backend for its listing. A question returns a :class:`SourceAnswer` and does not raise, whatever comes back.
 
-A listing changes nothing, so a question may be asked again: on another connection where the first ended before the
-answer, and in another form where the answer complains of the first. Some services want ``params`` always (Deluge,
+A listing changes nothing, so a question may be repeated: on another connection where the first closed before the
+answer, and in another form where the answer complains about the first. Some services always want ``params`` (Deluge,
 Zabbix), others JSON-RPC 1.0 (Tryton).
 """
 
@@ -32,24 +32,24 @@ ONE: Final = MessageForm(Version.ONE, always_params=True)
 _ABOUT_PARAMS: Final = re.compile(r"\bparam", re.IGNORECASE)
 _ID_DIGITS: Final = 12
 _EXCERPT: Final = 80
-_FIRST: Final = 40
-"""Characters of a broken answer that are shown."""
-_LOOKED_AT: Final = 16 * 1024
+_START: Final = 40
+"""Characters of a broken answer that the operator sees."""
+_REDACTED_BYTES: Final = 16 * 1024
 _SPACE: Final = b" \t\r\n"
 _SLICE: Final = 0.005
-"""Seconds of work between two turns of the loop."""
+"""Seconds of work after which other tasks get a turn."""
 
 log = structlog.get_logger()
 
 
 class BackendSource:
-    """Questions about one listing, asked with one caller's headers, within one deadline.
+    """Ask the questions about one listing, with one caller's headers, within one deadline.
 
     ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
-    ``listing_url`` is where the operator says the listing is, ``file`` the file it is in, ``custom`` what form it has,
-    ``documents`` the files of those that it leads to.
-    ``patience`` bounds each question in seconds. ``secrets`` are taken out of what comes back, as the headers' are.
-    ``form`` is that of the questions. It becomes one of ``others`` where the service complains of the first, and
+    The operator gives ``listing_url`` and ``file`` (where the listing is), ``custom`` (its form) and ``documents``
+    (files for the documents that it refers to).
+    ``patience`` bounds each question, in seconds. ``secrets`` and those in the headers are removed from answers.
+    ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
     understands that one.
     """
 
@@ -84,7 +84,7 @@ class BackendSource:
         self._transport = transport
         self._headers = headers
         self._credentials = prepare_secrets((*secrets_in_headers(headers), *secrets))
-        # Params of a custom listing may be ordinary words, which a listing has every right to.
+        # Params of a custom listing may be ordinary words, so they are removed from error texts but not from listings.
         self._secrets = prepare_secrets((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
@@ -93,7 +93,7 @@ class BackendSource:
 
     @property
     def digest(self) -> str:
-        """Return the digest of all questions and answers so far, in whichever order they came."""
+        """Return the digest of all questions and answers so far. Their order does not count."""
         return hashlib.sha256(b"".join(sorted(self._answer_hash))).hexdigest()
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
@@ -110,36 +110,35 @@ class BackendSource:
         return answer
 
     async def _call_once(self, method: str, params: Any, form: MessageForm) -> tuple[SourceAnswer, bool]:
-        """Return what came back, and whether it complains of the form."""
+        """Return the answer, and whether it complains about the form."""
         if params is None and form.always_params:
             params = []
-        # Of each question its own, and the same the next time, so that equal listings have equal digests.
+        # An id of the question's own, and the same each time: services echo it, and equal listings need equal digests.
         id = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]
-        answer = await self._ask(
+        answer = await self._exchange(
             "POST", self.listing_url or self.url, jsonrpc.request_bytes(id, method, params, form.version)
         )
         return (answer, False) if isinstance(answer, SourceAnswer) else await self._result_in(answer, id, form)
 
     async def get_document(self, url: str) -> SourceAnswer:
         """GET a JSON document."""
-        answer = await self._ask("GET", url, None)
+        answer = await self._exchange("GET", url, None)
         return answer if isinstance(answer, SourceAnswer) else await self._document_in(answer)
 
     async def read_file(self, file: str) -> bytes:
-        """The content of a local file. Raises :class:`OSError`."""
+        """Return the content of a local file. Raises :class:`OSError`."""
         content = await asyncio.to_thread(Path(file).read_bytes)
-        self._hear(file, content)
+        self._add_to_digest(file, content)
         return content
 
-    def _hear(self, question: str, answer: bytes) -> None:
-        asked = f"{question} {len(answer)} ".encode("utf-8", "surrogateescape")
-        heard = hashlib.sha256(asked)
-        heard.update(answer)
-        self._answer_hash.append(heard.digest())
+    def _add_to_digest(self, question: str, answer: bytes) -> None:
+        digest = hashlib.sha256(f"{question} {len(answer)} ".encode("utf-8", "surrogateescape"))
+        digest.update(answer)
+        self._answer_hash.append(digest.digest())
         self.size += len(answer)
 
-    async def _ask(self, verb: str, url: str, body: bytes | None, *, again: bool = True) -> Answer | SourceAnswer:
-        """Return the answer, or why there is none."""
+    async def _exchange(self, verb: str, url: str, body: bytes | None, *, again: bool = True) -> Answer | SourceAnswer:
+        """Return the HTTP answer, or a summary of why there is none. ``again`` allows one repetition."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             return SourceAnswer("not asked, the time for the listing is over")
@@ -156,10 +155,10 @@ class BackendSource:
         except DeadlinePassed:
             return SourceAnswer(f"no answer within {timeout:.0f} s")
         except Interrupted as error:  # a service may close a kept connection just as it is used again
-            return await self._ask(verb, url, body, again=False) if again else SourceAnswer(str(error))
+            return await self._exchange(verb, url, body, again=False) if again else SourceAnswer(str(error))
         except OutboundError as error:
             return SourceAnswer(str(error))
-        self._hear(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
+        self._add_to_digest(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
         return answer
 
     async def _result_in(self, answer: Answer, id: str, form: MessageForm) -> tuple[SourceAnswer, bool]:
@@ -187,7 +186,7 @@ class BackendSource:
             return _not_json(answer, self._secrets)
 
     async def _decode_body(self, raw: bytes) -> Any:
-        """JSON without the credentials that it quotes. Raises :class:`ValueError`."""
+        """Return the decoded JSON without the credentials that it quotes. Raises :class:`ValueError`."""
         value = await _run_in_turns(jsonrpc.decode_in_steps(raw.strip(_SPACE)))
         if self._credentials and contains_secret(value, self._credentials):
             log.warning("the listing quotes a credential, which is taken out of it")
@@ -196,7 +195,7 @@ class BackendSource:
 
 
 async def _run_in_turns(parts: Generator[None, None, Any]) -> Any:
-    """A listing may have megabytes: what goes over it takes turns with the other work of the loop."""
+    """Return the value of the generator. Other tasks get a turn in between: a listing may have megabytes."""
     turn = time.monotonic()
     while True:
         try:
@@ -208,20 +207,20 @@ async def _run_in_turns(parts: Generator[None, None, Any]) -> Any:
             turn = time.monotonic()
 
 
-def _not_json(answer: Answer, shown: Sequence[str]) -> SourceAnswer:
-    """Broken JSON where JSON was meant: with its place, and with the first bytes, which tell most of the causes (a byte
-    order mark, a warning of PHP's before the JSON)."""
-    meant = "json" in answer.content_type or answer.body.lstrip(_SPACE)[:1] in (b"{", b"[")
-    if not meant or not answer.body or answer.status in (401, 403):
+def _not_json(answer: Answer, secrets: Sequence[str]) -> SourceAnswer:
+    """Return a summary of an answer that is not JSON. For broken JSON it names the position of the fault and the first
+    bytes: they show most causes, such as a byte order mark or a PHP warning before the JSON."""
+    claims_json = "json" in answer.content_type or answer.body.lstrip(_SPACE)[:1] in (b"{", b"[")
+    if not claims_json or not answer.body or answer.status in (401, 403):
         return _unusable_answer(answer)
-    # Without what the service was shown, before anything is cut: half a secret is found nowhere.
-    start = redact_text(answer.body[:_LOOKED_AT].decode("utf-8", "surrogateescape"), shown)
-    first = repr(start[:_FIRST].encode("utf-8", "surrogateescape")).removeprefix("b")
+    # Redact before the cut: half a secret would not be found.
+    start = redact_text(answer.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
+    first = repr(start[:_START].encode("utf-8", "surrogateescape")).removeprefix("b")
     return SourceAnswer(f"HTTP {answer.status}, broken JSON: {jsonrpc.json_fault(answer.body)}; it begins with {first}")
 
 
 def _complains(fault: jsonrpc.ResponseError) -> bool:
-    """Tell whether an error may be about the form of the question, rather than about its method."""
+    """Tell whether an error may be about the form of the message, rather than about the method."""
     words = f"{fault.message} {fault.data}"
     return fault.code == -32600 or (fault.code != -32601 and _ABOUT_PARAMS.search(words) is not None)
 

@@ -1,4 +1,4 @@
-"""How bytes reach the backend. One contract; the client above it knows JSON-RPC and nothing of connections."""
+"""Define the interface of the HTTP client: the code above it knows JSON-RPC and nothing of connections."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gateway.outbound import Answer
 
 
 class Transport(Protocol):
-    """Exchanges over HTTP; implementations raise :class:`gateway.outbound.OutboundError` and nothing else.
+    """Exchange requests and answers over HTTP. Implementations raise :class:`gateway.outbound.OutboundError` alone.
 
-    :class:`gateway.outbound.Outbound` is one, on aiohttp's ClientSession.
+    :class:`gateway.outbound.Outbound` is the one on aiohttp's ClientSession.
     """
 
     async def post(

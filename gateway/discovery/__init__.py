@@ -1,1 +1,1 @@
-"""Which catalog is current for whom: reading, refreshing, doubting, fallback, notices of changes."""
+"""Keep the current catalog of each view: refreshes, checks of shrinking, the fallback, notices of changes."""

@@ -1,7 +1,7 @@
-"""Output schemas that a result was seen to break.
+"""Remember output schemas that a result violated.
 
-Clients check results against what a tool declares, and refuse what breaks it. So a tool whose backend does not keep its
-word is listed without that word, until the listing gives another one.
+Clients check a result against the tool's output schema and refuse one that violates it. So such a tool is listed
+without the schema until the listing has another one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gateway.model import Catalog, Tool
 
 MAX_METHODS: Final = 10_000
 MAX_SCHEMAS: Final = 8
-"""Broken schemas of one method that are remembered: views may list it with different ones."""
+"""Broken schemas that are remembered of one method: views may list it with different ones."""
 _NOTE: Final = "a result broke it"
 
 
 class BrokenOutputSchemas:
-    """Which output schemas are not believed any more. ``version`` grows with them: services may share these, and each
-    takes them out of its own catalogs."""
+    """Hold the digests of output schemas that a result violated. ``version`` grows with each. Services may share this
+    object; each removes the schemas from its own catalogs."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -31,7 +31,7 @@ class BrokenOutputSchemas:
         self._stripped: LRUCache[str, Tool] = LRUCache(MAX_METHODS)
 
     def record(self, tool: Tool) -> bool:
-        """Note that a result broke the tool's output schema. False where that was known."""
+        """Record that a result violated the tool's output schema. Return False where that was known."""
         schemas = self._broken.setdefault(tool.method, deque(maxlen=MAX_SCHEMAS))
         broken = schema_digest(tool.output_schema)
         if broken in schemas:
@@ -41,7 +41,7 @@ class BrokenOutputSchemas:
         return True
 
     def strip(self, catalog: Catalog) -> Catalog:
-        """The catalog without the schemas that were broken; itself where there are none."""
+        """Return the catalog without the broken schemas, and the same object where it has none."""
         if not self._broken:
             return catalog
         tools = tuple(self._strip_tool(tool) if tool.method in self._broken else tool for tool in catalog.tools)

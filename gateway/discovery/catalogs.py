@@ -1,4 +1,4 @@
-"""Catalogs of listings: each made once, and equal ones of different callers one in memory."""
+"""Build catalogs of listings, each once. Equal catalogs of different callers are one object in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.settings import CatalogSettings
 
 
 class Catalogs:
-    """Make catalogs by one service's settings. ``broken_output_schemas`` are the output schemas that results broke."""
+    """Build catalogs by one service's settings, without the schemas in ``broken_output_schemas``."""
 
     def __init__(self, builder: Builder, settings: CatalogSettings, broken_output_schemas: BrokenOutputSchemas) -> None:
         self._builder = builder
@@ -22,8 +22,7 @@ class Catalogs:
         self._by_digest: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
 
     async def build_catalog(self, listing: Listing) -> Catalog:
-        """Return the catalog of a listing. Raises :class:`~gateway.listing.dialect.NoListing` for one beyond
-        ``max_tools``."""
+        """Return the catalog of a listing. Raises :class:`~gateway.listing.dialect.NoListing` beyond ``max_tools``."""
         check_listing_size(listing, self._settings)
         catalog = self._by_listing.get(listing.digest) if listing.digest else None
         if catalog is None:
@@ -33,7 +32,7 @@ class Catalogs:
         return self._broken_output_schemas.strip(catalog)
 
     def intern(self, catalog: Catalog) -> Catalog:
-        """Return the catalog that equals this one, itself where it is the first."""
+        """Return the first catalog that was given here and equals this one."""
         known = self._by_digest.setdefault(catalog.digest, catalog)
         return known if _remarks(known) == _remarks(catalog) else catalog
 

@@ -1,4 +1,4 @@
-"""Write to the log what changes when one catalog takes another's place."""
+"""Log what changes when one catalog replaces another."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import structlog
 from gateway.model import Catalog
 
 MOST_NAMES: Final = 20
-"""Names in one list of a line."""
+"""Names in one list of a log line."""
 
 MOST_LINES: Final = 100
-"""Lines about quarantined methods for one catalog."""
+"""Log lines about the quarantined methods of one catalog."""
 
 log = structlog.get_logger()
 
 
 def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
-    """Name what is new, gone or quarantined. Of a first catalog nothing is new."""
+    """Log tools that are new or gone, and methods that are newly quarantined. In a first catalog no tool is new."""
     if before is not None and before.digest != after.digest:
         old, new = set(before.names), set(after.names)
         if old != new:
@@ -33,7 +33,7 @@ def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
 
 
 def _name_fields(what: str, names: set[str]) -> dict[str, object]:
-    """The first names, and how many more there are."""
+    """Return the first names, and how many more there are, as fields of a log line."""
     fields: dict[str, object] = {what: sorted(names)[:MOST_NAMES]}
     if len(names) > MOST_NAMES:
         fields[f"more_{what}"] = len(names) - MOST_NAMES

@@ -1,9 +1,10 @@
-"""The current catalog of each view.
+"""Keep the current catalog of each view.
 
-Fresh → it. Stale → it, and one refresh in the background. Absent → one refresh that everyone awaits, for a bounded
-time. Refresh failed → the last good catalog until ``max_stale``, then the operator's fallback, else 503 with
-Retry-After: never an empty list that a client would believe. A listing that shrinks is doubted for a while, one beyond
-``max_tools`` is refused, tools that vanish can be called for another ``ttl``, a broken output schema is left out.
+A fresh catalog is returned. A stale one is returned, and one refresh runs in the background. Where there is none, all
+callers wait for one refresh, for a bounded time. Where a refresh fails, the last good catalog serves until
+``max_stale``, then the operator's fallback, else 503 with Retry-After: never an empty list, which clients would accept.
+A listing that shrinks has to be confirmed, one beyond ``max_tools`` is refused, a tool that vanishes can be called for
+another ``ttl``, and a broken output schema is left out.
 """
 
 from __future__ import annotations
@@ -31,19 +32,20 @@ from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View
 from gateway.settings import CatalogSettings
 
 EMPTY_TTL: Final = 5.0
-"""Seconds for which a first listing without tools is kept: permissions may be on their way."""
+"""Seconds for which a first listing without tools is fresh: an administrator may be about to grant permissions."""
 PATIENCE: Final = 20.0
-"""Seconds that somebody waits for a listing where there is nothing else to show."""
+"""Seconds for which a caller waits for a listing where nothing else can be served."""
 
 log = structlog.get_logger()
 
 
 class Discovery:
-    """Fetch, build and keep catalogs. ``fetch_listing`` asks the backend on a caller's behalf and raises
-    :class:`NoListing`; ``clock`` is monotonic seconds; ``fallback`` stands in for a listing that cannot be had;
-    ``patience`` is the longest wait of a caller, in seconds; ``uses_callers_token`` says that it asks with the caller's
-    own token. ``before_publish`` is called with each new catalog before anybody sees it, ``after_publish`` with each
-    view that shows other tools than before. Neither may raise."""
+    """Fetch, build and keep catalogs.
+
+    ``fetch_listing`` asks the backend on a caller's behalf and raises :class:`NoListing`; with ``uses_callers_token``
+    it sends the caller's own token. ``clock`` is monotonic seconds. ``fallback`` serves where no listing can be
+    obtained. ``patience`` is the longest wait of a caller, in seconds. ``before_publish`` is called with each new
+    catalog before a caller sees it, ``after_publish`` with each view whose tools changed. Neither may raise."""
 
     def __init__(
         self,
@@ -67,17 +69,16 @@ class Discovery:
         self._patience = patience
         self._uses_callers_token = uses_callers_token
         self._broken_output_schemas = broken_output_schemas or BrokenOutputSchemas()
-        self._kept = self._broken_output_schemas.version
+        self._stripped_version = self._broken_output_schemas.version
         self._catalogs = Catalogs(builder, settings, self._broken_output_schemas)
         self._fallback = FallbackCatalog(fallback, self._catalogs.build_catalog)
-        self._fetch_slots = asyncio.Semaphore(8)  # listings of callers' own views; further callers wait their turn
+        self._fetch_slots = asyncio.Semaphore(8)  # a rush of callers must not become a rush on the backend
         self._views = Views()
         self._listings = Listings()
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
     def __repr__(self) -> str:
-        shared = self._views.get(SHARED)
-        return f"<Discovery views={len(self._views)} shared={shared!r}>"
+        return f"<Discovery {len(self._views)} views, shared: {self._views.get(SHARED)!r}>"
 
     async def prepare(self, before: Discovery) -> None:
         """Build the shared catalog for :meth:`take_over`. Raises :class:`NoListing` where these settings refuse it."""
@@ -87,8 +88,8 @@ class Discovery:
             shared = before._views.get(SHARED)
 
     def take_over(self, before: Discovery, *, listings: bool, catalogs: bool) -> None:
-        """Begin with what each view showed last at ``before``, so that a change is told; with ``listings`` also with
-        its listings, each caller's to be built before its next answer, and with ``catalogs`` with what was built."""
+        """Take each view's last digest from ``before``, so that clients learn of a change; with ``listings`` also the
+        listings, of which a caller's catalog is built on its next request, and with ``catalogs`` the catalogs."""
         for view, entry in before._views.items():
             self._views[view] = entry.successor(listing=listings, catalog=catalogs)
         if not listings:
@@ -105,28 +106,28 @@ class Discovery:
                 self.before_publish(catalog)
 
     def shown_digest(self, view: View) -> str:
-        """The digest of what the view showed last, empty where it showed nothing yet."""
+        """Return the digest of the catalog that the view showed last, empty where it showed none yet."""
         entry = self._views.get(view)
         return "" if entry is None else entry.shown_digest
 
     async def close(self) -> None:
-        """End the refreshes under way."""
+        """Cancel the refreshes under way."""
         under_way = [entry.refresh_task for entry in self._views.values() if entry.refresh_task is not None]
         for refresh in under_way:
             refresh.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
 
     def current(self, view: View = SHARED) -> Catalog | None:
-        """The catalog at hand, however old."""
+        """Return the cached catalog, however old."""
         entry = self._views.get(view)
         return None if entry is None else entry.catalog
 
     def seconds_fresh(self, view: View) -> float:
-        """Seconds for which the view's catalog is still fresh."""
+        """Return the seconds for which the view's catalog is still fresh."""
         return max(0.0, self._views[view].fresh_until - self._clock())
 
     async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:
-        """The caller's tools; ``patience`` is the longest wait in seconds where none are at hand.
+        """Return the caller's catalog. ``patience`` is the longest wait in seconds where none is cached.
 
         Raises :class:`~gateway.errors.CatalogUnavailable`, whose cause is what the last attempt failed with;
         :class:`~gateway.errors.Unauthorized` or :class:`~gateway.errors.Forbidden` where the backend refuses this
@@ -163,10 +164,8 @@ class Discovery:
             self._start_refresh(entry, caller)
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None:
-        """The tool of this name in the caller's view, also one that was there until a moment ago: a listing may flap.
-
-        Raises :class:`~gateway.errors.CatalogUnavailable`.
-        """
+        """Return the tool of this name in the caller's view, also one that vanished less than ``ttl`` ago: a listing
+        may lose it by a fault. Raises :class:`~gateway.errors.CatalogUnavailable`."""
         catalog = await self.catalog(caller, patience)
         if tool := catalog.by_name.get(name):
             return tool
@@ -178,12 +177,11 @@ class Discovery:
         return None if withheld else tool
 
     async def drop_output_schema(self, tool: Tool) -> None:
-        """List the tool without its output schema from now on, in every view, because a result broke it; until its
-        listing has another schema."""
+        """List the tool in every view without its output schema, which a result violated, until it has another."""
         if self._broken_output_schemas.record(tool):
             log.warning("a result broke the output schema, which is listed no more", tool=tool.name, method=tool.method)
-        kept, self._kept = self._kept, self._broken_output_schemas.version
-        if kept != self._kept:
+        before, self._stripped_version = self._stripped_version, self._broken_output_schemas.version
+        if before != self._stripped_version:
             self._fallback.invalidate()
             await asyncio.shield(asyncio.create_task(self._drop_broken_schemas()))
 
@@ -192,20 +190,20 @@ class Discovery:
         await asyncio.shield(self._start_refresh(self._views[caller.view], caller))
 
     async def refresh_now(self) -> str:
-        """List anew at once, callers' own listings when they next come. Return why there is no new one, or ""."""
+        """Refresh the shared view now, callers' views when they next come. Return why the shared one failed, or ""."""
         for entry in self._views.values():
             if not entry.view.is_shared:
                 entry.expire()
         shared = self._views.get(SHARED)
         if shared is None:
             return ""
-        if shared.refresh_task is not None:  # it may have asked before that changed for which it is asked anew
+        if shared.refresh_task is not None:  # it may have asked before the change that the operator wants to see
             await asyncio.wait([shared.refresh_task])
         await self.refresh()
         return shared.failure_reason
 
     async def refresh_forever(self) -> None:
-        """Refresh the shared view shortly before it gets stale, for ever."""
+        """Refresh the shared view shortly before it gets stale, until cancelled."""
 
         def remaining() -> float:
             entry = self._views[SHARED]
@@ -214,14 +212,14 @@ class Discovery:
         await keep_fresh(self.refresh, remaining)
 
     def _start_refresh(self, entry: ViewState, caller: Caller) -> asyncio.Task[None]:
-        """The refresh under way, or a new one."""
+        """Return the refresh under way, or start one."""
         if entry.refresh_task is None:
             entry.refresh_task = asyncio.create_task(self._run_refresh(entry, caller))
         return entry.refresh_task
 
     async def _await_refresh(self, entry: ViewState, caller: Caller, patience: float) -> None:
-        """Wait for a refresh, and for one more where it was another token of this caller's that was refused. It goes on
-        where the wait is over, or its caller hangs up."""
+        """Wait for a refresh, and for one more where the backend refused another token of this caller. The refresh
+        continues after the wait, and after its caller has disconnected."""
         deadline = time.monotonic() + patience
         while True:
             refresh = self._start_refresh(entry, caller)
@@ -230,18 +228,18 @@ class Discovery:
                 return
 
     def _may_rebuild(self, entry: ViewState) -> bool:
-        """Tell whether the view's catalog can be built of the listing that was built by other settings before."""
+        """Tell whether the view's catalog can be built from a listing that an earlier configuration fetched."""
         recent = self._clock() - entry.refreshed_at <= self._settings.max_stale
         return recent and entry.catalog is None and entry.listing_digest in self._listings
 
     async def _rebuild(self, entry: ViewState) -> None:
-        """Build a caller's catalog by these settings. Its listing is as fresh as it was."""
+        """Build a caller's catalog of its kept listing, by the current settings. The listing's age stays."""
         listing, entry.listing_digest = self._listings[entry.listing_digest], ""
         self._publish(entry, await self._catalogs.build_catalog(listing))
         entry.listing_digest = self._listings.add(listing)
 
     async def _fetch_listing(self, caller: Caller) -> Listing:
-        """The listing; of callers' views only so many at a time, so that a rush of callers is none on the backend."""
+        """Return the listing. For callers' own views it waits for one of the slots."""
         async with nullcontext() if caller.view.is_shared else self._fetch_slots:
             return await self._fetch_from_backend(caller)
 
@@ -252,9 +250,9 @@ class Discovery:
             with COLLECTOR.gc_paused():
                 if rebuilds:
                     return await self._rebuild(entry)
-                # What everybody sees is not asked for in anybody's name.
-                nobody = Caller(caller.address, caller.language)
-                listing = await self._fetch_listing(nobody if entry.view.is_shared else caller)
+                # All callers see the shared listing, so no caller's token may fetch it.
+                anonymous = Caller(caller.address, caller.language)
+                listing = await self._fetch_listing(anonymous if entry.view.is_shared else caller)
                 catalog = await self._catalogs.build_catalog(listing)
                 if len(catalog.tools) >= LARGE:
                     COLLECTOR.freeze()
@@ -278,12 +276,12 @@ class Discovery:
             self.first_attempt_over.set()
 
     def _accepts(self, entry: ViewState, catalog: Catalog) -> bool:
-        held = any(method.held_by_pin for method in catalog.quarantined)  # pins decide, whatever is left
+        held = any(method.held_by_pin for method in catalog.quarantined)  # pins may remove tools: not a backend's fault
         before, now = len(entry.catalog.tools) if entry.catalog is not None else 0, self._clock()
         if held or entry.shrink_guard.accepts(before, len(catalog.tools), now):
             return True
         entry.retry_at = now + RETRY_AFTER
-        entry.failure_reason = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not believed yet"
+        entry.failure_reason = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not accepted yet"
         log.warning("a listing that shrinks is not believed yet", tools=before, listed=len(catalog.tools))
         return False
 
@@ -304,8 +302,8 @@ class Discovery:
         log_catalog_change(before, catalog)
 
     async def _fallback_catalog(self, entry: ViewState) -> Catalog:
-        """The fallback, built by the knobs of the moment. Raises :class:`~gateway.errors.CatalogUnavailable` where
-        there is none, and for a caller to whom the backend denies its listing."""
+        """Return the fallback, built by the current settings. Raises :class:`~gateway.errors.CatalogUnavailable` where
+        there is none, and for a caller whom the backend refuses the listing."""
         denied = isinstance(entry.failure, NoListing) and entry.failure.denied and not entry.view.is_shared
         try:
             catalog = None if denied else await self._fallback.catalog()
@@ -324,7 +322,7 @@ class Discovery:
         return catalog
 
     async def _drop_broken_schemas(self) -> None:
-        """Take what is not believed any more out of all catalogs; a turn of the loop for each."""
+        """Remove the broken output schemas from all catalogs. Other tasks get a turn after each catalog."""
         for entry in list(self._views.values()):
             if entry.serves_fallback:
                 with suppress(CatalogUnavailable):
@@ -338,7 +336,7 @@ class Discovery:
             await asyncio.sleep(0)
 
     def _publish(self, entry: ViewState, catalog: Catalog) -> bool:
-        """Show a view another catalog. Tell whether that changes what is shown."""
+        """Give a view another catalog. Tell whether its tools changed."""
         catalog = self._catalogs.intern(catalog)
         entry.serves_fallback = False
         changed = entry.shown_digest != catalog.digest

@@ -1,4 +1,4 @@
-"""The operator's own listing as a catalog, for when the backend's cannot be had."""
+"""Build the catalog of the operator's own listing, which serves where the backend gives none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.model import Catalog, Listing
 
 
 class FallbackCatalog:
-    """Built on first use. ``build`` makes a catalog of the ``listing``."""
+    """Hold the catalog that ``build`` makes of the ``listing`` on first use."""
 
     def __init__(self, listing: Listing | None, build: Callable[[Listing], Awaitable[Catalog]]) -> None:
         self._listing = listing
@@ -18,12 +18,12 @@ class FallbackCatalog:
         self._building = asyncio.Lock()
 
     async def catalog(self) -> Catalog | None:
-        """Return None where the operator gave no listing. Raises what building raises."""
-        async with self._building:  # whoever comes meanwhile gets the same
+        """Return the catalog, or None where the operator gave no listing. Raises what ``build`` raises."""
+        async with self._building:  # callers that come meanwhile wait, and get the same catalog
             if self._catalog is None and self._listing is not None:
                 self._catalog = await self._build(self._listing)
             return self._catalog
 
     def invalidate(self) -> None:
-        """Build anew the next time."""
+        """Forget the catalog, so that the next use builds it again."""
         self._catalog = None

@@ -1,8 +1,8 @@
-"""Listings that are not taken at their word: those that shrink or grow all at once.
+"""Refuse listings that suddenly shrink or grow.
 
-That is more often a fault of the backend than its decision. One that is empty, or has lost more than half of its tools
-and ten at least, is believed once the backend has kept to it for :data:`CONFIRMED_AFTER`; until then the last good one
-serves. One beyond ``catalog.max_tools`` is never used.
+A sudden change is more often a fault of the backend than a decision of its operator. A listing that is empty, or lost
+more than half of its tools and ten at least, is accepted once the backend has repeated it for :data:`CONFIRMED_AFTER`;
+until then the last good one serves. A listing beyond ``catalog.max_tools`` is never used.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MANY: Final = 10
 
 @dataclass(slots=True)
 class ShrinkGuard:
-    """What is held against the listings of one view; ``shrunk_since`` is when it began, by the caller's clock."""
+    """Hold since when the listings of one view have been too small: ``shrunk_since``, by the clock of discovery."""
 
     shrunk_since: float | None = None
 
     def accepts(self, before: int, after: int, now: float) -> bool:
-        """Tell whether a listing with ``after`` tools may take the place of one with ``before``."""
+        """Tell whether a listing with ``after`` tools may replace one with ``before``."""
         shrinks = after == 0 < before or (2 * after < before and before - after >= _MANY)
         if not shrinks:
             self.shrunk_since = None
@@ -42,7 +42,7 @@ class ShrinkGuard:
 
 
 def check_listing_size(listing: Listing, settings: CatalogSettings) -> None:
-    """Raises :class:`NoListing` for more methods than are ever offered, before anything is made of them."""
+    """Raise :class:`NoListing` for more methods than ``max_tools``, before any tool is built of them."""
     if len(listing.methods) <= settings.max_tools:
         return
     offers = Curation(settings).offers

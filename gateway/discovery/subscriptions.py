@@ -1,8 +1,8 @@
-"""Telling open streams that tools changed.
+"""Notify open streams that tools changed.
 
-The first change is told at once, further ones at most once per interval, the last always. Whoever listens is woken by
-a flag, so that changes coalesce and a reader that is slow or dead holds up nobody. One ticker serves the keep-alive of
-all streams; waking many of them is spread over turns of the loop.
+The first change is notified at once, further ones at most once per interval, the last always. A stream has a set of
+flags, not a queue: changes coalesce, and a slow or dead reader delays no other and costs no memory. One timer serves
+the keep-alive of all streams. Many streams are woken in slices, so that other tasks get a turn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLICE: Final = 50
 
 
 class StreamEvent(Flag):
-    """What a listener is woken for; several may have come together."""
+    """Say why a stream wakes; several events may have come together."""
 
     TICK = auto()
     CHANGED = auto()
@@ -29,7 +29,7 @@ class StreamEvent(Flag):
 
 
 class Subscription:
-    """One listener. ``muted`` ones only get ticks and the end."""
+    """Hold one open stream. A ``muted`` one gets ticks and the end, but no changes."""
 
     __slots__ = ("_events", "_waiter", "client", "muted", "view")
 
@@ -41,7 +41,7 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
 
     async def next_event(self) -> StreamEvent:
-        """What has come since the last time, awaited if nothing has."""
+        """Return the events since the last call; wait for one where there are none."""
         while not self._events:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -58,8 +58,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """The listeners at one path. They stay while the service behind is replaced: :meth:`follow` names the discovery of
-    the moment."""
+    """Hold the open streams at one path. They outlive a reload: :meth:`follow` names the current discovery."""
 
     def __init__(self) -> None:
         self._discovery: Discovery | None = None
@@ -71,13 +70,14 @@ class Subscriptions:
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
         self.epoch = 0
-        """Grows where all streams end: who was let in before may not open another one."""
+        """Grows when all streams end: a request that was authorized before may not open one afterwards."""
 
     def __repr__(self) -> str:
-        return f"<Changes listeners={len(self._listeners)} of {self._discovery!r}>"
+        state = "closed, " if self._closed else ""
+        return f"<Subscriptions {state}{len(self)} streams, {len(self._due)} notices due, of {self._discovery!r}>"
 
     def follow(self, discovery: Discovery, interval: float, heartbeat: float) -> None:
-        """Tell of this discovery's changes from now on, once per ``interval`` at most; both are in seconds."""
+        """Notify of this discovery's changes from now on, at most once per ``interval``; both times are seconds."""
         if self._discovery is not None:
             self._discovery.after_publish = lambda _: None
         discovery.after_publish = self.notify
@@ -87,18 +87,18 @@ class Subscriptions:
         self._discovery, self._interval, self._heartbeat = discovery, interval, heartbeat
 
     def refresh(self, caller: Caller) -> None:
-        """Refresh the view of a caller who listens, in the background, where it is the caller's own and stale."""
+        """Refresh the view of a caller with a stream in the background, where it is the caller's own and stale."""
         if self._discovery is not None:
             self._discovery.refresh_if_stale(caller)
 
     @property
     def views(self) -> set[View]:
-        """The views that somebody listens to."""
+        """Return the views that have open streams."""
         return {subscription.view for subscription in self._listeners}
 
     def subscribe(self, view: View, client: str | None = None, epoch: int = 0) -> Subscription:
-        """Listen. Of one ``client``'s subscriptions the newest hears of changes: one copy each. In another ``epoch``
-        than that of the moment there is nothing but the end."""
+        """Return a new subscription. Of one ``client``'s subscriptions only the newest gets changes: a client needs one
+        copy. With an ``epoch`` that is over, the subscription gets the end at once."""
         subscription = Subscription(view, client)
         if client is not None:
             for other in self._listeners:
@@ -123,7 +123,7 @@ class Subscriptions:
         return len(self._listeners)
 
     def notify(self, view: View) -> None:
-        """The catalog of this view changed."""
+        """Notify the streams of this view that its catalog changed."""
         if view in self._due:
             return
         loop = asyncio.get_running_loop()
@@ -135,19 +135,19 @@ class Subscriptions:
             self._due[view] = loop.call_at(due, self._notify_now, view)
 
     def end_client(self, client: str) -> None:
-        """End the streams of one client, as far as they are here."""
+        """End the open streams of one client."""
         for subscription in list(self._listeners):
             if subscription.client == client:
                 subscription.wake(StreamEvent.END)
 
     def end_all(self) -> None:
-        """End the streams that are open now, and begin an epoch."""
+        """End all open streams, and begin a new epoch."""
         self.epoch += 1
         for subscription in list(self._listeners):
             subscription.wake(StreamEvent.END)
 
     def close(self) -> None:
-        """End all streams, those to come as well."""
+        """End all streams, and each later one at once."""
         self._closed = True
         for handle in (*self._due.values(), self._ticker):
             if handle is not None:
@@ -156,7 +156,7 @@ class Subscriptions:
 
     def _notify_now(self, view: View) -> None:
         self._due.pop(view, None)
-        if len(self._notified_at) > 10_000:
+        if len(self._notified_at) > 10_000:  # callers' views are many; the price is one notice too early
             self._notified_at.clear()
         self._notified_at[view] = asyncio.get_running_loop().time()
         self._wake([one for one in self._listeners if one.view == view and not one.muted], StreamEvent.CHANGED)

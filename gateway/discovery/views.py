@@ -1,4 +1,4 @@
-"""What discovery knows of each view, and whom the backend refuses its listing."""
+"""Hold the state of each view: its catalog, its last failure, and a refusal of the backend to list."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gateway.model import AccessToken, Caller, Catalog, Listing, View
 
 MAX_VIEWS: Final = 10_000
 MAX_LISTED: Final = 16 * 1024**2
-"""Bytes that the backend sent for the listings of callers that are kept. In memory they take some times as much."""
+"""Bytes of callers' listings that are kept, as the backend sent them. In memory they take a few times as much."""
 DENIED_TTL: Final = 5.0
-"""Seconds for which a caller who was refused the listing is not asked for again."""
+"""Seconds after a refusal before the backend is asked again for that caller."""
 _RETRY_AFTER: Final = 5
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ListingRefusal:
-    """The backend's refusal to list for one token; a caller who comes with another one is asked for anew."""
+    """Hold the backend's refusal to list for one token. With another token the backend is asked again."""
 
     error: GatewayError
     token: AccessToken | None
@@ -37,11 +37,11 @@ class ListingRefusal:
 
 @dataclass(slots=True)
 class ViewState:
-    """What is known for one view; times are those of discovery's clock.
+    """Hold what is known of one view. Times are seconds of discovery's clock.
 
-    ``shown_digest`` is of what was last shown, ``previous`` the catalog before the last change, ``serves_fallback``
-    whether the fallback is shown in its place, ``failure_reason`` why the last attempt at a listing brought no new one.
-    Of callers' own listings, which may be many and large, an entry has only the digest, ``listing_digest``, see
+    ``shown_digest`` is the digest of the catalog that callers saw last, ``previous`` the catalog before the last
+    change, ``serves_fallback`` whether the fallback replaces the catalog, ``failure_reason`` why the last refresh
+    failed. Callers' own listings may be many and large, so their entries hold only ``listing_digest``, see
     :class:`Listings`.
     """
 
@@ -65,22 +65,24 @@ class ViewState:
 
     def __repr__(self) -> str:
         tools = "no catalog" if self.catalog is None else f"{len(self.catalog.tools)} tools"
-        return f"<Entry {self.view.subject or 'shared'}: {tools}, failures={self.failures} {self.failure_reason}>"
+        flags = {"refreshing": self.refresh_task, "serves the fallback": self.serves_fallback, "refused": self.refusal}
+        states = "".join(f", {name}" for name, is_set in flags.items() if is_set)
+        failed = f", {self.failures} failures: {self.failure_reason}" if self.failures else ""
+        return f"<ViewState of {self.view.subject or 'all callers'}: {tools}{states}{failed}>"
 
     def forget_catalog(self) -> None:
-        """Nothing of what was shown may be shown again; it is asked for anew."""
+        """Forget all catalogs and listings of the view, so that the next request asks the backend."""
         self.catalog = self.listing = self.previous = None
         self.listing_digest = ""
         self.expire()
 
     def expire(self) -> None:
-        """Ask anew when the caller next comes; what was shown serves until then."""
+        """Mark the catalog stale: the next request starts a refresh, and the catalog serves until it ends."""
         self.fresh_until = self.retry_at = 0.0
 
     def successor(self, *, listing: bool, catalog: bool) -> ViewState:
-        """Return the entry that a reload goes on with: what was shown last, with ``listing`` what was listed, and with
-        ``catalog`` what was built of it. Where the last attempt failed, the next one need not wait: what the reload
-        brought may be the remedy."""
+        """Return the entry that a reload continues with: the last digest, with ``listing`` the listing, and with
+        ``catalog`` also the catalog. After a failure it may try again at once: the reload may be the remedy."""
         if not listing:
             return ViewState(self.view, shown_digest=self.shown_digest)
         entry = replace(self, retry_at=0.0, refresh_task=None)
@@ -89,8 +91,8 @@ class ViewState:
         return entry
 
     def record_failure(self, failure: Exception, steps: list[str], now: float) -> None:
-        """Keep what there is after an attempt that brought nothing."""
-        self.failure = failure.with_traceback(None)  # its frames hold what was asked with
+        """Record a failed refresh, and when the next one may start. The catalog stays."""
+        self.failure = failure.with_traceback(None)  # its frames hold the credential
         self.failure_reason = "; ".join(steps)
         self.refusal = None
         self.failures += 1
@@ -99,32 +101,33 @@ class ViewState:
         log.warning("listing failed", steps=steps, serving=served, attempts=self.failures)
 
     def record_refusal(self, caller: Caller, error: GatewayError, now: float) -> None:
-        """What a caller may not see any more is gone at once, however fresh."""
+        """Record the backend's refusal. Forget the catalog at once, however fresh: the caller may not see it."""
         retry_at = self.retry_at
         self.forget_catalog()
         until = now + DENIED_TTL
         if self.view.is_shared:
             until = self.retry_at = max(until, retry_at)
         else:
-            self.failures = 0  # another token is asked with at once
+            self.failures = 0  # no back-off: a caller with another token may ask at once
         self.refusal = ListingRefusal(error, listing_token(caller), until)
 
     def refuses(self, caller: Caller, now: float) -> bool:
+        """Tell whether the backend lately refused this caller's token."""
         refusal = self.refusal
         return refusal is not None and now < refusal.until and refusal.token == listing_token(caller)
 
     def unavailable_error(self, now: float) -> CatalogUnavailable:
-        """The answer while there is nothing to show."""
+        """Return the error for callers while there is no catalog."""
         return CatalogUnavailable(_UNAVAILABLE, retry_after=max(1, round(self.retry_at - now + 0.5)))
 
     def check_refusal(self, caller: Caller, now: float) -> None:
-        """Raises the refusal that holds for this caller, if there is one."""
+        """Raise the refusal that holds for this caller, if there is one."""
         if self.refusal is not None and self.refuses(caller, now):
             raise self.refusal.error.with_traceback(None) from self.failure
 
 
 class Views(LRUCache[View, ViewState]):
-    """The entries of the most recent :data:`MAX_VIEWS` views; a view that is asked for gets one."""
+    """Hold the states of the :data:`MAX_VIEWS` views that were used last. A look-up makes one that is missing."""
 
     def __init__(self) -> None:
         super().__init__(MAX_VIEWS)
@@ -135,8 +138,8 @@ class Views(LRUCache[View, ViewState]):
 
 
 class Listings:
-    """Hold callers' own listings by digest, the most recent of them, so that a reload can build their catalogs anew
-    without asking. Callers with equal listings share one."""
+    """Hold callers' own listings by digest, up to ``most`` bytes of those used last. A reload builds catalogs from them
+    without asking the backend. Callers with equal listings share one."""
 
     def __init__(self, most: int = MAX_LISTED) -> None:
         self._by_digest: LRUCache[str, Listing] = LRUCache(most, getsizeof=lambda listing: listing.size)
@@ -148,7 +151,7 @@ class Listings:
         return self._by_digest[digest]
 
     def add(self, listing: Listing) -> str:
-        """Return the digest under which the listing is found, empty where it is too large to be kept."""
+        """Keep the listing. Return its digest, empty where it has none or is too large to keep."""
         if not listing.digest or listing.size > self._by_digest.maxsize:
             return ""
         self._by_digest[listing.digest] = listing
@@ -156,12 +159,12 @@ class Listings:
 
 
 def listing_token(caller: Caller) -> AccessToken | None:
-    """The token that a listing is asked for with, or in exchange for."""
+    """Return the caller's token that fetches the listing, itself or after an exchange. None for the shared view."""
     return None if caller.view.is_shared or caller.principal is None else caller.principal.token
 
 
 def listing_refusal_error(view: View, error: NoListing, *, uses_callers_token: bool) -> GatewayError:
-    """What a backend's refusal to list means to whoever asked."""
+    """Return the caller's error for a backend's refusal to list."""
     if view.is_shared:
         return Unauthorized("The backend lists nothing to callers without a token")
     if error.unauthorized and not uses_callers_token:

@@ -1,7 +1,7 @@
-"""The nouns of the gateway, as immutable values.
+"""Define the nouns of the gateway, as immutable values.
 
-A *backend* lists *methods* in some *dialect*; we offer *tools*. A ``Method`` is theirs, as its listing describes
-it; a ``Tool`` is ours, and knows no MCP revision: an era projects it.
+A *backend* lists *methods* in some *dialect*; the gateway offers *tools*. A ``Method`` is what the backend's listing
+describes. A ``Tool`` is what the gateway offers; it knows no MCP revision, the code of each era presents it.
 """
 
 from gateway.model.callers import ANONYMOUS, SHARED, AccessToken, Caller, Principal, View

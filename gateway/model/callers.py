@@ -1,4 +1,4 @@
-"""Who asks, and what they may see."""
+"""Define who calls (caller, principal, access token), and whose catalog a caller sees (view)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gateway.model.tools import NameStyle
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Whose catalog: the shared one, or one caller's. A backend may list by any of these four, so a catalog that
-    one of them was listed is not shown to another."""
+    """Identify a catalog: the shared one, or one caller's. A backend may list by any of these four fields, so callers
+    that differ in one of them never share a catalog."""
 
     issuer: str = ""
     subject: str = ""
@@ -27,7 +27,7 @@ SHARED: Final = View()
 
 
 class AccessToken:
-    """A caller's token behind a mask: neither ``repr`` nor ``str`` shows it, and it cannot be pickled by accident."""
+    """Hold a caller's token so that it cannot leak by accident: ``repr`` and ``str`` hide it, and pickling raises."""
 
     __slots__ = ("_raw",)
 
@@ -47,15 +47,15 @@ class AccessToken:
         raise TypeError("an access token stays in this process")
 
     def reveal(self) -> str:
-        """The token itself: for whoever verifies or shows it, nobody else."""
+        """Return the token itself. Only code that verifies it or sends it to the backend may call this."""
         return self._raw
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A verified caller. ``(issuer, subject)`` is the identity, never the subject alone.
+    """Hold what a verified token says of its caller. ``(issuer, subject)`` is the identity, never the subject alone.
 
-    ``scopes`` are all that the token grants, those that others imply included; ``expires`` is wall-clock seconds.
+    ``scopes`` are all that the token grants, with those that others imply. ``expires`` is wall-clock seconds.
     """
 
     issuer: str
@@ -68,10 +68,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the address that limits count by, the languages the caller prefers, and who it is.
+    """Hold who calls: the ``address`` that limits count by, and the preferred ``language`` as Accept-Language.
 
-    ``principal`` is None for a caller without a token; ``view`` is whose catalog the caller sees; ``name_style`` is
-    which names of tools it wants to be shown, None where it does not say.
+    ``principal`` is None for a caller without a token. ``view`` is whose catalog the caller sees. ``name_style`` is
+    which names of tools it wants, None where it does not say.
     """
 
     address: str = ""
@@ -82,11 +82,11 @@ class Caller:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What a session, a cursor or a consent is bound to, across tokens."""
+        """Return issuer and subject: sessions, cursors and consents are bound to them, and outlive a token."""
         return (self.principal.issuer, self.principal.subject) if self.principal is not None else ("", "")
 
     def token_still_valid(self, now: float) -> bool:
-        """Tell whether the token has not expired at ``now``, in wall-clock seconds. No token does not expire."""
+        """Tell whether the token has not expired at ``now``, in wall-clock seconds. True without a token."""
         return self.principal is None or now < self.principal.expires
 
 

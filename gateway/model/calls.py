@@ -1,4 +1,4 @@
-"""What a call brings along, and what it comes to."""
+"""Define what a client sends along with a call, and the outcome of a call."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gateway.model.tools import Tool
 
 
 class NoResult:
-    """The value of a call that has no result, by declaration."""
+    """Mark a call whose method declares no result. :data:`NO_RESULT` is the only one."""
 
     def __repr__(self) -> str:
-        return "NOTHING"
+        return "NO_RESULT"
 
 
 NO_RESULT: Final = NoResult()
@@ -23,11 +23,10 @@ NO_RESULT: Final = NoResult()
 
 @dataclass(frozen=True, slots=True)
 class CallExtras:
-    """What a 2026-07-28 client sends along with a call.
+    """Hold what a 2026-07-28 client sends along with a call.
 
-    ``responses`` answer the questions of an earlier round and ``state`` is what was handed out with them;
-    ``capabilities`` are the client's; ``trace`` are W3C trace context headers. A surface that cannot pass a question on
-    to a person has no extras.
+    ``responses`` answer an earlier :class:`InputRequest`; ``state`` is the state that came with it. ``capabilities``
+    are the client's. ``trace`` are W3C trace context headers. A surface that cannot ask a person gives no extras.
     """
 
     responses: JsonObject = field(default_factory=dict)
@@ -38,7 +37,7 @@ class CallExtras:
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """Questions to the client before a call can go on: ``inputRequests``, and the state to bring back."""
+    """Hold questions to the client before a call can continue (``inputRequests``), and the state to send back."""
 
     requests: JsonObject
     state: str | None = None
@@ -46,7 +45,7 @@ class InputRequest:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call came to: a value (JSON, or :data:`NO_RESULT`), a fault, or questions to the client."""
+    """Hold the outcome of a call: a value (JSON, or :data:`NO_RESULT`), a fault, or questions to the client."""
 
     tool: Tool
     value: Any = None

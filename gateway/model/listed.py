@@ -1,4 +1,4 @@
-"""What a backend lists: its methods, in the words of its listing."""
+"""Define what a backend lists: its methods, as the listing describes them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Schema: TypeAlias = Mapping[str, Any] | bool
 
 
 class Structure(StrEnum):
-    """How a method takes its ``params``, in OpenRPC's words; ``unknown`` is a listing that does not say. By name in a
-    list is one object as the only element, which OpenRPC does not know."""
+    """Name how a method takes its ``params``, in OpenRPC's words. ``by-name-in-list`` is not OpenRPC's: one object as
+    the only element of a list. ``unknown`` is where the listing does not say."""
 
     BY_NAME = "by-name"
     BY_POSITION = "by-position"
@@ -23,7 +23,7 @@ class Structure(StrEnum):
 
 
 class Version(StrEnum):
-    """Versions of JSON-RPC."""
+    """Name the versions of JSON-RPC."""
 
     ONE = "1.0"
     TWO = "2.0"
@@ -31,8 +31,8 @@ class Version(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MessageForm:
-    """The form of messages that a backend understands: which JSON-RPC, and whether ``params`` have to be there always.
-    JSON-RPC 1.0 has them always, as a list."""
+    """Hold the form of messages that a backend understands: the version of JSON-RPC, and whether ``params`` is always
+    required. JSON-RPC 1.0 always has it, as a list."""
 
     version: Version = Version.TWO
     always_params: bool = False
@@ -40,7 +40,7 @@ class MessageForm:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a method, in the order in which the listing has it."""
+    """Hold one parameter of a method. Parameters are in the listing's order."""
 
     name: str
     schema: Schema = True
@@ -50,14 +50,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A backend method as its listing describes it.
+    """Hold a backend method as its listing describes it.
 
-    ``parameters`` is None where the listing does not tell, which is not the same as none. A listing that has the
-    whole arguments object as one schema gives it as ``input_schema``; ``parameters`` is then unused. It is False where
-    the entry lacks the schema that its dialect demands: only the operator can then say what the arguments are.
-    ``root`` is the document that ``$ref``\\ s of the schemas point into. ``endpoint`` is a path on the backend's own
-    origin where this method is served, if not at the usual one, and ``wire_name`` what it is called there, if not by
-    ``name``. ``meta`` is published in ``_meta``.
+    ``parameters`` is None where the listing does not say; () is a method without parameters. ``input_schema`` is the
+    schema of the whole arguments object, for listings that give one; ``parameters`` is then unused. It is False where
+    the entry lacks the schema that its dialect requires: then only the operator can say what the arguments are.
+    ``root`` is the document that each ``$ref`` in the schemas points into. ``endpoint`` is a path on the backend's
+    origin, for a method that has its own, and ``wire_name`` the name to send, where it is not ``name``. ``meta`` is
+    published in ``_meta``.
     """
 
     name: str
@@ -80,11 +80,11 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """What a backend answered to one question about its listing.
+    """Hold what a backend answered to one question about its listing.
 
-    ``has_value`` says that ``value`` holds JSON (a result, or a document). Otherwise ``summary`` says what came
-    instead, ``denied`` that credentials are missing (``unauthorized``: what was shown does not count), ``unreachable``
-    that asking on is of no use.
+    With ``has_value``, ``value`` is JSON (a result, or a document). Otherwise ``summary`` says what came instead.
+    ``denied`` is a refusal for lack of rights, and ``unauthorized`` one with HTTP 401, where the credential itself is
+    refused. ``unreachable`` means that further questions are useless.
     """
 
     summary: str
@@ -97,8 +97,8 @@ class SourceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedMethod:
-    """A method that is left out: why, and what would free it. Never fatal to the others. ``held_by_pin`` is one that
-    nothing is wrong with, but that differs from its pin."""
+    """Hold a method that is left out of the catalog, the ``reason``, and the ``remedy``. The other methods are offered.
+    ``pointer`` is the JSON pointer of the fault. ``held_by_pin`` is a method that is valid but differs from its pin."""
 
     name: str
     reason: str
@@ -109,7 +109,7 @@ class QuarantinedMethod:
 
 @dataclass(frozen=True, slots=True)
 class ServiceInfo:
-    """What a listing says of the service itself; "" is what it does not say. ``website`` is a URL."""
+    """Hold what a listing says of the service itself, "" where it says nothing. ``website`` is a URL."""
 
     title: str = ""
     version: str = ""
@@ -119,11 +119,12 @@ class ServiceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a dialect made of a backend's answers. ``notes`` are remarks for the operator. ``form`` is that of the
-    messages by which it was had, and by which its methods are called. ``by_position`` is to be assumed of
-    methods whose structure is unknown, rather than by name.
+    """Hold what a dialect made of a backend's answers. ``notes`` are remarks for the operator. ``form`` is the form of
+    messages that obtained the listing; its methods are called in the same form. With ``by_position``, methods whose
+    structure is unknown are called by position, else by name.
 
-    ``digest`` is of the answers, empty where it is not known: equal ones make equal listings. ``size`` is their bytes.
+    ``digest`` is the digest of the answers, "" where it is unknown. Equal answers make equal listings. ``size`` is the
+    bytes of the answers.
     """
 
     dialect: str

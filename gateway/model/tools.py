@@ -1,4 +1,4 @@
-"""What we offer: tools, how they are called, and the catalogs they are in."""
+"""Define what the gateway offers: tools, how each is called, and catalogs of them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gateway.model.listed import JsonObject, QuarantinedMethod, Schema, ServiceI
 
 
 class NameStyle(StrEnum):
-    """Which of a tool's two names is shown: MCP's, or one that LLM APIs take (:mod:`gateway.catalog.names`).
+    """Name which of a tool's two names is shown: MCP's, or one that LLM APIs accept (:mod:`gateway.catalog.names`).
 
-    REST, the endpoints of tools and ``/jsonrpc`` show MCP's; what models read (``/mcp``, tool search) and the command
-    line show those of ``catalog.names``. A client may choose.
+    REST, the endpoints of tools and ``/jsonrpc`` show MCP's. ``/mcp``, tool search and the command line show what
+    ``catalog.names`` says. A client may choose.
     """
 
     MCP = "mcp"
@@ -26,18 +26,18 @@ class NameStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """How arguments become a backend call.
+    """Hold how arguments become a backend call.
 
     ``order`` names the parameters by position; ``spread_argument`` is the one argument that holds all positional params
-    of a method whose parameters are unknown. ``gap_values`` fill gaps between positions, ``sent`` are those that are
-    sent wherever a caller gives nothing. ``declares_parameters`` is whether ``params`` is sent at all when there are no
-    arguments. The operator's: ``default_arguments`` stand in for arguments that a caller leaves out,
+    of a method whose parameters are unknown. ``gap_values`` fill gaps between positions; ``sent`` are defaults that
+    are sent for arguments that the caller leaves out. ``declares_parameters`` says whether ``params`` is sent without
+    arguments. Two fields are the operator's: ``default_arguments`` replace arguments that a caller leaves out;
     ``fixed_arguments`` are hidden from callers and sent with every call.
 
-    All of these use the method's own names; ``own_names`` has them for arguments that are published under others.
-    ``structure_is_known`` is False where nobody says that the method takes this ``structure``. ``repeatable`` is the
-    operator's word that a second call does no harm. ``is_builtin`` is a tool of the gateway's own, for which no backend
-    is called. ``version`` is that of JSON-RPC to call it by.
+    All of these use the method's own names. ``own_names`` maps a published name to the method's, where they differ.
+    ``structure_is_known`` is False where ``structure`` is a guess. ``repeatable`` says that, by the operator's
+    statement, a second call does no harm. ``is_builtin`` is a tool of the gateway itself, without a backend call.
+    ``version`` is the version of JSON-RPC for the call.
     """
 
     method: str
@@ -60,26 +60,25 @@ class Binding:
 
     @property
     def published_order(self) -> tuple[str, ...]:
-        """The parameters that a caller may give, by position and as they are published."""
+        """Return the published names of the parameters that a caller may give, by position."""
         return tuple(
             self.publish_params(dict.fromkeys(name for name in self.order if name not in self.fixed_arguments))
         )
 
     def publish_params(self, params: JsonObject) -> dict[str, Any]:
-        """Params by the method's own names, as arguments; published names stay."""
-        shown = {own: name for name, own in self.own_names.items()}
-        return {shown.get(name, name): value for name, value in params.items()}
+        """Return params by their published names, of params by the method's own names. Published names stay."""
+        published = {own: name for name, own in self.own_names.items()}
+        return {published.get(name, name): value for name, value in params.items()}
 
     def complete_arguments(self, arguments: JsonObject) -> JsonObject:
-        """A caller's arguments by the method's own names, with the operator's; what is hidden is not the caller's to
-        choose."""
+        """Return a caller's and the operator's arguments by the method's own names. Fixed ones win."""
         own = {self.own_names.get(name, name): value for name, value in arguments.items()}
         return {**self.default_arguments, **own, **self.fixed_arguments}
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderParameter:
-    """An argument that clients mirror into an HTTP header: the header, the way to the value, its JSON type."""
+    """Hold an argument that clients copy into a header: the header, the path to the value, and its JSON type."""
 
     header: str
     path: tuple[str, ...]
@@ -87,27 +86,27 @@ class HeaderParameter:
 
 
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-"""What a tool may say of its own harmlessness (MCP, ``ToolAnnotations``)."""
+"""Hints of MCP on what a tool may do (``ToolAnnotations``)."""
 
 CLOSED: Final = {"additionalProperties": False}
-"""What a schema of all arguments has besides, to refuse others."""
+"""Keyword that makes a schema of all arguments refuse others."""
 
 Demand: TypeAlias = tuple[bool, frozenset[str]]
-"""What a tool takes of its caller: whether it is open to callers without a token, and scopes."""
+"""What a tool demands of its caller: whether it is open to callers without a token, and the scopes that it needs."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """What we offer. ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12. Where they lack
-    values that cannot be shown, ``input_check`` and ``output_check`` have them.
+    """Hold a tool that the gateway offers.
 
-    ``closed`` tools take no arguments beyond those that ``input_schema`` names, although it does not say so: some LLM
-    APIs refuse a schema with ``additionalProperties``.
+    ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12. Where they lack values that may not
+    be published, ``input_check`` and ``output_check`` are the complete schemas to check against.
+    A ``closed`` tool refuses arguments that ``input_schema`` does not name, although the schema does not say so: some
+    LLM APIs refuse a schema with ``additionalProperties``.
 
-    ``name`` is MCP's; a tool that is shown to models under another one has it in ``names``. ``requires`` are client
-    capabilities without which the tool cannot be called. ``returns_blocks`` says that its results are MCP content
-    already, ``input_required`` that it may ask the client for more input, ``confirm`` that a person has to agree to
-    each call.
+    ``name`` is MCP's; ``names`` has others by style. ``requires`` are client capabilities without which the tool cannot
+    be called. ``returns_blocks`` says that its results are MCP content already, ``input_required`` that it may ask the
+    client for more input, ``confirm`` that a person has to agree to each call.
     """
 
     name: str
@@ -132,36 +131,36 @@ class Tool:
     names: Mapping[NameStyle, str] = field(default_factory=dict)
 
     def name_for(self, name_style: NameStyle) -> str:
-        """The name to show."""
+        """Return the tool's name in this style."""
         return self.names.get(name_style, self.name)
 
     @cached_property
     def digest(self) -> str:
-        """Return a text that two tools share only if all their fields are equal. Raises :class:`ValueError` where JSON
-        cannot say a field."""
+        """Return a text that two tools share only if all their fields are equal. Raises :class:`ValueError` for a field
+        that JSON cannot represent."""
         return hashlib.sha256(jsonrpc.encode_canonical(_members(self))).hexdigest()
 
     @cached_property
     def checked_schema(self) -> JsonObject:
-        """What arguments are checked against."""
+        """Return the schema that arguments are checked against."""
         schema = self.input_check or self.input_schema
         return {**schema, **CLOSED} if self.closed else schema
 
     @property
     def all_annotations(self) -> dict[str, Any]:
-        """The service's own annotations with the published hints over them. Hints that the operator does not trust
-        are not among them."""
+        """Return the service's own annotations, overridden by the published hints, without hints that the operator does
+        not trust."""
         return all_annotations(self.annotations, self.meta)
 
     @property
     def demand(self) -> Demand:
-        """The backend's level counts before its scopes (jsonrpc_mcp); a level that it does not give opens nothing."""
+        """Return what the tool demands. The backend's level counts before its scopes (jsonrpc_mcp)."""
         is_open = self.auth_level in ("none", "optional")
         return is_open, frozenset() if is_open else self.scopes
 
 
 def _members(noun: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as JSON has them. Those of its schemas are JSON already."""
+    """Return the fields of a dataclass as JSON values. Its schemas are JSON already."""
     members = {field.name: getattr(noun, field.name) for field in fields(noun)}
     for name, value in members.items():
         if is_dataclass(value):
@@ -174,17 +173,17 @@ def _members(noun: Any) -> dict[str, Any]:
 
 
 def all_annotations(published: JsonObject, meta: JsonObject) -> dict[str, Any]:
-    """What is published of a tool's annotations, as hints and in its ``_meta``, untrusted hints aside."""
+    """Return all published annotations of a tool: its hints, and those in its ``_meta`` that are not hints."""
     own = {name: value for name, value in meta.get("annotations", {}).items() if name not in HINTS}
     return {**own, **published}
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """The tools at a moment, sorted by name.
+    """Hold the tools of one listing, sorted by name.
 
     ``created_at`` is wall-clock seconds. ``hidden`` are the methods that the operator does not offer. ``service`` is
-    what the listing says of the service itself, fit to show.
+    what the listing says of the service itself, cleaned.
     """
 
     tools: tuple[Tool, ...]
@@ -206,13 +205,13 @@ class Catalog:
 
     @cached_property
     def demands(self) -> frozenset[Demand]:
-        """The different demands of its tools."""
+        """Return the different demands of its tools."""
         return frozenset(tool.demand for tool in self.tools)
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
-        """The tools by each of their names, MCP's and the one for LLM APIs, and the only tool of a backend method also
-        by that. Names come first."""
+        """Return the tools by each of their names, MCP's and the one for LLM APIs. A tool that is the only one of its
+        backend method is also found by the method's name, where no tool has that name."""
         by_method: dict[str, list[Tool]] = {}
         for tool in self.tools:
             by_method.setdefault(tool.method, []).append(tool)

@@ -1,8 +1,8 @@
-"""Every knob of the gateway, once: default, bounds, unit, help text.
+"""Define every knob of the gateway: default, bounds, unit, help text.
 
 These models are the only source. The JSON Schema for editors, the commented ``config/gateway.yaml``, the reference
 page and the environment names (``GATEWAY__SECTION__KNOB``) derive from them, see :mod:`gateway.cli.config_reference`.
-A knob has to earn its place.
+Docstrings of sections are published too, as descriptions in the JSON Schema.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Settings(Section):
-    """The whole configuration: that of the process, and of one service at the root or of several by name.
+    """The whole configuration: the settings of the process, and of one service at the root or several by name.
 
     With ``services`` the top level has no backend, and its other sections are defaults: read them through ``by_mount``.
     """
@@ -59,17 +59,17 @@ class Settings(Section):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["backend"]}, {"required": ["services"]}]})
 
     server: ServerSettings = knob(ServerSettings, "Where the gateway listens.")
-    telemetry: Telemetry = knob(Telemetry, "What the gateway tells about itself.")
+    telemetry: Telemetry = knob(Telemetry, "What the gateway reports about itself.")
     services: dict[ServiceName, ServiceSections] = knob(
         dict,
-        "Several services, each with the sections backend, catalog, auth, limits and mcp, mounted under its name: crm "
-        "at /crm/mcp. Top-level catalog, auth, limits and mcp are then defaults for each: maps merge, lists replace. "
-        "Absent: the top level is one service, at /mcp.",
+        "Several services by name, each with the sections backend, catalog, auth, limits and mcp. The service crm is "
+        "at /crm/mcp. At the top level, catalog, auth, limits and mcp are then defaults for each service: maps merge, "
+        "lists replace. Absent: the top level is one service, at /mcp.",
         validate_default=False,
         json_schema_extra={"minProperties": 1, "propertyNames": {"pattern": f"^{NAME_PATTERN}$"}},
     )
     backend: Backend | None = knob(
-        None, "The JSON-RPC service that the gateway fronts, where there is one; else each of services has its own."
+        None, "The JSON-RPC service behind the gateway. With services, each of them has its own backend instead."
     )
     catalog: CatalogSettings = knob(CatalogSettings, "Which methods become tools.")
     auth: Auth = knob(Auth, "Who may call.")
@@ -78,12 +78,11 @@ class Settings(Section):
 
     @property
     def by_mount(self) -> Mapping[str, ServiceSettings]:
-        """The settings of each service by what its paths begin with, in the order of the file: ``/crm``; "" for the
-        only one at the root."""
+        """Return each service's settings by the prefix of its paths (``/crm``, "" at the root), in the file's order."""
         sections = {name: dict(service) for name, service in self.services.items()}
         root = {"": {name: getattr(self, name) for name in ServiceSections.model_fields}}
-        made = [ServiceSettings(name, self.server, **given) for name, given in (sections or root).items()]
-        return {service.mount: service for service in made}
+        services = [ServiceSettings(name, self.server, **given) for name, given in (sections or root).items()]
+        return {service.mount: service for service in services}
 
     @model_validator(mode="before")
     @classmethod
@@ -91,7 +90,9 @@ class Settings(Section):
         if not isinstance(tree, dict):
             return tree
         if "services" not in tree:
-            return tree if tree.get("backend") is not None else tree | {"backend": {}}  # whose url is then missing
+            return (
+                tree if tree.get("backend") is not None else tree | {"backend": {}}
+            )  # so that the fault is backend.url
         if not isinstance(tree["services"], dict):
             return tree
         defaults = {name: tree[name] for name in INHERITED if name in tree}
@@ -109,19 +110,19 @@ class Settings(Section):
 
     @field_validator("backend", mode="before")
     @classmethod
-    def _check_place(cls, backend: Any, info: ValidationInfo) -> Any:
-        services = info.data.get("services", ("…",))  # which are absent where they are faulty
+    def _check_backend(cls, backend: Any, info: ValidationInfo) -> Any:
+        services = info.data.get("services", ("…",))  # pydantic leaves out what is faulty
         if backend is None or not services:
             return backend
         place = f"services.{next(iter(services))}.backend"
         raise ValueError(
-            f"is of one service, and there are several: put it under services, as {place} (in the environment "
+            f"cannot stand beside services: move it to {place} (in the environment "
             f"GATEWAY__{place.replace('.', '__').upper()}__URL), or leave services out"
         )
 
     @model_validator(mode="after")
     def _check_each(self) -> Settings:
-        """Faults of all services at once, a line for each."""
+        """Raise one error for the faults of all services, with a line for each fault."""
         faults = [fault for service in self.by_mount.values() for fault in service.faults()]
         if faults:
             raise ValueError("\n".join(dict.fromkeys(faults)))

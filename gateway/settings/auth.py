@@ -1,4 +1,4 @@
-"""Knobs of who may call: issuers of tokens, scopes, and what is open to all."""
+"""Define the knobs of authentication and authorization: issuers, scopes, and access without a token."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 def secure_url(url: str) -> str:
-    """An https URL; http only to this machine itself. Raises :class:`ValueError`."""
+    """Return the URL if it is https, or http to loopback. Raises :class:`ValueError`."""
     parts = urlsplit(http_url(url))
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
-        raise ValueError("must be https (http is for loopback alone)")
+        raise ValueError("must be https (http is allowed for loopback only)")
     return url
 
 
 def scope_tokens(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Scope tokens as RFC 6749 §3.3 has them. Raises :class:`ValueError`."""
+    """Return the scopes if all are scope tokens (RFC 6749 §3.3). Raises :class:`ValueError`."""
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
-            raise ValueError(f"{scope!r} is no scope: printable ASCII without spaces, quotes and backslashes")
+            raise ValueError(f"{scope!r} is not a scope: printable ASCII without spaces, quotes and backslashes")
     return scopes
 
 
 class ClientSecret(Section):
-    """How the gateway authenticates at an endpoint of the authorization server (client_secret_basic)."""
+    """The gateway's client authentication at an endpoint of the authorization server (client_secret_basic)."""
 
-    client_id: str | None = knob(None, "The gateway's own client id there.")
-    client_secret: SecretStr | None = knob(None, "Its secret, e.g. ${file:/run/secrets/client_secret}.")
+    client_id: str | None = knob(None, "Client id of the gateway at the authorization server.")
+    client_secret: SecretStr | None = knob(None, "Secret of that client, e.g. ${file:/run/secrets/client_secret}.")
 
     @model_validator(mode="after")
     def _pair(self) -> Any:
@@ -44,10 +44,10 @@ class ClientSecret(Section):
 
 
 class Introspection(ClientSecret):
-    """Asking the authorization server about each token (RFC 7662), for tokens that cannot be read."""
+    """Token introspection (RFC 7662): the gateway asks the authorization server about each token."""
 
-    endpoint: str | None = knob(None, "Where to ask; absent: as the issuer's metadata say.")
-    cache: Duration = knob(60.0, "Time for which an answer is good; how late a revocation is noticed.", ge=0, le=3600)
+    endpoint: str | None = knob(None, "Introspection endpoint. Absent: the one in the issuer's metadata.")
+    cache: Duration = knob(60.0, "Time for which an answer counts. A revocation takes effect that late.", ge=0, le=3600)
 
     @field_validator("endpoint")
     @classmethod
@@ -59,26 +59,28 @@ class Issuer(Section):
     """An authorization server whose tokens are accepted."""
 
     issuer: str = Field(
-        description="Its identifier, exactly as its tokens have it in iss: case and trailing slash count.",
+        description="Identifier of the issuer, exactly as in the iss of its tokens: case and trailing slash count.",
     )
     preset: Literal["strict", "keycloak", "entra", "auth0", "okta", "cognito", "simple_oauth", "google"] = knob(
-        "strict", "What this issuer's tokens look like, see docs/issuers; strict is RFC 9068."
+        "strict", "Form of this issuer's tokens, see docs/issuers. strict is RFC 9068."
     )
     audiences: tuple[str, ...] = knob(
-        (), "Values of aud (or of what the preset has in its place) that mean this gateway; absent: the resource."
+        (),
+        "Values of aud (or of the claim that the preset uses instead) that mean this gateway. Absent: the "
+        "resource, such as public_url + /mcp.",
     )
-    clients: tuple[str, ...] = knob((), "Client ids that may call; absent: all. Some presets need it in place of aud.")
+    clients: tuple[str, ...] = knob((), "Client ids that may call. Absent: all. Presets cognito and google need it.")
     introspection: Introspection = knob(
         Introspection,
-        "Asking the issuer about each token, where any of these is set or the preset is google; else tokens are "
-        "verified by signature.",
+        "Ask the issuer about each token instead of verifying its signature. On where one of these knobs is set, or "
+        "with preset google.",
     )
-    jwks_uri: str | None = knob(None, "Where its keys are; absent: as its metadata say.")
-    token_types: tuple[str, ...] = knob((), "Values of the header's typ that are accepted; absent: as the preset says.")
+    jwks_uri: str | None = knob(None, "URL of the issuer's signing keys. Absent: the one in its metadata.")
+    token_types: tuple[str, ...] = knob((), "Accepted values of typ in a token's header. Absent: those of the preset.")
     scope_claims: tuple[str, ...] = knob(
-        (), "Claims with scopes, dots for nested ones (realm_access.roles); absent: as the preset says."
+        (), "Claims that hold scopes, with dots for nested ones (realm_access.roles). Absent: those of the preset."
     )
-    ca_file: str | None = knob(None, "CA bundle (PEM) to trust for this issuer in place of the system's.")
+    ca_file: str | None = knob(None, "CA bundle (PEM) to trust for this issuer, instead of the system's.")
 
     @field_validator("issuer")
     @classmethod
@@ -94,7 +96,7 @@ class Issuer(Section):
 
     @property
     def introspects(self) -> bool:
-        """Tell whether its tokens are verified by asking it."""
+        """Tell whether its tokens are verified by introspection."""
         return self.preset == "google" or self.introspection != Introspection()
 
     @model_validator(mode="after")
@@ -111,11 +113,11 @@ class Issuer(Section):
 
 
 class Scopes(Section):
-    """Which scopes a caller needs. None unless said here, or by a tool."""
+    """Scopes that a caller needs, in addition to those of a tool."""
 
-    list_: tuple[str, ...] = Field((), alias="list", description="To list tools.")
-    call: tuple[str, ...] = knob((), "To call any tool, besides the tool's own scopes.")
-    implies: dict[str, tuple[str, ...]] = knob(dict, "Scopes that stand for others too: {admin: [read, write]}.")
+    list_: tuple[str, ...] = Field((), alias="list", description="Scopes needed to list tools.")
+    call: tuple[str, ...] = knob((), "Scopes needed to call any tool, in addition to the tool's own scopes.")
+    implies: dict[str, tuple[str, ...]] = knob(dict, "Scopes that include others: {admin: [read, write]}.")
 
     @field_validator("list_", "call")
     @classmethod
@@ -131,30 +133,32 @@ class Scopes(Section):
 
 
 class Auth(Section):
-    """Who may call."""
+    """Authentication and authorization of callers."""
 
     mode: Literal["jwt", "off"] = knob(
         "jwt",
-        "jwt: callers bring an OAuth access token of one of the issuers. "
-        "off: no authentication, a client's Authorization header is dropped.",
+        "jwt: callers send an OAuth access token of one of the issuers. "
+        "off: no authentication; a client's Authorization header is dropped.",
     )
     issuers: tuple[Issuer, ...] = knob((), "Authorization servers whose tokens are accepted.")
-    scopes: Scopes = knob(Scopes, "Which scopes a caller needs.")
+    scopes: Scopes = knob(Scopes, "Scopes that a caller needs.")
     anonymous: Literal["none", "list", "open-tools"] = knob(
         "none",
-        "What callers without a token may do. list: list the tools. open-tools: list and call the tools that the "
-        "backend marks as open (annotations.auth.level none or optional).",
+        "What callers without a token may do. none: nothing. list: list the tools. open-tools: list and call the tools "
+        "that the backend marks as open (annotations.auth.level none or optional).",
     )
     dpop: Literal["off", "accept", "require"] = knob(
-        "off", "Tokens bound to a client's key (RFC 9449). off: such tokens are refused. require: no others."
+        "off",
+        "Tokens that are bound to a client's key (RFC 9449). off: they are refused. accept: they are accepted, as are "
+        "other tokens. require: only they are accepted.",
     )
     shared_audience: bool = knob(
         False,
-        "Accept tokens that another of the services accepts too, where that one says so as well: the same audience "
-        "of the same issuer. Whoever is let in to one is then let in to the other.",
+        "Accept tokens that another service here accepts too (same issuer, same audience). Both services must set it. "
+        "A token for one is then good for the other.",
     )
     allow_unauthenticated: bool = knob(
-        False, "With mode off, bind beyond loopback. Only where something in front authenticates."
+        False, "With mode off, allow other addresses than loopback. Only where something in front authenticates."
     )
 
     @model_validator(mode="after")
@@ -163,9 +167,9 @@ class Auth(Section):
             return self
         names = [issuer.issuer for issuer in self.issuers]
         if len(set(names)) < len(names):
-            raise ValueError("issuers: one issuer is there twice")
+            raise ValueError("issuers: an issuer is listed twice")
         if sum(issuer.introspects for issuer in self.issuers) > 1:
             raise ValueError(
-                "issuers: at most one can be asked by introspection, since tokens do not say whose they are"
+                "issuers: at most one can use introspection, because an opaque token does not name its issuer"
             )
         return self

@@ -1,4 +1,4 @@
-"""Knobs of the way to the backend."""
+"""Define the knobs of the backend: how to reach it, which credentials it gets, how its methods are listed."""
 
 from __future__ import annotations
 
@@ -16,78 +16,78 @@ AnyCredentials = TypeVar("AnyCredentials", bound=Section)
 
 
 class Tls(Section):
-    """TLS towards the backend."""
+    """TLS of the connection to the backend."""
 
-    ca_file: str | None = knob(None, "CA bundle (PEM) to trust in place of the system's.")
+    ca_file: str | None = knob(None, "CA bundle (PEM) to trust for the backend, instead of the system's.")
     cert_file: str | None = knob(None, "Client certificate (PEM).")
     key_file: str | None = knob(None, "Key of the client certificate (PEM).")
 
     @model_validator(mode="after")
     def _pair(self) -> Tls:
         if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file come together")
+            raise ValueError("cert_file and key_file must be set together")
         return self
 
 
 class Params(Section):
-    """How the backend takes its ``params``."""
+    """Form of the ``params`` that the backend expects."""
 
     structure: Literal["auto", "by-name", "by-position", "by-name-in-list"] = knob(
         "auto",
-        "Shape of params. auto: as the listing says of each method. Where it does not say, by name, or by position "
-        "where a name in it can be no key; a tool marked read-only or idempotent under catalog.tools is then tried in "
-        "the other shape too. by-name-in-list: one object as the only element of a list.",
+        "Structure of params. auto: as the listing says of each method. Where it does not say: by name, or by position "
+        "where a parameter's name cannot be a key; a tool that is marked read-only or idempotent under catalog.tools "
+        "is then also tried with the other structure. by-name-in-list: one object as the only element of a list.",
     )
     prefix: tuple[Secret[JsonValue], ...] = knob(
-        (), 'Values put before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
+        (), 'Values before the positional params of every call, e.g. ["token:${ARIA2_SECRET}"] for aria2.'
     )
     send_defaults: bool = knob(
         False,
-        "Send the defaults that the listing declares for arguments that are left out, by position up to the first "
-        "without one. For services that declare defaults and do not apply them.",
+        "Send the listing's default for each argument that a caller leaves out; by position, up to the first argument "
+        "without a default. For services that declare defaults but do not apply them.",
     )
-    always: bool = knob(False, "Send params even to a method that has no parameters; some services insist.")
+    always: bool = knob(False, "Send params even to a method without parameters. Some services require it.")
 
 
 def header_value(value: SecretStr | None) -> SecretStr | None:
-    """Return what can be the value of an HTTP header. Raises :class:`ValueError`."""
+    """Return the value if it can be that of an HTTP header. Raises :class:`ValueError`."""
     if value is not None and not re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", value.get_secret_value()):
         raise ValueError("must be printable ASCII without surrounding spaces, as HTTP header values are")
     return value
 
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
-    """Return a section that fits its mode; raises :class:`ValueError`. ``context`` gives a section's faults, where
-    :func:`gateway.config.load_settings` reads a file: the modes are above the settings."""
+    """Return the section if it fits its mode. Raises :class:`ValueError`. The faults come from ``context``, which
+    :func:`gateway.config.load_settings` gives: settings may not import the modes."""
     if info.context is not None and (faults := [*info.context(section)]):
         raise ValueError("; ".join(faults))
     return section
 
 
 class Credentials(ClientSecret):
-    """What the gateway shows the backend."""
+    """Credentials that the gateway sends to the backend."""
 
-    # The modes are above the settings, in gateway/credentials; they are named in what derives from this.
-    mode: str = knob("auto", "What is shown.")
+    # The modes stand in gateway/credentials, which settings may not import. Derived files get their names and help.
+    mode: str = knob("auto", "Which credential is sent.")
     backend_audience: str | None = knob(
         None,
         "same_resource: the audience that the backend itself requires of a token. "
-        "It must be the gateway's resource (public_url + /mcp), or what the issuer's preset has in its place.",
+        "It must be the gateway's resource (public_url + /mcp), or the value that the issuer's preset uses instead.",
     )
     reject_extra_audiences: bool = knob(
-        True, "same_resource: refuse tokens that are good elsewhere too, since the backend could use them there."
+        True, "same_resource: refuse tokens that are valid elsewhere too, because the backend could use them there."
     )
     trusted_network: bool = knob(
-        False, "same_resource: send tokens over http:// beyond loopback, where the network itself encrypts (a mesh)."
+        False, "same_resource: allow http:// beyond loopback for tokens. Only where the network encrypts (a mesh)."
     )
     token_endpoint: str | None = knob(
         None,
-        "token_exchange, client_credentials: where; absent: as the first issuer's metadata say. "
-        "token_exchange with several issuers needs it, since it is shown the tokens of each.",
+        "token_exchange, client_credentials: token endpoint. Absent: the one in the first issuer's metadata. "
+        "token_exchange with several issuers needs it, because it receives the tokens of all of them.",
     )
-    audience: str | None = knob(None, "token_exchange, client_credentials: audience to ask for.")
-    resource: str | None = knob(None, "token_exchange, client_credentials: resource to ask for (RFC 8707).")
-    scope: str | None = knob(None, "token_exchange, client_credentials: scopes to ask for, with spaces between.")
+    audience: str | None = knob(None, "token_exchange, client_credentials: audience to request.")
+    resource: str | None = knob(None, "token_exchange, client_credentials: resource to request (RFC 8707).")
+    scope: str | None = knob(None, "token_exchange, client_credentials: scopes to request, separated by spaces.")
     header: str = knob("Authorization", "static: name of the header.")
     value: SecretStr | None = knob(None, "static: value of the header, e.g. ${file:/run/secrets/backend}.")
 
@@ -113,10 +113,10 @@ class Credentials(ClientSecret):
 
 
 class ListingCredentials(Section):
-    """What the listing is asked with, where it is not what calls show. The rest is as backend.credentials has it: the
-    client, the token endpoint, what tokens are asked for, the name of the header."""
+    """Credential for the listing, where it differs from that for calls. The rest comes from backend.credentials: the
+    client, the token endpoint, what is requested there, the name of the header."""
 
-    mode: str = knob("auto", "What the listing is asked with.")
+    mode: str = knob("auto", "Which credential is sent for the listing.")
     value: SecretStr | None = knob(None, "static: value of the header that backend.credentials names.")
 
     _check_value = field_validator("value")(header_value)
@@ -126,40 +126,40 @@ class ListingCredentials(Section):
         return checked_mode(self, info)
 
     def over(self, calls: Credentials) -> Credentials:
-        """Return the whole section, of the listing's own and of what is shared with ``calls``."""
+        """Return the complete credentials for the listing: those for ``calls``, with the mode and the value of here."""
         return calls.model_copy(update={"mode": self.mode, "value": self.value})
 
 
 class ListingSettings(Section):
-    """Where and how the backend's methods are listed."""
+    """How the backend's methods are listed."""
 
     dialect: Literal[
         "auto", "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
         "help", "truenas", "ubus", "static", "custom",
-    ] = knob("auto", "Form of the listing; auto finds it by asking for each in turn, cheapest first.")  # fmt: skip
-    url: str | None = knob(None, "Where the listing is, if not where its dialect has it.")
+    ] = knob("auto", "Form of the listing. auto: ask for each form in turn, the cheapest first.")  # fmt: skip
+    url: str | None = knob(None, "URL of the listing. Absent: where its dialect has it.")
     file: str | None = knob(
-        None, "File with the listing for dialect: static: our short YAML, or an answer that was saved in any dialect."
+        None, "File with the listing, for dialect: static. Its form is a short YAML, or a saved answer in any dialect."
     )
     documents: dict[str, str] = knob(
         dict,
-        "Files with the documents that a $ref of the listing leads to, by the address in the $ref, e.g. "
-        "{common.json: /etc/gateway/common.json}. Nothing is fetched.",
+        "Files with the documents that a $ref of the listing refers to, by the address in the $ref, e.g. "
+        "{common.json: /etc/gateway/common.json}. The gateway never fetches these documents.",
     )
     language: str | None = knob(
         None, "Accept-Language for the shared listing, for services that translate descriptions."
     )
     identity: Literal["auto", "caller", "shared"] = knob(
         "auto",
-        "Whose methods are listed. caller: each caller's own, asked for with the caller's token. "
-        "shared: those of the listing's credential, shown to everybody. "
-        "auto: caller with a mode that shows a caller's token, or one had for it; else shared.",
+        "Whose methods are listed. caller: each caller's own, fetched with the caller's token. "
+        "shared: one listing for all callers, fetched with the listing's credential. "
+        "auto: caller, with a mode that sends or exchanges the caller's token; else shared.",
     )
     custom: CustomListing = knob(
         CustomListing, "For dialect: custom, how to read the listing, e.g. {method: list, methods: '$.functions[*]'}."
     )
-    timeout: Duration = knob(10.0, "Time for one listing, probing included.", gt=0, le=300)
-    credentials: ListingCredentials = knob(ListingCredentials, "What the listing is asked with.")
+    timeout: Duration = knob(10.0, "Time for one listing, including the search for its form.", gt=0, le=300)
+    credentials: ListingCredentials = knob(ListingCredentials, "Credential for the listing, if not that for calls.")
 
     @field_validator("url")
     @classmethod
@@ -169,20 +169,20 @@ class ListingSettings(Section):
     @model_validator(mode="after")
     def _check_file(self) -> ListingSettings:
         if (self.dialect == "static") != (self.file is not None):
-            raise ValueError("dialect: static and file come together")
+            raise ValueError("dialect: static and file must be set together")
         return self
 
     @model_validator(mode="after")
     def _check_custom(self) -> ListingSettings:
         if self.dialect != "custom" and self.custom != CustomListing():
-            raise ValueError(f"custom is read with dialect: custom alone, and dialect is {self.dialect}")
+            raise ValueError(f"custom needs dialect: custom, but dialect is {self.dialect}")
         if self.dialect == "custom" and self.custom.methods is None:
             raise ValueError("dialect: custom needs custom.methods, a JSONPath to the entries such as $.functions[*]")
         return self
 
 
 class Backend(Section):
-    """The JSON-RPC service that the gateway fronts."""
+    """The JSON-RPC service behind the gateway."""
 
     url: str = Field(
         description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.",
@@ -192,28 +192,28 @@ class Backend(Section):
     )
     max_response: Size = knob(
         8 * 1024**2,
-        "Largest answer, after decompression; also what the answers of one JSON-RPC batch may come to together. A "
-        "listing may be larger, up to 16 MiB.",
+        "Largest answer, after decompression. Also the largest sum of the answers to one JSON-RPC batch. A listing may "
+        "be larger, up to 16 MiB.",
         ge=1024,
         le=256 * 1024**2,
     )
     version: Literal["auto", "2.0", "1.0"] = knob(
         "auto",
-        "JSON-RPC that the service speaks. 1.0: without the jsonrpc member, always with id and params, by position; an "
-        "answer may be the bare result. auto: as asking for the listing finds out; 2.0 where there is nothing to ask.",
+        "JSON-RPC version of the service. 1.0: no jsonrpc member, always id and params, params by position; an answer "
+        "may be the bare result. auto: the one in which the service answers with its listing; 2.0 for a listing file.",
     )
     errors: Literal["cleaned", "passed"] = knob(
         "cleaned",
-        "What /jsonrpc and /mcp/tools/{name} show of the service's own errors. cleaned: the message, with a code of "
-        "the gateway's. passed: the service's own code and data, too, without stacks and secrets. "
-        "MCP and REST show the message, whatever this says.",
+        "What /jsonrpc and /mcp/tools/{name} return of the service's own errors. cleaned: the message, with a code of "
+        "the gateway. passed: also the service's own code and data, without stack traces and secrets. "
+        "MCP and REST always return the message alone.",
     )
-    connections: int = knob(100, "Most connections to the backend at a time.", ge=1, le=10_000)
-    proxy: str | None = knob(None, "HTTP proxy on the way; the environment's proxies are ignored.")
-    tls: Tls = knob(Tls, "TLS towards the backend.")
-    params: Params = knob(Params, "How the backend takes its params.")
-    credentials: Credentials = knob(Credentials, "What the gateway shows the backend.")
-    listing: ListingSettings = knob(ListingSettings, "Where and how the methods are listed.")
+    connections: int = knob(100, "Most connections to the backend at the same time.", ge=1, le=10_000)
+    proxy: str | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
+    tls: Tls = knob(Tls, "TLS of the connection to the backend.")
+    params: Params = knob(Params, "Form of the params that the backend expects.")
+    credentials: Credentials = knob(Credentials, "Credentials that the gateway sends to the backend.")
+    listing: ListingSettings = knob(ListingSettings, "How the backend's methods are listed.")
 
     @field_validator("url", "proxy")
     @classmethod

@@ -1,4 +1,4 @@
-"""Knobs of the catalog, and what the operator knows better than the listing."""
+"""Define the knobs of the catalog, and the operator's overrides of what a listing says."""
 
 from __future__ import annotations
 
@@ -12,95 +12,95 @@ from gateway.settings.knobs import Document, Section, knob, texts_in
 from gateway.units import Duration
 
 EXCLUDED: Final = (
-    # What services say about themselves.
+    # Methods that describe the service.
     "rpc.*", "rpc_methods", "system.listMethods", "system.methodSignature", "system.methodHelp", "system.describe",
     "system.multicall", "system.listNotifications", "system.getCapabilities", "JSONRPC.*",
-    # A session of its own that the service would have with the gateway.
+    # Methods that log in or out: the session would be the gateway's, shared by all callers.
     "login", "*.login", "*.login_*", "logout", "*.logout", "authenticate", "*.authenticate", "*.change_password",
-    # The service's end (aria2, Bitcoin Core, Electrum, monerod, Kodi).
+    # Methods that stop the service or its host (aria2, Bitcoin Core, Electrum, monerod, Kodi).
     "stop", "stop_daemon", "*.stop_daemon", "shutdown", "*.shutdown", "*.forceShutdown", "*.reboot",
     "System.Shutdown", "System.Reboot", "System.Suspend", "System.Hibernate", "Application.Quit",
-    # What opens a wallet (Bitcoin Core, Ethereum). What gives its keys away is told by words: gateway/catalog/risks.py.
+    # Methods that open a wallet (Bitcoin Core, Ethereum). Those that reveal keys are found by gateway/catalog/risks.py.
     "walletpassphrase", "personal_*",
 )  # fmt: skip
-"""Methods that are no business of a model's, unless the operator says otherwise."""
+"""Methods that are not offered to models, unless the operator replaces this list."""
 
 
 class Annotations(Document):
-    """MCP's hints to clients about a tool (tools "Tool annotations")."""
+    """MCP's hints to clients about a tool (specification of tools, "Tool annotations")."""
 
-    readOnlyHint: bool | None = knob(None, "Changes nothing.")  # noqa: N815, MCP's name
-    destructiveHint: bool | None = knob(None, "May destroy.")  # noqa: N815
-    idempotentHint: bool | None = knob(None, "Again is as once.")  # noqa: N815
-    openWorldHint: bool | None = knob(None, "Reaches beyond the service.")  # noqa: N815
+    readOnlyHint: bool | None = knob(None, "The tool changes nothing.")  # noqa: N815, MCP's name
+    destructiveHint: bool | None = knob(None, "The tool may destroy data.")  # noqa: N815
+    idempotentHint: bool | None = knob(None, "A repeated call has no further effect.")  # noqa: N815
+    openWorldHint: bool | None = knob(None, "The tool reaches systems beyond the service.")  # noqa: N815
 
 
 class Argument(Document):
-    """What the operator knows better than the listing about one argument."""
+    """The operator's overrides for one argument."""
 
     schema_: dict[str, JsonValue] | None = Field(None, alias="schema", description="JSON Schema.")
     description: str | None = knob(None, "Description.")
     required: bool | None = knob(
-        None, "Whether it must be given; absent: as the listing says, or no where there is a default here."
+        None, "Whether callers must give the argument. Absent: as the listing says, or false with a default here."
     )
     default: Secret[JsonValue] | None = knob(
-        None, "Sent where the caller leaves the argument out, and published in its schema."
+        None, "Value to send where the caller leaves the argument out. It is published in the schema."
     )
     hidden: bool = knob(
-        False, "Not shown to callers, refused from them, and always sent with its default, which may be a secret.",
+        False, "Callers do not see the argument and cannot set it. Its default is always sent, and may be a secret.",
     )  # fmt: skip
 
     @property
     def has_default(self) -> bool:
-        """Tell whether there is one; null is one too."""
+        """Tell whether there is a default, which may be null."""
         return "default" in self.model_fields_set
 
     @model_validator(mode="after")
     def _check_hidden(self) -> Argument:
         if self.hidden and not self.has_default:
-            raise ValueError("a hidden argument needs a default, which is what is sent")
+            raise ValueError("a hidden argument needs a default, which is always sent")
         return self
 
 
 class ToolOverride(Section):
-    """What the operator knows better than the listing about the methods that a pattern matches."""
+    """The operator's overrides for the methods that a pattern matches."""
 
     name: str | None = knob(
         None,
-        "Name of the tool, in place of one made from the method's; * is what the pattern's one * stands for.",
+        "Name of the tool, instead of one made from the method's. A * becomes what the pattern's one * matches.",
         pattern=r"^[A-Za-z0-9_.*-]{1,128}$",
     )
     title: str | None = knob(None, "Title.")
     description: str | None = knob(None, "Description.")
     annotations: Annotations = knob(Annotations, "MCP's hints to clients, e.g. {readOnlyHint: true}.")
-    scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, in place of the listing's.")
-    timeout: Duration | None = knob(None, "Deadline of a call, in place of backend.timeout.", gt=0, le=3600)
+    scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, instead of the listing's.")
+    timeout: Duration | None = knob(None, "Deadline of a call, instead of backend.timeout.", gt=0, le=3600)
     structure: Literal["by-name", "by-position", "by-name-in-list"] | None = knob(
-        None, "Shape of params, in place of the listing's."
+        None, "Structure of params, instead of the listing's."
     )
     arguments: dict[str, Argument] = knob(
         dict,
-        "By name, e.g. {sku: {description: Article number}}. Where the listing does not tell the parameters, these are "
-        "all of them, in order.",
+        "Arguments by name, e.g. {sku: {description: Article number}}. Where the listing does not name the parameters, "
+        "these are all parameters, in this order.",
     )
     content: Literal["json", "blocks"] = knob(
-        "json", "blocks: the method's result is MCP content itself (a list of blocks, or {content: [...]})."
+        "json", "blocks: the method's result already is MCP content (a list of blocks, or {content: [...]})."
     )
     input_required: bool = knob(
         False,
-        "The method may answer {resultType: input_required, ...}: 2026-07-28 clients are asked, and their "
-        "inputResponses come back to it among its named params.",
+        "The method may answer {resultType: input_required, ...}. A 2026-07-28 client is then asked, and the method is "
+        "called again with its inputResponses among the named params.",
     )
     requires: dict[str, JsonValue] = knob(
         dict, "Client capabilities without which the tool cannot be called, e.g. {sampling: {}}."
     )
     confirm: bool | Literal["destructive"] | None = knob(
         None,
-        "Ask the person through the client before each call. destructive: where the tool is published with "
-        "destructiveHint: true; under the pattern * that is a rule for all.",
+        "Ask the user through the client before each call. destructive: only where the tool is published with "
+        "destructiveHint: true. Under the pattern * this applies to all tools.",
     )
     output_schema: dict[str, JsonValue] | bool | None = knob(
-        None, "JSON Schema of the result, in place of the listing's; false: none."
+        None, "JSON Schema of the result, instead of the listing's. false: none."
     )
 
     @field_validator("confirm", mode="before")
@@ -117,62 +117,62 @@ class ToolOverride(Section):
 
 
 class CatalogSettings(Section):
-    """Which methods become tools, and how long a listing is good."""
+    """The methods that become tools, and how long a listing is valid."""
 
-    ttl: Duration = knob(300.0, "Age at which a listing is refreshed, in the background.", ge=0.05, le=86400)
+    ttl: Duration = knob(300.0, "Age at which a listing is refreshed in the background.", ge=0.05, le=86400)
     max_stale: Duration = knob(
         86400.0,
-        "Age up to which the last good listing serves while refreshing fails.",
+        "Age up to which the last good listing is served while refreshes fail.",
         ge=0,
         le=30 * 86400,
     )
     fallback: str | None = knob(
         None,
-        "Listing file, as for backend.listing.dialect: static, that serves where no listing can be had and the last "
-        "good one is older than max_stale.",
+        "File with a listing, as for backend.listing.dialect: static. It is served where no listing can be fetched and "
+        "the last good one is older than max_stale.",
     )
     max_tools: int = knob(
-        5000, "Most methods to offer. A listing with more is not used, and the last good one serves.", ge=1
+        5000, "Most methods to offer. A listing with more is not used; the last good one is served.", ge=1
     )
     notify_interval: Duration = knob(
-        10.0, "Least time between two notices to clients that tools changed; the first comes at once.", ge=0
+        10.0, "Shortest time between two notices to clients that tools changed. The first is sent at once.", ge=0
     )
     page_size: int = knob(
-        500, "Most tools on one page of tools/list; of GET /mcp/tools/list at most 50 in any case.", ge=1, le=5000
+        500, "Most tools on one page of tools/list. GET /mcp/tools/list never has more than 50.", ge=1, le=5000
     )
     include: tuple[str, ...] = knob(("*",), "Patterns of backend methods to offer.")
     exclude: tuple[str, ...] = knob(
         EXCLUDED,
-        "Patterns of backend methods to hide; stronger than include. Besides these, methods are hidden whose names say "
-        "that they reveal a secret (private keys, seeds, mnemonics, passwords). A list of your own replaces both.",
+        "Patterns of backend methods to hide, also where include matches. By default, methods whose names say that "
+        "they reveal a secret (private keys, seeds, mnemonics, passwords) are hidden too. Your own list replaces both.",
     )
     names: Literal["mcp", "llm"] = knob(
         "llm",
-        "Names of tools on /mcp, in tool search and on the command line. llm: as most LLM APIs take them, "
-        "[A-Za-z0-9_-]{1,64}. mcp: as MCP allows, [A-Za-z0-9_.-]{1,128}, and as REST and /jsonrpc always show them. "
-        "A client chooses with ?names= on any URL; calls may use either, or the method's own name.",
+        "Names of tools on /mcp, in tool search and on the command line. llm: as most LLM APIs accept them, "
+        "[A-Za-z0-9_-]{1,64}. mcp: as MCP allows, [A-Za-z0-9_.-]{1,128}; REST and /jsonrpc always show these. "
+        "A client can choose with ?names= on any URL. A call may use either name, or the method's own.",
     )
     trust_annotations: bool = knob(
         False,
-        "Publish the backend's own readOnlyHint and its like as hints, rather than in _meta.",
+        "Publish the backend's own hints (readOnlyHint and others) as hints. Otherwise they are in _meta.",
     )
     search: bool = knob(
         False,
-        "List two tools in place of all: search_tools finds the others by words, call_tool calls them. For catalogs "
-        "too large for a model's context; calls by name work as ever.",
+        "List two tools instead of all: search_tools finds the others by words, call_tool calls them. For catalogs "
+        "too large for a model's context. Calls by name still work.",
     )
     pin: str | None = knob(
         None,
         "File with what was reviewed of each tool (name, texts, schemas, who may call it, how it is called), written "
-        "by `tools --pin`. A tool that is new or differs from its pin is not offered until pinned anew.",
+        "by `tools --pin`. A tool that is new or differs from its pin is not offered until it is pinned again.",
     )
     tools: dict[str, ToolOverride] = knob(
         dict,
-        "Overrides by method name or pattern (node.*); of several that match, later ones win.",
+        "Overrides by method name or pattern (node.*). Of several that match, later ones win.",
     )
 
     def secrets(self) -> Iterator[str]:
-        """The texts in the values of hidden arguments, which nobody is to see."""
+        """Yield the texts in the values of hidden arguments: no caller may see them."""
         for override in self.tools.values():
             for argument in override.arguments.values():
                 if argument.hidden and argument.default is not None:
@@ -183,11 +183,12 @@ class CatalogSettings(Section):
         for pattern, override in self.tools.items():
             if override.name is not None and "*" in override.name and not has_one_star(pattern):
                 raise ValueError(
-                    f'catalog.tools."{pattern}".name: * stands for what the * of the pattern does, so the pattern '
-                    "must have one * and no other wildcard"
+                    f'catalog.tools."{pattern}".name: * is replaced by what the * of the pattern matches, so the '
+                    "pattern must have one * and no other wildcard"
                 )
         return self
 
 
 def has_one_star(pattern: str) -> bool:
+    """Tell whether the pattern has one * and no other wildcard."""
     return pattern.count("*") == 1 and not set("?[") & set(pattern)

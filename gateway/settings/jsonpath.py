@@ -1,4 +1,4 @@
-"""JSONPath (RFC 9535) as the value of a knob: checked with the configuration, applied to what strangers send."""
+"""Define JSONPath (RFC 9535) as the value of a knob: checked with the configuration, applied to what strangers send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 
 class _Environment(JSONPathEnvironment):
-    """Without ``match`` and ``search``: they backtrack, on text that is not the operator's."""
+    """Leave out ``match`` and ``search``: they backtrack, and a stranger chooses the text."""
 
     def setup_function_extensions(self) -> None:
         super().setup_function_extensions()
@@ -24,7 +24,7 @@ _ENVIRONMENT = _Environment()
 
 @dataclass(frozen=True)
 class Path:
-    """A compiled expression. Equal ones have the same ``text``."""
+    """Hold a compiled expression. Expressions with the same ``text`` are equal."""
 
     text: str
     _query: JSONPathQuery = field(repr=False, compare=False)
@@ -33,9 +33,9 @@ class Path:
         return self.text
 
     def find(self, document: Any, most: int) -> list[tuple[str | None, Any]]:
-        """The first ``most`` values that are selected, each with the member name it stands under, if it does.
+        """Return the first ``most`` selected values, each with its member name, or None for an element of a list.
 
-        Raises :class:`ValueError` for a document that is too deep for the expression.
+        Raises :class:`ValueError` for a document that is nested too deeply for the expression.
         """
         try:
             nodes = list(islice(self._query.finditer(document), most))
@@ -44,7 +44,7 @@ class Path:
         return [(_member(node.location), node.value) for node in nodes]
 
     def first(self, document: Any) -> Any:
-        """The first value that is selected, or None. Raises as :meth:`find` does."""
+        """Return the first selected value, or None. Raises as :meth:`find` does."""
         found = self.find(document, 1)
         return found[0][1] if found else None
 
@@ -54,7 +54,7 @@ def _member(location: tuple[int | str, ...]) -> str | None:
 
 
 def parse_path(value: Any) -> Path:
-    """Raises :class:`ValueError`."""
+    """Return the compiled expression. Raises :class:`ValueError` for what is not one."""
     if isinstance(value, Path):
         return value
     if not isinstance(value, str):
@@ -62,7 +62,7 @@ def parse_path(value: Any) -> Path:
     try:
         return Path(value, _ENVIRONMENT.compile(value))
     except JSONPathNameError as error:
-        raise ValueError(f"{error}; match() and search() are left out, use length(), count(), value()") from None
+        raise ValueError(f"{error}; match() and search() are not available, use length(), count(), value()") from None
     except (JSONPathError, RecursionError) as error:
         raise ValueError(f"is not a JSONPath (RFC 9535) such as $.methods[*]: {error}") from None
 

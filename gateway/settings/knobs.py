@@ -1,4 +1,4 @@
-"""What every section of the settings is made of."""
+"""Define the parts of every section of the settings: the field of a knob, base classes, checks of values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 def knob(default: Any, help: str, **bounds: Any) -> Any:
-    """Return a field; what is callable makes its default."""
+    """Return a pydantic field. A callable ``default`` is called for the default value."""
     if callable(default):
         return Field(default_factory=default, description=help, **bounds)
     return Field(default, description=help, **bounds)
 
 
 class Section(BaseModel):
+    """Hold one section, immutable and without unknown keys. Errors quote no values, which may be secret."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
 
     def __eq__(self, other: object) -> bool:
@@ -28,15 +30,16 @@ class Section(BaseModel):
 
 
 class Document(Section):
-    """A value with a form of its own, which counts as one knob: its members mean nothing alone."""
+    """A structured value that counts as one knob, because its members mean nothing alone."""
 
 
 def http_url(url: str) -> str:
+    """Return the URL if it is http or https, without credentials and fragment. Raises :class:`ValueError`."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        # Without its text, which quotes what may be part of a password.
+        # The library's text would quote a part of the URL, which may be a password.
         raise ValueError("is not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL")
@@ -48,7 +51,7 @@ def http_url(url: str) -> str:
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Every text in a JSON value, names of members aside."""
+    """Yield every text in a JSON value, except member names."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -57,7 +60,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host to bind to is reachable from this machine alone."""
+    """Tell whether a host to bind to is reachable only from this machine."""
     if host == "localhost":
         return True
     try:

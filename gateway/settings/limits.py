@@ -1,4 +1,4 @@
-"""Knobs of who may do how much."""
+"""Define the knobs of limits per caller."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from gateway.units import Rate
 
 
 class Limits(Section):
-    """Who may do how much."""
+    """Limits per caller."""
 
     discovery: Rate = knob(
         "60/minute",
-        "Listings per caller, by address without a token: as many at once, then one by one at that rate; ten times as "
-        "many cursors may be followed.",
+        "Listings per caller, or per address without a token: that many at once, then one by one at that rate. Ten "
+        "times as many further pages (cursors) are allowed.",
     )
-    streams: int = knob(32, "Open streams per caller, by address without a token.", ge=1, le=100_000)
+    streams: int = knob(32, "Open streams per caller, or per address without a token.", ge=1, le=100_000)

@@ -1,4 +1,4 @@
-"""Knobs of the Model Context Protocol."""
+"""Define the knobs of the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Mcp(Section):
 
     heartbeat: Duration = knob(
         15.0,
-        "Interval of keep-alive comments on streams, and of progress for calls that asked for it.",
+        "Interval of keep-alive comments on streams, and of progress notices for calls that request them.",
         ge=0.05,
         le=300,
     )
     server: McpServer = knob(
-        McpServer, "How the gateway introduces itself; what is absent, the service's listing says, if it does."
+        McpServer, "How the gateway introduces itself to clients. Absent values come from the service's listing."
     )

@@ -1,4 +1,4 @@
-"""Knobs of how the gateway introduces itself to MCP clients (schema.ts ``Implementation``, ``Icon``)."""
+"""Define the knobs of how the gateway introduces itself to MCP clients (schema.ts ``Implementation``, ``Icon``)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
 
 
 class Icon(Document):
-    """An image for people."""
+    """An image that stands for the server in user interfaces."""
 
     src: str = Field(description="https://… or data:image/…", max_length=65_536)
-    mime_type: str | None = knob(None, "Its media type, where src does not tell.", max_length=128)
-    sizes: tuple[str, ...] = knob((), "Sizes it is good for: 48x48, or any.", max_length=20)
-    theme: Literal["light", "dark"] | None = knob(None, "Background it is made for.")
+    mime_type: str | None = knob(None, "Media type, where src does not show it.", max_length=128)
+    sizes: tuple[str, ...] = knob((), "Sizes that the image suits: 48x48, or any.", max_length=20)
+    theme: Literal["light", "dark"] | None = knob(None, "Background that the image suits.")
 
     @field_validator("src")
     @classmethod
@@ -37,7 +37,7 @@ class Icon(Document):
 
 
 class McpServer(Section):
-    """How the gateway introduces itself to clients; what is absent, the service's listing says, if it does."""
+    """How the gateway introduces itself to clients. Absent values come from the service's listing."""
 
     name: str | None = knob(
         None,
@@ -48,17 +48,17 @@ class McpServer(Section):
     title: str | None = knob(None, "Name for people. Absent: the listing's title.", max_length=256)
     instructions: str | None = knob(
         None,
-        "What a model should know before it uses the tools. Absent: the listing's description. Empty, as only the file "
-        "can say it: nothing.",
+        "What a model should know before it uses the tools. Absent: the listing's description. Empty, which only the "
+        "file can say: no instructions.",
         max_length=16_384,
     )
     website_url: str | None = knob(
         None,
-        "Page about the server, and for people who want a token (resource_documentation in the metadata). Absent: the "
-        "listing's, for clients alone.",
+        "Page about the server. It also tells people how to get a token (resource_documentation in the metadata). "
+        "Absent: the listing's, which is sent to clients only.",
         max_length=2048,
     )
-    icons: tuple[Icon, ...] = knob((), "Images for people: [{src: https://…, sizes: [48x48]}].", max_length=10)
+    icons: tuple[Icon, ...] = knob((), "Icons of the server: [{src: https://…, sizes: [48x48]}].", max_length=10)
 
     @field_validator("website_url")
     @classmethod

@@ -1,4 +1,4 @@
-"""Knobs by their path, ``backend.listing.url``: which there are, and what type each has."""
+"""Find knobs by their path, such as ``backend.listing.url``, and the type of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_SERVICE: Final = re.compile(rf"services_(.+?)_(?:{'|'.join(ServiceSections.m
 
 @dataclass(frozen=True)
 class Knob:
-    """A knob, a section, or a value below a knob. ``path`` is spelled as in the file."""
+    """Hold a knob, a section, or a value below a knob. ``path`` is spelled as in the file, ``kinds`` are its types."""
 
     path: tuple[Key, ...]
     kinds: tuple[Any, ...]
@@ -49,7 +49,7 @@ class Knob:
 
 
 def find_knob(path: Sequence[Key]) -> Knob | None:
-    """What stands at ``path``, or None. Case does not count, since the environment has capitals."""
+    """Return what is at ``path``, or None. Case does not count: names of environment variables are in upper case."""
     found = Knob((), (Settings,))
     for key in path:
         below = _below(found, key)
@@ -60,20 +60,20 @@ def find_knob(path: Sequence[Key]) -> Knob | None:
 
 
 def nearest_knob(path: Sequence[str]) -> tuple[Key, ...] | None:
-    """The path of the knob that ``path`` was probably meant for, or None where none is like it."""
+    """Return the path of the knob that a misspelled ``path`` probably means, or None where no knob is similar."""
     known = [*knobs(), *_knobs_of_service(path)]
     paths: list[tuple[Key, ...]] = [tuple(name.split(".")) for name, _ in known if "*" not in name]
     for length in range(len(path)):
         section = find_knob(path[:length])
         paths += [(*section.path, key) for key in keys_of(section)] if section else []
-    # Either separator, since the environment's is two of the characters that names have too.
+    # Compare with one separator: that of the environment, two underscores, consists of characters of names.
     by_name = {_flat(one): one for one in paths}
     (name,) = difflib.get_close_matches(_flat(path), by_name, n=1) or (None,)
     return None if name is None else by_name[name]
 
 
 def _knobs_of_service(path: Sequence[str]) -> Iterator[tuple[str, FieldInfo]]:
-    """The knobs of the service that a misspelled path is of, if it is of one."""
+    """Return the knobs of the service that a misspelled path belongs to, if it belongs to one."""
     match = _OF_SERVICE.match(_flat(path))
     name = match[1].strip("_") if match else path[1] if len(path) > 1 and path[0] == "services" else None
     return iter(()) if name is None else knobs(ServiceSections, f"services.{name}")
@@ -98,13 +98,13 @@ def _below(parent: Knob, key: Key) -> Knob | None:
 
 
 def keys_of(section: Knob) -> dict[str, FieldInfo]:
-    """What a section holds, by the name in the file."""
+    """Return the fields of a section, by their names in the file."""
     models = filter(None, map(_as_model, section.kinds))
     return {field.alias or name: field for model in models for name, field in model.model_fields.items()}
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    """The types of which a value may be."""
+    """Return the types that a value may have."""
     if get_origin(annotation) is Annotated:
         return _alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -121,8 +121,8 @@ def _as_model(kind: Any) -> type[BaseModel] | None:
 
 
 def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every knob with its path, those of ``catalog.tools`` under ``catalog.tools.*``, those of an issuer under
-    ``auth.issuers.*``, and those of a service once, as they stand at the top level. A document is one."""
+    """Yield every knob with its path: those of ``catalog.tools`` under ``catalog.tools.*``, those of an issuer under
+    ``auth.issuers.*``, and those of a service once, as at the top level. A document counts as one knob."""
     for name, field in model.model_fields.items():
         where = f"{path}.{field.alias or name}".lstrip(".")
         inner = model_of(field)
@@ -136,13 +136,13 @@ def knobs(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[s
 
 
 def model_of(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the section that a field is, or None; a document is a value."""
+    """Return the section that a field is, or None. A document is a value, not a section."""
     model = next(filter(None, map(_as_model, _alternatives(field.annotation))), None)
     return None if model is None or issubclass(model, Document) else model
 
 
 def documents() -> Iterator[tuple[str, type[Document]]]:
-    """Yield the form of each value that is a document, with its path: that of a list's entries under ``.*``."""
+    """Yield each model that is a document, with its path. Entries of a list or a map are under ``.*``."""
     pending = [(path, field) for path, field in knobs()]
     for path, field in pending:
         for where, model in ((path, _as_model(field.annotation)), (f"{path}.*", _element_of(field))):
@@ -152,7 +152,7 @@ def documents() -> Iterator[tuple[str, type[Document]]]:
 
 
 def _element_of(field: FieldInfo) -> type[BaseModel] | None:
-    """What a mapping or a list holds, where that is a model."""
+    """Return the model of the elements of a map or a list, or None where they are plain values."""
     origin, arguments = get_origin(field.annotation), get_args(field.annotation)
     element = arguments[1] if origin is dict else arguments[0] if origin is tuple else None
     return _as_model(element)

@@ -1,4 +1,4 @@
-"""Knobs of the process: where it listens, and what it logs."""
+"""Define the knobs of the process: where it listens, and what it logs."""
 
 from __future__ import annotations
 
@@ -15,42 +15,44 @@ from gateway.units import Duration, Size
 class ServerSettings(Section):
     """Where the gateway listens."""
 
-    host: str = knob("127.0.0.1", "Address to bind to. Anything but loopback needs authentication.", min_length=1)
+    host: str = knob(
+        "127.0.0.1", "Address to bind to. Other addresses than loopback need authentication.", min_length=1
+    )
     port: int = knob(8080, "Public port: MCP and REST.", ge=0, le=65535)
     admin_host: str = knob(
         "127.0.0.1",
-        "Address to bind the admin port to. Probes from elsewhere, as Kubernetes has them, need another.",
+        "Address to bind the admin port to. Probes from other machines, as in Kubernetes, need another one.",
         min_length=1,
     )
-    admin_port: int = knob(9090, "Port for /livez, /readyz and /refresh; keep it away from the public.", ge=0, le=65535)
+    admin_port: int = knob(9090, "Port of /livez, /readyz and /refresh. It must not be public.", ge=0, le=65535)
     public_url: str | None = knob(
         None,
-        "The URL under which clients reach the gateway, for example https://gw.example.com, without the /mcp or "
-        "/crm/mcp that follows; its host is accepted in Host and Origin.",
+        "URL under which clients reach the gateway, for example https://gw.example.com, without the /mcp or /crm/mcp "
+        "that follows. Its host is accepted in the headers Host and Origin.",
     )
     trusted_proxies: tuple[str, ...] = knob(
         (),
-        "Networks (CIDR) of reverse proxies whose X-Forwarded-For is believed. "
-        "The caller is the rightmost address that is not one of them.",
+        "Networks (CIDR) of reverse proxies whose X-Forwarded-For is trusted. "
+        "The caller is the rightmost address in it that is not in these networks.",
     )
     secret_file: str | None = knob(
         None,
-        "File whose first line signs cursors, sessions and states; further lines are still accepted, for rotation. "
-        "Absent: a random secret, so that they end with the process; replicas need one in common.",
+        "File whose first line is the secret that signs cursors, sessions and states. Further lines are accepted too, "
+        "for rotation. Absent: a random secret, so that they end with the process. Replicas need the same secret.",
     )
     allowed_hosts: tuple[str, ...] = knob(
-        (), 'Host names accepted besides loopback and public_url; ["*"] where a proxy in front checks them.'
+        (), 'Host names to accept besides loopback and public_url; ["*"] where a proxy in front checks them.'
     )
     allowed_origins: tuple[str, ...] = knob(
         (),
         "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
     )
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
-    shutdown_timeout: Duration = knob(60.0, "Time that requests under way have to finish after SIGTERM.", ge=0, le=600)
+    shutdown_timeout: Duration = knob(60.0, "Time for running requests to finish after SIGTERM.", ge=0, le=600)
 
     @property
     def origin(self) -> str:
-        """The URL under which clients reach the gateway, without a trailing slash."""
+        """Return the URL under which clients reach the gateway, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.public_url or f"http://{host}:{self.port}"
 
@@ -61,7 +63,7 @@ class ServerSettings(Section):
             return None
         url = http_url(url).rstrip("/")
         if urlsplit(url).path.endswith("/mcp"):
-            raise ValueError("must not end in /mcp, which is added to it: say https://gw.example.com alone")
+            raise ValueError("must not end in /mcp, which the gateway appends: write https://gw.example.com alone")
         return url
 
     @field_validator("trusted_proxies")
@@ -74,18 +76,18 @@ class ServerSettings(Section):
     @model_validator(mode="after")
     def _check_ports(self) -> ServerSettings:
         if self.port == self.admin_port != 0:
-            raise ValueError(f"port and admin_port are both {self.port}: the admin port is one of its own")
+            raise ValueError(f"port and admin_port are both {self.port}: they must differ")
         return self
 
 
 class Log(Section):
     """Logs: one line per request, start-up and refresh, to standard error."""
 
-    level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity.")
+    level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
     format: Literal["auto", "json", "text"] = knob("auto", "auto: text on a terminal, JSON elsewhere.")
 
 
 class Telemetry(Section):
-    """What the gateway tells about itself."""
+    """What the gateway reports about itself."""
 
     log: Log = knob(Log, "Logs.")

@@ -1,4 +1,4 @@
-"""What one fronted service is built from: its sections, and where it is mounted."""
+"""Define the settings of one service: its sections, and where it is mounted."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 INHERITED: Final = ("catalog", "auth", "limits", "mcp")
 """Sections whose values at the top level are defaults for every service."""
 _PATHS: Final = ("mcp", "jsonrpc", "page", "static")
-"""Words that begin a path, or will, without any service."""
+"""Paths of the gateway itself, in use or reserved, which no service may have as its name."""
 
 
 def _check_name(name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
         raise ValueError(
-            "is no name for a service, since it becomes a path and a part of variables' names: use a lower-case "
-            "letter, then at most 31 lower-case letters, digits and underscores"
+            "is not a valid name of a service, which becomes a path and a part of environment variables: use a "
+            "lower-case letter, then at most 31 lower-case letters, digits and underscores"
         )
     if name in _PATHS:
-        raise ValueError(f"is a path of the gateway's own, as are {', '.join(_PATHS)}: give the service another name")
+        raise ValueError(f"is a path of the gateway itself, as are {', '.join(_PATHS)}: give the service another name")
     return name
 
 
@@ -40,9 +40,9 @@ ServiceName = Annotated[str, AfterValidator(_check_name)]
 
 
 class ServiceSections(Section):
-    """One of several services."""
+    """The sections of one of several services."""
 
-    backend: Backend = Field(description="The JSON-RPC service that is fronted.")
+    backend: Backend = Field(description="The JSON-RPC service behind the gateway.")
     catalog: CatalogSettings = knob(CatalogSettings, "Which methods become tools.")
     auth: Auth = knob(Auth, "Who may call.")
     limits: Limits = knob(Limits, "Who may do how much.")
@@ -51,9 +51,9 @@ class ServiceSections(Section):
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """All that one service is built from. ``name`` is "" for the only one, which is mounted at the root.
+    """Hold the settings that one service is built from. ``name`` is "" for the only service, mounted at the root.
 
-    Equal ones differ in nothing that a reload can change.
+    ``server`` does not count for equality: where two are equal, a reload need not build the service again.
     """
 
     name: str
@@ -66,24 +66,24 @@ class ServiceSettings:
 
     @property
     def mount(self) -> str:
-        """What the paths of the service begin with: "" or ``/crm``."""
+        """Return the prefix of the service's paths: "" or ``/crm``."""
         return f"/{self.name}" if self.name else ""
 
     @property
     def origin(self) -> str:
-        """The URL under which clients reach the gateway, without a trailing slash."""
+        """Return the URL under which clients reach the gateway, without a trailing slash."""
         return self.server.origin
 
     @property
     def resource(self) -> str:
-        """The identifier of the protected resource (RFC 9728): what tokens must be for."""
+        """Return the identifier of the protected resource (RFC 9728), which tokens must have as their audience."""
         return f"{self.origin}{self.mount}/mcp"
 
     @property
     def mount_id(self) -> str:
-        """What signed texts and keys of the store are of: the resource. With ``auth.mode: off`` and without a
-        public_url there is none, and replicas may listen on different ports: then the service behind, with the name,
-        since two services may have one behind them."""
+        """Return what binds signed texts and keys of the store to this service: the resource. With ``auth.mode: off``
+        and without a public_url, replicas may listen on different ports, so it is the service's name and the backend's
+        URL: two services may have the same backend."""
         if self.auth.mode != "off" or self.server.public_url:
             return self.resource
         return f"{self.name} {self.backend.url}".lstrip()
@@ -93,7 +93,7 @@ class ServiceSettings:
         return f"services.{self.name}.{path}" if self.name else path
 
     def faults(self) -> Iterator[str]:
-        """Yield what in these sections and ``server`` does not go together, each with its knob."""
+        """Yield a text, beginning with the knob, for each conflict between these sections and ``server``."""
         if self.auth.mode == "off":
             yield from self._exposure_faults()
         else:
@@ -111,14 +111,14 @@ class ServiceSettings:
         if not self.auth.issuers:
             yield (
                 f"{self.knob('auth.issuers')}: must name at least one authorization server, "
-                f"[{{issuer: https://login.example.com}}]; or say {self.knob('auth.mode')}: off, to serve without "
+                f"[{{issuer: https://login.example.com}}]; or set {self.knob('auth.mode')}: off, to serve without "
                 "authentication"
             )
         url = self.server.public_url
         if url is None:
             if self.server.port == 0 or not is_loopback(self.server.host):
                 path = "a service's path" if self.name else "/mcp"
-                yield f"server.public_url: is required, since tokens must be for it: public_url + {path}"
+                yield f"server.public_url: is required, because tokens must have public_url + {path} as their audience"
             return
         try:
             secure_url(url)
@@ -129,7 +129,7 @@ class ServiceSettings:
 
 
 def inherit(default: Any, own: Any) -> Any:
-    """Return raw settings of one service over those of the top level: maps merge, everything else replaces."""
+    """Return the raw settings of one service with the defaults of the top level: maps merge, other values replace."""
     if not isinstance(default, dict) or not isinstance(own, dict):
         return own
     return default | {key: inherit(default[key], value) if key in default else value for key, value in own.items()}

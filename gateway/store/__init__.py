@@ -1,7 +1,7 @@
-"""What outlives the objects of one service, and what replicas will share: facts that expire, and permits.
+"""Define the interface of the store: markers that expire, and permits. They outlive a reload; replicas may share them.
 
-A key is any text. What it has before its first colon is its purpose, such as ``dpop`` in ``dpop:…``, of which there are
-few. Keys of one purpose do not push out those of another.
+A key is any text. The part before its first colon is its purpose, such as ``dpop`` in ``dpop:…``. There are few
+purposes. Keys of one purpose never evict keys of another.
 """
 
 from __future__ import annotations
@@ -11,42 +11,43 @@ from typing import Protocol
 
 
 class Permit(Protocol):
-    """Permits of one key: a full ``burst`` at first, then ``rate`` more a second up to the burst. This is the generic
-    cell rate algorithm (ITU-T I.371)."""
+    """Give out the permits of one key: a full ``burst`` at first, then ``rate`` more per second, up to the burst. This
+    is the generic cell rate algorithm (ITU-T I.371)."""
 
     async def take(self, n: int = 1) -> float:
-        """Take ``n`` permits, all or none. 0.0 where they were taken, else the seconds, to the microsecond, after which
-        they can be, if nobody else takes any meanwhile. Raises :class:`ValueError` unless 1 <= ``n`` <= burst."""
+        """Take ``n`` permits, all or none. Return 0.0 where they were taken, else the seconds after which they are free
+        if no other caller takes any, to the microsecond. Raises :class:`ValueError` unless 1 <= ``n`` <= burst."""
         ...
 
 
 class Store(Protocol):
-    """Markers with a lifetime, and permits."""
+    """Keep markers with a lifetime, and permits."""
 
     async def add(self, key: str, ttl: float) -> bool:
-        """Put the key there for ``ttl`` seconds; False if it was there already. Of several at once, one hears True."""
+        """Mark the key for ``ttl`` seconds. Return False if it was marked. Of concurrent callers one gets True."""
         ...
 
     async def has(self, key: str) -> bool:
-        """Tell whether the key is there."""
+        """Tell whether the key is marked."""
         ...
 
     def permit(self, key: str, rate: float, burst: int) -> Permit:
-        """The permits of a key, ``rate`` a second and at most ``burst`` at once. The caller may keep the handle.
+        """Return a handle on the permits of a key: ``rate`` per second, at most ``burst`` at once. It may be kept.
 
-        All handles of one key share what was taken, those with another rate or burst too: whoever has none left waits
-        at the new rate, and never longer than somebody who has just taken a whole new burst.
+        All handles of one key share what was taken, also those with another rate or burst. After a change of the rate a
+        caller without permits waits at the new rate, and at most as long as after a whole new burst.
         """
         ...
 
 
 def purpose_of(key: str) -> str:
+    """Return the part of a key before its first colon, "" without a colon."""
     return key.partition(":")[0] if ":" in key else ""
 
 
 class ResourceStore:
-    """A store as one protected resource sees it. The resource is part of every key, as a digest: nothing of one service
-    counts at another. It is part of the purpose, so that a flood at one service pushes out nothing of another."""
+    """Give one protected resource its own part of a store. The resource's digest is part of every key, so that services
+    do not count each other's. It is part of the purpose, so that a flood at one service evicts no key of another."""
 
     def __init__(self, store: Store, resource: str) -> None:
         self._store = store

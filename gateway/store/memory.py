@@ -1,4 +1,4 @@
-"""A store within one process: enough for one replica, and the default."""
+"""Keep the store in the memory of one process: enough for one replica, and the default."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from gateway.store import purpose_of
 
 MAX_KEYS: Final = 100_000
 _ROUNDING: Final = 1e-6
-"""Seconds by which sums of clock times may be off, and more: a wait as short as this is none."""
+"""Seconds, more than the rounding error of sums of clock times: a shorter wait counts as none."""
 
 
 class MemoryStore:
-    """Keys in memory, at most ``most`` markers and as many permits of each purpose. Of more markers the least recently
-    used are forgotten, of more permits what :class:`Debts` says. ``clock`` is seconds."""
+    """Keep at most ``most`` markers and as many permits of each purpose. Beyond that, the least recently used markers
+    are forgotten, and permits as :class:`SpentBursts` says. ``clock`` is seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MAX_KEYS) -> None:
         self._clock = clock
         self._most = most
         self._markers: dict[str, TLRUCache[str, float]] = {}
-        self._debts: dict[str, Debts] = {}
+        self._spent_bursts: dict[str, SpentBursts] = {}
+
+    def __repr__(self) -> str:
+        markers = {purpose: len(keys) for purpose, keys in self._markers.items()}
+        permits = {purpose: len(bursts) for purpose, bursts in self._spent_bursts.items()}
+        return f"<MemoryStore markers={markers} permits={permits}>"
 
     async def add(self, key: str, ttl: float) -> bool:
         keys = self._keys(key)
@@ -39,10 +44,10 @@ class MemoryStore:
 
     def permit(self, key: str, rate: float, burst: int) -> MemoryPermit:
         purpose = purpose_of(key)
-        debts = self._debts.get(purpose)
-        if debts is None:
-            debts = self._debts[purpose] = Debts(self._clock, self._most)
-        return MemoryPermit(debts, key, rate, burst)
+        spent_bursts = self._spent_bursts.get(purpose)
+        if spent_bursts is None:
+            spent_bursts = self._spent_bursts[purpose] = SpentBursts(self._clock, self._most)
+        return MemoryPermit(spent_bursts, key, rate, burst)
 
     def _keys(self, key: str) -> TLRUCache[str, float]:
         purpose = purpose_of(key)
@@ -53,9 +58,9 @@ class MemoryStore:
         return keys
 
 
-class Debt:
-    """What one key has taken and not yet got back: ``until`` is when it will have all again. A ``forgotten`` one counts
-    no longer; the key has to be looked up again."""
+class SpentBurst:
+    """Hold what one key has spent of its burst: ``until`` is the clock time at which it has the whole burst again. Once
+    it is ``forgotten``, a handle has to look up the key again."""
 
     __slots__ = ("forgotten", "until")
 
@@ -64,77 +69,79 @@ class Debt:
         self.forgotten = False
 
 
-class Debts:
-    """The debts of many keys, at most ``most``.
+class SpentBursts:
+    """Hold the spent bursts of many keys, at most ``most``.
 
-    A debt that is over is dropped when new keys come: to be new and to owe nothing are the same, so nobody gains or
-    loses by it. Where there is no room and the oldest owe something still, a new key takes the place of an old one
-    **and its debt**. So whoever has more keys than there is room (a large IPv6 network) gets no fresh bursts by making
+    New keys make room by dropping keys that have their whole burst again: these equal new keys, so no caller gains or
+    loses. Where the table is full and the oldest keys still wait, a new key evicts the oldest one **and takes over its
+    ``until``**. So an attacker with more keys than there is room (a large IPv6 network) gets no fresh bursts by making
     the gateway forget: what was taken stays taken, whichever key asks next. The price is paid by callers that are new
-    or pushed out during such an attack: they begin with that debt, and wait at worst as if they had just used up their
-    own burst.
+    or evicted during such an attack: they wait at worst as if they had just used up their own burst.
     """
 
     def __init__(self, clock: Callable[[], float], most: int) -> None:
         self.clock = clock
         self._most = most
-        # None of cachetools: the oldest are looked at first, and what goes leaves something behind.
-        self._debts: OrderedDict[str, Debt] = OrderedDict()
+        # No cache of cachetools does this: a new key has to take over the ``until`` of the one that it evicts.
+        self._by_key: OrderedDict[str, SpentBurst] = OrderedDict()
 
-    def of(self, key: str) -> Debt:
-        debt = self._debts.get(key)
-        if debt is None:
-            debt = self._debts[key] = Debt(self._make_room())
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def find(self, key: str) -> SpentBurst:
+        spent = self._by_key.get(key)
+        if spent is None:
+            spent = self._by_key[key] = SpentBurst(self._make_room())
         else:
-            self._debts.move_to_end(key)
-        return debt
+            self._by_key.move_to_end(key)
+        return spent
 
     def _make_room(self) -> float:
-        """The debt that a new key begins with: the time until which it lasts."""
+        """Return the ``until`` of a new key: now, or that of the key that it evicts."""
         now = self.clock()
-        for key in tuple(islice(self._debts, 2)):  # more than come, so that after a flood the memory is given back
-            if self._debts[key].until <= now:
+        for key in tuple(islice(self._by_key, 2)):  # two for each new key, so that memory shrinks after a flood
+            if self._by_key[key].until <= now:
                 self._drop(key)
             else:
-                self._debts.move_to_end(key)  # who keeps a handle takes without a look-up
-        return self._drop(next(iter(self._debts))) if len(self._debts) >= self._most else now
+                self._by_key.move_to_end(key)  # it may be in use: a kept handle takes permits without a look-up
+        return self._drop(next(iter(self._by_key))) if len(self._by_key) >= self._most else now
 
     def _drop(self, key: str) -> float:
-        debt = self._debts.pop(key)
-        debt.forgotten = True
-        return debt.until
+        spent = self._by_key.pop(key)
+        spent.forgotten = True
+        return spent.until
 
 
 class MemoryPermit:
-    """See :class:`gateway.store.Permit`. What a key has taken is one number: when it will have its whole burst again
-    (the theoretical arrival time of the algorithm)."""
+    """Implement :class:`gateway.store.Permit`. What a key has spent is one number: the time at which it has its whole
+    burst again (the theoretical arrival time of the algorithm)."""
 
-    __slots__ = ("_burst", "_clock", "_debt", "_debts", "_interval", "_key", "_span")
+    __slots__ = ("_burst", "_clock", "_interval", "_key", "_span", "_spent", "_spent_bursts")
 
-    def __init__(self, debts: Debts, key: str, rate: float, burst: int) -> None:
-        self._debts = debts
-        self._debt = debts.of(key)
+    def __init__(self, spent_bursts: SpentBursts, key: str, rate: float, burst: int) -> None:
+        self._spent_bursts = spent_bursts
+        self._spent = spent_bursts.find(key)
         self._key = key
-        self._clock = debts.clock
+        self._clock = spent_bursts.clock
         self._burst = burst
         self._interval = 1 / rate
         self._span = burst / rate
 
     async def take(self, n: int = 1) -> float:
         if not 0 < n <= self._burst:
-            raise ValueError(f"of a burst of {self._burst}, {n} cannot be taken at once")
-        debt = self._debt
-        if debt.forgotten:
-            debt = self._debt = self._debts.of(self._key)
+            raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
+        spent = self._spent
+        if spent.forgotten:
+            spent = self._spent = self._spent_bursts.find(self._key)
         now = self._clock()
-        until = debt.until
+        until = spent.until
         if until < now:
             until = now
-        elif until > now + self._span:  # taken at a slower rate, which holds no longer
-            until = debt.until = now + self._span
+        elif until > now + self._span:  # spent at a slower rate, before a reload changed it
+            until = spent.until = now + self._span
         until += n * self._interval
         wait = until - now - self._span
         if wait > _ROUNDING:
             return round(wait, 6)
-        debt.until = until
+        spent.until = until
         return 0.0

@@ -1,1 +1,1 @@
-"""What the gateway tells about itself."""
+"""Write the gateway's logs."""

@@ -1,8 +1,8 @@
-"""Lines of the log on their way out: a bounded buffer, and a thread that writes it to a file descriptor.
+"""Write log lines through a bounded buffer, and a thread that empties it into a file descriptor.
 
-Who logs never waits and never sees a failure: not of a full disk, not of a reader that is gone, not of a pipe that
-nobody reads. What could not be written is tried again. What the buffer could not hold is counted, and a line says so as
-soon as lines can be written.
+Code that logs never waits and never sees a failure, such as a full disk, a reader that is gone, or a pipe without a
+reader. A failed write is tried again. Lines beyond the buffer are lost and counted, and a line reports the count once
+lines can be written again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from queue import SimpleQueue
 from typing import Final
 
 MAX_BYTES: Final = 4 * 1024**2
-"""Size of the buffer, some 20,000 lines. The thread may hold as much again."""
+"""Bytes of the buffer, some 20,000 lines. The thread may hold as much again."""
 CLOSE_TIMEOUT: Final = 2.0
 """Seconds that :meth:`Lines.close` waits for the last lines."""
 _RETRY: Final = 1.0
 _BATCH: Final = 0.005
-"""Seconds for which lines gather before they are written: a write for each would wake the thread as often."""
+"""Seconds for which lines gather before they are written: to wake the thread for each line would cost more."""
 
 
 class Lines:
-    """A log that is written to ``descriptor``. ``lost_line`` makes the line that says how many were lost; ``most`` is
-    the size of the buffer in bytes, ``retry`` the seconds between two attempts to write."""
+    """Write lines to ``descriptor``. ``lost_line`` returns the line that reports how many were lost. ``most`` is the
+    size of the buffer in bytes, ``retry`` the seconds between two attempts to write."""
 
     def __init__(
         self, descriptor: int, lost_line: Callable[[int], str], most: int = MAX_BYTES, retry: float = _RETRY
@@ -33,9 +33,9 @@ class Lines:
         self._descriptor = descriptor
         self._most = most
         self._retry = retry
-        # Reentrant, and a queue that is: a finalizer may run, and log, while its own thread is in put().
+        # Both are reentrant: a finalizer may run, and log, while its own thread is in put().
         self._lock = threading.RLock()
-        self._news: SimpleQueue[None] = SimpleQueue()
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
         self._waiting: list[bytes] = []
         self._size = 0
         self._lost = 0
@@ -44,7 +44,7 @@ class Lines:
         self._thread.start()
 
     def put(self, line: str) -> None:
-        """Have a line written soon."""
+        """Put a line into the buffer. The thread writes it soon."""
         raw = f"{line}\n".encode("utf-8", "backslashreplace")
         with self._lock:
             if self._size + len(raw) > self._most:
@@ -54,18 +54,18 @@ class Lines:
             self._waiting.append(raw)
             self._size += len(raw)
         if first:
-            self._news.put(None)
+            self._wakeups.put(None)
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
-        """Write what there is, for at most ``timeout`` seconds."""
+        """Write what is buffered, for at most ``timeout`` seconds."""
         self._closing.set()
-        self._news.put(None)
+        self._wakeups.put(None)
         self._thread.join(timeout)
 
     def _run(self) -> None:
         closing = False
         while not closing:
-            self._news.get()
+            self._wakeups.get()
             closing = self._closing.wait(_BATCH)
             self._write(self._take())
 

@@ -1,9 +1,9 @@
-"""Logs: one line per request, start-up and refresh, to standard error; JSON, or readable on a terminal.
+"""Set up logging: one line per request, start-up and refresh, to standard error; JSON, or text on a terminal.
 
 Logging never raises and never waits: a log that cannot be written costs no answer (:mod:`gateway.telemetry.lines`).
 
-Control characters in values are escaped by the renderers, so that a caller cannot forge a line. aiohttp writes a
-traceback for each malformed request; those become one sampled line, or a flood of garbage would fill the disk.
+The renderers escape control characters in values, so that a caller cannot forge a line. aiohttp logs a traceback for
+each malformed request; these become sampled lines, or a flood of garbage would fill the disk.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gateway.telemetry.sampling import Sampler
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _SAMPLE_SECONDS: Final = 10.0
 _BAD_HTTP: Final = ("aiohttp.http_exceptions", "aiohttp.web_protocol")
-"""Where aiohttp has what it raises for a malformed head, and for a malformed body that nobody reads."""
+"""Modules of what aiohttp raises for a malformed head, and for a malformed body that no handler reads."""
 INFO: Final = _LEVELS["info"]
 threshold = INFO
-"""The least severity that is written: compared first where a line would be made for each request."""
+"""The least severity that is written. The access log compares it before it makes a line for each request."""
 _lines: Lines | None = None
 
 
@@ -63,11 +63,11 @@ def _field(value: Any) -> str:
 
 
 def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> None:
-    """Set up structlog, and lead what libraries and the interpreter say into it."""
+    """Set up structlog, and route the logs of libraries and the interpreter's warnings into it."""
     global _lines
     set_level(level)
     text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
-    render = _safe(
+    render = _render_safely(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text, key="time"),
         structlog.processors.format_exc_info,
@@ -78,47 +78,47 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> N
         return str(render(None, "error", {"event": "log lines were lost, they could not be written", "lines": lines}))
 
     if _lines is None:
-        # Where standard error is closed, its number may be a connection's by now.
+        # Where standard error was closed at the start, a connection may have its number by now.
         _lines = Lines(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno(), lost_line)
         atexit.register(_lines.close)
     _lines.lost_line = lost_line
     put = _lines.put
     structlog.configure(
         processors=[_drop_below_level, render],
-        logger_factory=lambda *_: _Output(put),
+        logger_factory=lambda *_: _LineLogger(put),
         cache_logger_on_first_use=True,
     )
     root = logging.getLogger()
-    root.handlers[:] = [_Bridge()]
+    root.handlers[:] = [_LibraryHandler()]
     root.setLevel(logging.WARNING)
-    # By themselves, these two write to standard error and wait for it.
+    # By default, these two write to standard error, and wait where its reader is slow.
     logging.captureWarnings(True)
     sys.unraisablehook = _log_unraisable
 
 
-class _Output:
-    """What structlog hands finished lines to."""
+class _LineLogger:
+    """Take the finished lines of structlog, of each severity."""
 
     def __init__(self, put: Callable[[str], None]) -> None:
         self.debug = self.info = self.warning = self.error = self.critical = put
 
 
-def _safe(*steps: Processor) -> Processor:
-    """The steps one after the other. What cannot be rendered becomes a line with the event alone."""
+def _render_safely(*processors: Processor) -> Processor:
+    """Return a processor that runs these in turn. An event that cannot be rendered is logged by its name alone."""
 
     def render(logger: Any, method: str, event: EventDict) -> Any:
         name = event.get("event")
         try:
-            return _through(steps, logger, method, event)
-        except Exception as error:  # noqa: BLE001, a stranger's value may raise whatever it likes when it is shown
-            return _through(steps, logger, method, {"event": str(name), "unprintable": type(error).__name__})
+            return _run(processors, logger, method, event)
+        except Exception as error:  # noqa: BLE001, the repr of a stranger's value may raise anything
+            return _run(processors, logger, method, {"event": str(name), "unprintable": type(error).__name__})
 
     return render
 
 
-def _through(steps: Iterable[Processor], logger: Any, method: str, event: Any) -> Any:
-    for step in steps:
-        event = step(logger, method, event)
+def _run(processors: Iterable[Processor], logger: Any, method: str, event: Any) -> Any:
+    for process in processors:
+        event = process(logger, method, event)
     return event
 
 
@@ -128,8 +128,8 @@ def set_level(name: str) -> None:
     threshold = _LEVELS[name]
 
 
-class _Bridge(logging.Handler):
-    """Library logs: a line each, without tracebacks, the malformed requests of strangers sampled."""
+class _LibraryHandler(logging.Handler):
+    """Log each record of a library as one line without a traceback. Malformed requests are sampled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class _Bridge(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._emit(record)
-        except Exception as error:  # noqa: BLE001, a library's message that does not fit its arguments
+        except Exception as error:  # noqa: BLE001, a library's message may not fit its arguments
             structlog.get_logger().error("library", logger=record.name, unprintable=type(error).__name__)
 
     def _emit(self, record: logging.LogRecord) -> None:

@@ -1,4 +1,4 @@
-"""Lines of the log that strangers can cause at will: of many, some are written."""
+"""Sample log lines that strangers can cause in any number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Sampler:
-    """Lets ``most`` lines through in each ``seconds``, and counts the others. ``clock`` is monotonic seconds."""
+    """Admit ``most`` lines in each ``seconds``, and count the others. ``clock`` is monotonic seconds."""
 
     def __init__(self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -18,8 +18,7 @@ class Sampler:
         self._left_out = 0
 
     def admit(self) -> dict[str, int] | None:
-        """What to add to a line that is to be written: how many were left out before it, where any were. None for a
-        line that is left out itself."""
+        """Return None for a line to leave out, else the fields to add to it: how many were left out before, if any."""
         now = self._clock()
         if now >= self._ends:
             self._ends, self._written = now + self._seconds, 0

@@ -207,7 +207,7 @@ def test_what_shows_no_callers_token_may_go_over_plain_http() -> None:
 
 @each("scope", ["a b", 'a"b', "a\\b", "", "ä", "a\nb"])
 def test_a_tools_scope_that_no_token_can_have_is_refused(scope: str) -> None:
-    with pytest.raises(ConfigError, match="is no scope") as caught:
+    with pytest.raises(ConfigError, match="is not a scope") as caught:
         load_settings(
             None,
             ["backend.url=http://127.0.0.1/", "auth.mode=off", f"catalog.tools={{x: {{scopes: [{scope!r}]}}}}"],

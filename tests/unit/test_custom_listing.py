@@ -77,7 +77,7 @@ def parameters(declared: Any, **paths: str) -> tuple[Parameter, ...] | None:
         ("functions", "expected '$'"),
         ("$.a[", "unbalanced brackets"),
         ("$.~", "selector"),
-        ('$[?search(@.a, "x")]', "match() and search() are left out"),
+        ('$[?search(@.a, "x")]', "match() and search() are not available"),
         ("5", "found '5'"),
         ("[$.a]", "found '['"),
     ],
@@ -108,10 +108,10 @@ def test_every_faulty_path_is_told_at_once() -> None:
     ("knobs", "remedy"),
     [
         ({}, "needs custom.methods"),
-        ({"methods": "$", "params": "[1]"}, "name it"),
+        ({"methods": "$", "params": "[1]"}, "params needs method"),
         ({"methods": "$", "method": "list", "params": "text"}, "must be a list or an object"),
-        ({"methods": "$", "parameter": "{name: $.a}"}, "name that"),
-        ({"methods": "$", "parameters": "$", "parameter": "{required: $, optional: $}"}, "name one of them"),
+        ({"methods": "$", "parameter": "{name: $.a}"}, "parameter needs parameters"),
+        ({"methods": "$", "parameters": "$", "parameter": "{required: $, optional: $}"}, "set one of them"),
     ],
     ids=str,
 )

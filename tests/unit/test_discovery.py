@@ -29,6 +29,15 @@ async def test_a_fresh_catalog_asks_the_backend_once(world: World) -> None:
     assert world.discovery.seconds_fresh(ANYBODY.view) == pytest.approx(0.1)
 
 
+async def test_the_repr_says_what_is_served(world: World) -> None:
+    assert repr(world.discovery) == "<Discovery 0 views, shared: None>"
+    assert await world.names() == ("a", "b")
+    assert repr(world.discovery) == "<Discovery 1 views, shared: <ViewState of all callers: 2 tools>>"
+    world.backend.failure = no_listing()
+    await world.discovery.refresh()
+    assert "1 failures: " in repr(world.discovery)
+
+
 async def test_a_stale_catalog_is_served_while_one_refresh_runs(world: World) -> None:
     await world.names()
     world.now += TTL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.store import ResourceStore
-from gateway.store.memory import Debts, MemoryStore
+from gateway.store.memory import MemoryStore, SpentBursts
 
 
 class Clock:
@@ -26,6 +26,13 @@ async def test_markers_are_bounded_and_the_oldest_forgotten_first() -> None:
     for key in "abcd":
         assert await store.add(key, 60)
     assert [await store.has(key) for key in "abcd"] == [False, True, True, True]
+
+
+async def test_the_repr_says_how_many_keys_each_purpose_has() -> None:
+    store = MemoryStore()
+    await store.add("dpop:a", 60)
+    await store.permit("calls:ada", 1, 1).take()
+    assert repr(store) == "<MemoryStore markers={'dpop': 1} permits={'calls': 1}>"
 
 
 async def test_keys_whose_time_is_over_make_room_before_others_are_forgotten(clock: Clock) -> None:
@@ -110,15 +117,15 @@ async def test_a_handle_that_was_pushed_out_has_no_permits_of_its_own(clock: Clo
     assert await store.permit("discovery:ada", 1, 6).take(3) > 0
 
 
-def test_debts_that_are_over_are_dropped_as_others_come(clock: Clock) -> None:
-    debts = Debts(clock, 1000)
-    flood = [debts.of(f"flood {number}") for number in range(500)]
-    for debt in flood:
-        debt.until = clock.now + 60
-    busy = debts.of("busy")
+def test_keys_with_their_whole_burst_again_are_dropped_as_others_come(clock: Clock) -> None:
+    spent_bursts = SpentBursts(clock, 1000)
+    flood = [spent_bursts.find(f"flood {number}") for number in range(500)]
+    for spent in flood:
+        spent.until = clock.now + 60
+    busy = spent_bursts.find("busy")
     busy.until = clock.now + 1000
     clock.now += 60
     for number in range(251):
-        debts.of(f"later {number}").until = clock.now + 60
-    assert [debt.forgotten for debt in flood].count(False) == 0
-    assert debts.of("busy") is busy
+        spent_bursts.find(f"later {number}").until = clock.now + 60
+    assert [spent.forgotten for spent in flood].count(False) == 0
+    assert spent_bursts.find("busy") is busy

@@ -130,14 +130,14 @@ def test_services_without_a_service_are_a_fault(tmp_path: Path, text: str) -> No
 def test_a_name_that_is_no_path_is_a_fault_with_the_remedy(tmp_path: Path, name: str) -> None:
     text = TWO.replace("crm:", f"{name!r}:")
     (fault,) = faults(tmp_path, text)
-    assert fault.startswith(f"services.{name}: is no name for a service")
+    assert fault.startswith(f"services.{name}: is not a valid name of a service")
     assert "use a lower-case letter" in fault
 
 
 @pytest.mark.parametrize("name", ["mcp", "jsonrpc", "page", "static"])
 def test_a_name_that_is_a_path_of_the_gateway_is_a_fault_with_the_remedy(tmp_path: Path, name: str) -> None:
     (fault,) = faults(tmp_path, TWO.replace("crm:", f"{name}:"))
-    assert fault.startswith(f"services.{name}: is a path of the gateway's own")
+    assert fault.startswith(f"services.{name}: is a path of the gateway itself")
     assert "another name" in fault
 
 
@@ -218,7 +218,7 @@ def test_a_fault_of_a_service_is_told_by_the_services_name(tmp_path: Path) -> No
 
 def test_a_section_with_a_faulty_default_is_told_once(tmp_path: Path) -> None:
     told = faults(tmp_path, TWO.replace("off", "jwt"), f"auth.issuers=[{{issuer: '{ISSUER}'}}, {{issuer: '{ISSUER}'}}]")
-    assert told == ("auth: issuers: one issuer is there twice",)
+    assert told == ("auth: issuers: an issuer is listed twice",)
 
 
 def test_a_default_that_cannot_be_read_is_one_fault(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The knobs: bounds, pairs that come together, and secrets that no text gives away."""
+"""The knobs: bounds, pairs that must be set together, and secrets that no text gives away."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown(password: str) -> None:
     ],
 )
 def test_knobs_that_come_together_are_refused_alone(pair: Any) -> None:
-    assert "come together" in fault(backend=pair)
+    assert "must be set together" in fault(backend=pair)
 
 
 @each("header", ["", "X Y", "X:Y", "Host", "content-length", "Transfer-Encoding", "É", "X\r\nY"])

@@ -314,3 +314,14 @@ async def test_another_heartbeat_holds_at_once_for_streams_that_are_open() -> No
     changes.follow(discovery(), INTERVAL, 1)
     await at(11.5)
     assert listener.heard == [(11, StreamEvent.TICK)]
+
+
+@virtually
+async def test_the_repr_says_how_many_streams_are_open_and_what_is_due() -> None:
+    changes = hub()
+    changes.subscribe(SHARED)
+    changes.notify(SHARED)
+    changes.notify(SHARED)
+    assert repr(changes) == "<Subscriptions 1 streams, 1 notices due, of <Discovery 0 views, shared: None>>"
+    changes.close()
+    assert repr(changes).startswith("<Subscriptions closed, 1 streams")
