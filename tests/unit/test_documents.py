@@ -1,17 +1,19 @@
-"""What is written for people is whole: links lead somewhere, the changelog has its form, the floors are the code's."""
+"""The documents are whole: links lead somewhere, indexes have each page, names and floors are those of the code."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.unit.test_structure import FLOORS
+from tests.unit.test_structure import FLOORS, GATEWAY
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 
@@ -62,11 +64,77 @@ def test_a_release_has_each_heading_once_and_in_order_and_nothing_twice(release:
     assert [entry for entry, times in entries.items() if times > 1] == []
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/architecture.md"])
 def test_a_page_with_the_floors_has_those_that_the_imports_keep(name: str) -> None:
     """It is one line each: the number, the names, and behind two spaces what is there."""
     lines = (ROOT / name).read_text().splitlines()
     assert tuple(line.split("  ")[0] for line in lines if re.match("[0-9]+ [a-z_]", line)) == FLOORS
+
+
+def definitions(module: Path) -> set[str]:
+    """Return the names that a module defines at its top, and the members of its classes as ``Class.member``."""
+    found: set[str] = set()
+    for node in ast.parse(module.read_text()).body:
+        found |= names_defined(node)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{member}" for item in node.body for member in names_defined(item)}
+    return found
+
+
+def names_defined(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def file_named(path: str) -> Path:
+    """Return the file that the architecture page names: below gateway/, or in another folder of the repository."""
+    return ROOT / path if (ROOT / path).is_file() else GATEWAY / path
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    named = set(re.findall(r"`([\w/]+\.py)`", ARCHITECTURE))
+    assert len(named) > 50
+    assert [path for path in sorted(named) if not file_named(path).is_file()] == []
+
+
+def test_the_architecture_page_names_what_stands_in_the_named_file() -> None:
+    """A name, or several with commas, follows its file: ``file.py`: `Name`, `Other.member```."""
+    follows = re.findall(r"`([\w/]+\.py)`: (`[\w.]+`(?:,\s+`[\w.]+`(?!:))*)", ARCHITECTURE)
+    named = {(path, name) for path, names in follows for name in re.findall(r"`([\w.]+)`", names)}
+    assert len(named) > 50
+    absent = [f"{path}: {name}" for path, name in sorted(named) if name not in definitions(file_named(path))]
+    assert absent == []
+
+
+def test_the_architecture_page_names_only_what_is_defined() -> None:
+    spans = set(re.findall(r"`((?:_|[A-Z])\w*(?:\.\w+)?)`", ARCHITECTURE))
+    known = {
+        name for module in [*GATEWAY.rglob("*.py"), *(ROOT / "tests").rglob("*.py")] for name in definitions(module)
+    }
+    assert sorted(spans - known) == []
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/decisions", "docs/issuers"])
+def test_each_page_is_in_the_index_of_its_folder(folder: str) -> None:
+    index = ROOT / folder / "README.md"
+    pages = {page.name for page in index.parent.glob("*.md")} - {"README.md"}
+    linked = set(re.findall(r"\]\(([^)#\s]+\.md)\)", index.read_text()))
+    assert pages - linked == set()
+
+
+def test_the_indexes_are_in_the_index_of_docs() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    folders = [page.parent.name for page in (ROOT / "docs").glob("*/README.md")]
+    assert [folder for folder in folders if f"({folder}/README.md)" not in index] == []
+
+
+def test_the_index_of_decisions_has_their_titles_in_their_order() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"^\| \[(\d+)\]\(([^)]+)\) \| ([^|]+?) \|", (folder / "README.md").read_text(), re.MULTILINE)
+    titles = [(page, re.match(r"# (\d+)\. (.+)", page.read_text())) for page in sorted(folder.glob("[0-9]*.md"))]
+    assert listed == [(title[1], page.name, title[2]) for page, title in titles if title]
 
 
 def test_contributing_names_every_folder_of_tests() -> None:
