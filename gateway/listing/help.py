@@ -166,13 +166,13 @@ def _from_call(call: str) -> tuple[Parameter, ...] | None:
     """Return the arguments of the call itself; None where one is shown as an example of its value."""
     parameters: list[Parameter] = []
     depth = 0
-    for token in call.split():
-        if token in ("(", ")"):
-            depth += 1 if token == "(" else -1
+    for part in call.split():
+        if part in ("(", ")"):
+            depth += 1 if part == "(" else -1
             continue
-        word = _WORD.fullmatch(token)
+        word = _WORD.fullmatch(part)
         # A name that stands twice belongs to an example, not to the call.
         if word is None or any(parameter.name == word[1] for parameter in parameters):
             return None
-        parameters.append(Parameter(word[1], {"type": "string"} if token.startswith('"') else True, depth == 0))
+        parameters.append(Parameter(word[1], {"type": "string"} if part.startswith('"') else True, depth == 0))
     return tuple(parameters)
