@@ -182,7 +182,7 @@ def entry_of(value: Any) -> dict[str, Any]:
 def is_heading(name: Any) -> bool:
     """Tell whether a name cannot be a key of ``params``: it is missing, or a heading (Ethereum's "Transaction hash").
 
-    One heading shows that the document names no keys. Methods whose structure it leaves open are called by position."""
+    With one, methods whose structure the document leaves open are called by position: its names are no keys."""
     return not isinstance(name, str) or not name or _NOT_IN_KEYS.search(name) is not None
 
 
