@@ -170,7 +170,7 @@ def test_with_several_issuers_the_audience_suits_each() -> None:
     both = "auth.issuers=[{issuer: 'https://login.example.com'}, {issuer: 'https://sso.example.com', preset: keycloak}]"
     assert faults(both, AUDIENCE) == []
     (fault,) = faults(both, "backend.credentials.backend_audience=account")
-    assert "account is another resource" in fault
+    assert "account is not the gateway's resource" in fault
 
 
 def test_the_fault_says_what_would_be_right() -> None:

@@ -249,7 +249,7 @@ def test_what_the_top_level_opens_to_all_is_told_once(tmp_path: Path) -> None:
 def test_what_the_backend_is_shown_is_judged_for_each_service(tmp_path: Path) -> None:
     told = faults(tmp_path, TWO, "services.crm.backend.credentials.mode=same_resource")
     (fault,) = told
-    assert fault.startswith("services.crm.backend.credentials.backend_audience: say which")
+    assert fault.startswith("services.crm.backend.credentials.backend_audience: set it to the audience")
     assert f"{PUBLIC}/crm/mcp" in fault
     audience = f"services.crm.backend.credentials.backend_audience={PUBLIC}/crm/mcp"
     read(tmp_path, TWO, "services.crm.backend.credentials.mode=same_resource", audience)
