@@ -145,7 +145,7 @@ async def test_who_may_call_has_to_be_said(backend: ScriptedBackend, command: tu
     ran = await run(*command, "--set", f"backend.url={backend.url}")
     assert (ran.code, ran.out) == (2, "")
     assert "auth.issuers: must name at least one authorization server" in ran.err
-    assert "or say auth.mode: off" in ran.err
+    assert "or set auth.mode: off" in ran.err
     assert not backend.requests
 
 
