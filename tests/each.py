@@ -14,8 +14,9 @@ import pytest
 def each(names: str | Sequence[str], rows: Iterable[Any], ids: Any = None) -> Callable[..., Any]:
     """Return a decorator that runs a test on every row of a table, under one id.
 
-    It takes what ``pytest.mark.parametrize`` takes. All rows run, and the failure names every row that failed, with its
-    traceback. The rows share the test's fixtures, so a row must not hold against the next what it left in them.
+    It takes what ``pytest.mark.parametrize`` takes, except marks of a row. All rows run, and the failure names every
+    row that failed, with its traceback. A row that skips fails. The rows share the test's
+    fixtures, so a row must not hold against the next what it left in them.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     table = dict(_named_rows(arguments, [*rows], ids))
@@ -58,6 +59,8 @@ def _named_rows(arguments: list[str], rows: list[Any], ids: Any) -> Iterator[tup
     for number, row in enumerate(rows):
         name, values = None, row if len(arguments) > 1 else (row,)
         if hasattr(row, "marks"):  # pytest.param
+            if row.marks:
+                raise ValueError(f"row {number} of {arguments} has marks, which count for a whole test only")
             name, values = row.id, row.values
         if of_rows is not None:
             name = of_rows[number]
@@ -78,7 +81,8 @@ def _collect(failures: dict[str, BaseException], name: str) -> Iterator[None]:
     """Keep what a row raises, so that the next ones run."""
     try:
         yield
-    except (Exception, pytest.fail.Exception) as failure:
+    # A row that skips would end the test as skipped, with the failures of the rows before it.
+    except (Exception, pytest.fail.Exception, pytest.skip.Exception) as failure:
         failure.add_note(f"row {name}")
         # pytest-timeout interrupts a test once: if the next row hung too, nothing would end it.
         if isinstance(failure, pytest.fail.Exception) and str(failure).startswith("Timeout"):

@@ -282,7 +282,7 @@ class Discovery:
             return True
         entry.retry_at = now + RETRY_AFTER
         entry.failure_reason = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not accepted yet"
-        log.warning("a listing that shrinks is not believed yet", tools=before, listed=len(catalog.tools))
+        log.warning("a listing that shrinks is not accepted yet", tools=before, listed=len(catalog.tools))
         return False
 
     def _record_refresh(self, entry: ViewState, listing: Listing, catalog: Catalog, ms: float) -> None:

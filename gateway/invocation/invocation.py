@@ -38,7 +38,7 @@ from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Too
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.search.tools import BuiltinTool
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.text import excerpt
+from gateway.text import excerpt, masked_url
 
 _LEAST_TIMEOUT: Final = 0.001
 _FAULTS_SHOWN: Final = 3
@@ -111,7 +111,8 @@ class Invocation:
         self._timeout = timeout
 
     def __repr__(self) -> str:
-        return f"<Invocation of {self._client.url} with {type(self._credential).__name__}, {self._timeout:g} s>"
+        url, credential = masked_url(self._client.url), type(self._credential).__name__
+        return f"<Invocation of {url} with {credential}, {self._timeout:g} s>"
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds

@@ -72,7 +72,7 @@ class Issuer(Section):
     clients: tuple[str, ...] = knob((), "Client ids that may call. Absent: all. Presets cognito and google need it.")
     introspection: Introspection = knob(
         Introspection,
-        "Ask the issuer about each token instead of verifying its signature. On where one of these knobs is set, or "
+        "Ask the issuer about each token instead of verifying its signature. On where this is given, even as {}, or "
         "with preset google.",
     )
     jwks_uri: str | None = knob(None, "URL of the issuer's signing keys. Absent: the one in its metadata.")
@@ -97,7 +97,12 @@ class Issuer(Section):
     @property
     def introspects(self) -> bool:
         """Tell whether its tokens are verified by introspection."""
-        return self.preset == "google" or self.introspection != Introspection()
+        # A knob that is set to its default counts too: cache: 60s must not leave revoked tokens good until they end.
+        return self.preset == "google" or "introspection" in self.model_fields_set
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all knobs are the same, and whether introspection is on in both."""
+        return super().__eq__(other) and isinstance(other, Issuer) and self.introspects == other.introspects
 
     @model_validator(mode="after")
     def _check_preset(self) -> Issuer:

@@ -139,7 +139,9 @@ class ListingSettings(Section):
     ] = knob("auto", "Form of the listing. auto: ask for each form in turn, the cheapest first.")  # fmt: skip
     url: str | None = knob(None, "URL of the listing. Absent: where its dialect has it.")
     file: str | None = knob(
-        None, "File with the listing, for dialect: static. Its form is a short YAML, or a saved answer in any dialect."
+        None,
+        "File with the listing, for dialect: static. Its form is a short YAML, or a saved answer in any dialect but "
+        "help, ubus and custom.",
     )
     documents: dict[str, str] = knob(
         dict,

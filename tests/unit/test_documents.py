@@ -110,9 +110,9 @@ def test_the_architecture_page_names_what_stands_in_the_named_file() -> None:
 
 def test_the_architecture_page_names_only_what_is_defined() -> None:
     spans = set(re.findall(r"`((?:_|[A-Z])\w*(?:\.\w+)?)`", ARCHITECTURE))
-    known = {
-        name for module in [*GATEWAY.rglob("*.py"), *(ROOT / "tests").rglob("*.py")] for name in definitions(module)
-    }
+    # Below tests/services stand packages that are not ours, which define almost any name.
+    ours = [path for path in (ROOT / "tests").rglob("*.py") if ".venv" not in path.parts]
+    known = {name for module in [*GATEWAY.rglob("*.py"), *ours] for name in definitions(module)}
     assert sorted(spans - known) == []
 
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from gateway.listing.probe import DIALECTS
 from gateway.settings import ListingSettings, Settings
+from gateway.settings.auth import Issuer
 from gateway.settings.knobs import is_loopback
 from tests.each import each
 
@@ -245,3 +246,14 @@ def test_an_icon_may_be_had_from_elsewhere_or_stand_in_the_settings() -> None:
     assert [icon.src for icon in settings(mcp={"server": {"icons": icons}}).mcp.server.icons] == [
         icon["src"] for icon in icons
     ]
+
+
+ISSUER = {"issuer": "https://login.example.com"}
+
+
+@each("given", [{}, {"cache": "60s"}, {"client_id": "gw"}])
+def test_an_issuer_is_asked_about_tokens_where_introspection_is_given_even_with_its_defaults(given: Any) -> None:
+    asked, signed = Issuer.model_validate(ISSUER | {"introspection": given}), Issuer.model_validate(ISSUER)
+    assert (asked.introspects, signed.introspects) == (True, False)
+    assert asked != signed, "a reload would not see the difference"
+    assert asked == Issuer.model_validate(ISSUER | {"introspection": given})
