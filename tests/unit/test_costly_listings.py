@@ -1,0 +1,105 @@
+"""What a listing's texts and signatures may cost to read: time linear in their size, and few questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gateway.backend.source import BackendSource
+from gateway.listing import help as help_pages
+from gateway.listing import introspection
+from gateway.listing.docstrings import parse_docstring
+from gateway.listing.typewords import schema_of_word
+from gateway.outbound import Answer
+from tests.pace import quickly
+
+
+@pytest.mark.parametrize("text", ["---\n\n" * 6000, "---\n" * 8000, "a:\n" * 10_000, "Args:\n" + " a:\n\n\n" * 5000])
+def test_a_description_of_rules_and_titles_takes_linear_time(text: str) -> None:
+    with quickly(0.3):
+        parse_docstring(text, "f")
+
+
+def test_a_line_of_help_with_many_words_takes_linear_time() -> None:
+    line = "x " + " ".join(f"a{number}" for number in range(30_000))
+    with quickly(0.3):
+        (method,) = help_pages.parse_listing(f"== Other ==\n{line}", {}).methods
+    assert method.parameters is not None
+    assert method.parameters[0].name == "a0"
+
+
+def test_a_page_with_many_forms_of_one_argument_takes_linear_time() -> None:
+    page = "x\n\nArguments:\n" + "\n".join(f"1. a ({{{number}}})" for number in range(4000))
+    with quickly(0.5):
+        (method,) = help_pages.parse_listing("== Other ==\nx", {"x": page}).methods
+    assert method.parameters is not None
+    assert method.parameters[0].schema is True
+
+
+def test_a_method_with_many_signatures_takes_linear_time() -> None:
+    signatures = [["int"]] * 5000 + [["int"] * 5000]
+    with quickly(0.3):
+        listing = introspection.parse_listing(["f"], {"f": signatures[::-1]}, {})
+    assert len(listing.methods[0].parameters or ()) == 4999
+
+
+def test_a_type_of_many_alternatives_allows_any_value() -> None:
+    with quickly(0.3):
+        assert schema_of_word([{"const": number} for number in range(20_000)]) is True
+
+
+class Names:
+    """Answer ``system.listMethods`` with names, and each question about one with ``detail``."""
+
+    def __init__(self, names: list[str], detail: Any) -> None:
+        self.names = names
+        self.detail = detail
+        self.asked: list[str] = []
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        question = json.loads(body)
+        listed = question["method"] == introspection.LIST
+        if not listed:
+            self.asked.append(question["params"][0])
+        result = self.names if listed else self.detail
+        answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+        return Answer(200, "application/json", {}, json.dumps(answer).encode())
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        raise AssertionError("an introspection gets no document")
+
+    async def close(self) -> None: ...
+
+
+async def listed_by(service: Names, max_bytes: int = 2**20) -> dict[str, str]:
+    source = BackendSource(service, "http://backend.example/rpc", {}, timeout=60, max_bytes=max_bytes)
+    listing = await introspection.SystemIntrospection().fetch_listing(source)
+    return {method.name: method.description for method in listing.methods}
+
+
+async def test_a_service_is_asked_once_about_a_name_that_stands_twice() -> None:
+    service = Names([introspection.LIST, introspection.HELP, *["f"] * 500], "Adds.")
+    assert (await listed_by(service))["f"] == "Adds."
+    assert service.asked == ["f"]
+
+
+async def test_a_service_is_asked_about_a_bounded_number_of_names() -> None:
+    names = [f"f{number}" for number in range(5100)]
+    service = Names([introspection.LIST, introspection.HELP, *names], "Adds.")
+    descriptions = await listed_by(service)
+    assert len(service.asked) == 5000
+    assert (descriptions["f4999"], descriptions["f5000"]) == ("Adds.", "")
+
+
+async def test_the_answers_about_one_listing_are_bounded_together() -> None:
+    names = [f"f{number}" for number in range(100)]
+    service = Names([introspection.LIST, introspection.HELP, *names], "a" * 100_000)
+    descriptions = await listed_by(service)
+    assert len(service.asked) < 50
+    assert len(descriptions["f0"]) == 100_000
+    assert descriptions["f99"] == ""
