@@ -10,7 +10,7 @@ import pytest
 
 from gateway.backend.source import BackendSource
 from gateway.listing import help as help_pages
-from gateway.listing import introspection
+from gateway.listing import introspection, openrpc
 from gateway.listing.docstrings import parse_docstring
 from gateway.listing.typewords import schema_of_word
 from gateway.outbound import Answer
@@ -49,6 +49,20 @@ def test_a_method_with_many_signatures_takes_linear_time() -> None:
 def test_a_type_of_many_alternatives_allows_any_value() -> None:
     with quickly(0.3):
         assert schema_of_word([{"const": number} for number in range(20_000)]) is True
+
+
+def test_large_examples_and_errors_that_many_methods_share_are_read_in_part() -> None:
+    shared = {
+        "e": {"params": [{"$ref": "#/components/x/p"}], "result": {"value": "r" * 10**6}},
+        "p": {"name": "p", "value": [{"k": "x" * 50}] * 20_000},
+        "f": {"code": 1, "message": "a " * 10**6},
+    }
+    members = {"examples": [{"$ref": "#/components/x/e"}] * 2, "errors": [{"$ref": "#/components/x/f"}] * 10}
+    methods = [{"name": f"m{number}", "params": [], **members} for number in range(50)]
+    with quickly(0.5):
+        listing = openrpc.parse_listing({"openrpc": "1.2.6", "components": {"x": shared}, "methods": methods})
+    assert '{"p":[{"k":"xxx' in listing.methods[0].description
+    assert listing.methods[0].description.endswith("rrr…")
 
 
 class Names:
