@@ -8,6 +8,7 @@ Another service may have a ``help`` too; its first page does not begin with the 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,7 +53,9 @@ class Help:
             page = await source.call_method(HELP, names[:1])
             if not (page.has_value and _is_page(page.value, names[0])):
                 raise NoListing([Step(HELP, SourceAnswer("JSON, but no page for its first command"))])
-        return parse_listing(text, await ask_each(source, HELP, names))
+        pages = await ask_each(source, HELP, names)
+        # In a thread: thousands of pages take seconds to read.
+        return await asyncio.to_thread(parse_listing, text, pages)
 
 
 def recognizes(document: Any) -> bool:

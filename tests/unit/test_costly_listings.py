@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from gateway.backend.source import BackendSource
 from gateway.listing import help as help_pages
 from gateway.listing import introspection, openrpc
 from gateway.listing.docstrings import parse_docstring
+from gateway.listing.plain import Plain
 from gateway.listing.typewords import schema_of_word
 from gateway.outbound import Answer
 from tests.pace import quickly
@@ -117,3 +119,48 @@ async def test_the_answers_about_one_listing_are_bounded_together() -> None:
     assert len(service.asked) < 50
     assert len(descriptions["f0"]) == 100_000
     assert descriptions["f99"] == ""
+
+
+class Answering:
+    """Answer one method with a listing, and all other questions with HTTP 404."""
+
+    def __init__(self, method: str, listing: Any) -> None:
+        self.method = method
+        self.listing = listing
+        self.answered = False
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        question = json.loads(body)
+        if question["method"] != self.method:
+            return Answer(404, "", {}, b"")
+        answer = json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": self.listing}).encode()
+        self.answered = True
+        return Answer(200, "application/json", {}, answer)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        return Answer(404, "", {}, b"")
+
+    async def close(self) -> None: ...
+
+
+async def test_to_read_many_descriptions_does_not_hold_the_loop() -> None:
+    entries = [{"name": f"f{number}", "description": ":param a: an a\n" * 40} for number in range(1500)]
+    service = Answering("rpc_methods", entries)
+    source = BackendSource(service, "http://backend.example/rpc", {}, timeout=60, max_bytes=2**24)
+    over = asyncio.Event()
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while not over.is_set():
+            await asyncio.sleep(0)
+            turns += service.answered
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(take_turns())
+        listing = await Plain().fetch_listing(source)
+        over.set()
+    assert len(listing.methods) == 1500
+    assert turns > 10
