@@ -96,8 +96,13 @@ def parse_listing(document: dict[str, Any]) -> Listing:
     methods: list[Method] = []
     quarantined: list[QuarantinedMethod] = []
     headings = False
+    read: set[int] = set()
     for index, entry in enumerate(document["methods"]):
         entry = _resolve_references(entry, document)
+        # A million short references to one large entry would each make its method again.
+        if entry and id(entry) in read:
+            continue
+        read.add(id(entry))
         names = [entry.get("name", "-"), *(item.get("name") for item in _descriptors(entry, document))]
         headings = headings or any(map(is_heading, names))
         fault = name_fault(entry.get("name"), index)

@@ -11,8 +11,10 @@ import pytest
 
 from gateway.backend.source import BackendSource
 from gateway.listing import help as help_pages
-from gateway.listing import introspection, openrpc
+from gateway.listing import introspection, openrpc, smd
+from gateway.listing.dialect import NoListing
 from gateway.listing.docstrings import parse_docstring
+from gateway.listing.jsonrpc_mcp import JsonrpcMcp
 from gateway.listing.plain import Plain
 from gateway.listing.typewords import schema_of_word
 from gateway.outbound import Answer
@@ -67,6 +69,22 @@ def test_large_examples_and_errors_that_many_methods_share_are_read_in_part() ->
     assert listing.methods[0].description.endswith("rrr…")
 
 
+def test_entries_that_refer_to_one_method_are_read_once() -> None:
+    shared = {"name": "f", "params": [{"name": f"a{number}"} for number in range(1000)]}
+    document = {"openrpc": "1.2.6", "x": {"f": shared}, "methods": [{"$ref": "#/x/f"}] * 1000}
+    assert [method.name for method in openrpc.parse_listing(document).methods] == ["f"]
+
+
+def test_parameters_of_all_methods_are_not_multiplied_without_bound() -> None:
+    common = [{"name": f"a{number}", "type": "string"} for number in range(21)]
+    document = {"SMDVersion": "2.0", "services": {"f": {}, "g": {}}, "parameters": common}
+    listing = smd.parse_listing(document)
+    assert [entry.name for entry in listing.quarantined] == ["f", "g"]
+    assert "more than 20 parameters of all methods" in listing.quarantined[0].reason
+    listing = smd.parse_listing({**document, "parameters": common[:20]})
+    assert [len(method.parameters or ()) for method in listing.methods] == [20, 20]
+
+
 class Names:
     """Answer ``system.listMethods`` with names, and each question about one with ``detail``."""
 
@@ -119,6 +137,14 @@ async def test_the_answers_about_one_listing_are_bounded_together() -> None:
     assert len(service.asked) < 50
     assert len(descriptions["f0"]) == 100_000
     assert descriptions["f99"] == ""
+
+
+async def test_a_page_that_fails_is_named_without_the_token_in_its_address() -> None:
+    key = "7f9a2c41d8e04b3f9c6a5b1e2d3f4a5b"
+    source = BackendSource(Answering("", None), f"http://backend.example/{key}/rpc", {}, timeout=60, max_bytes=2**20)
+    with pytest.raises(NoListing) as raised:
+        await JsonrpcMcp().fetch_listing(source)
+    assert "GET /…/mcp/tools/list" in str(raised.value)
 
 
 class Answering:
