@@ -46,6 +46,7 @@ _PART: Final = 64 * 1024
 _PART_LEVELS: Final = 6
 
 _RESPONSE_MEMBERS: Final = {"jsonrpc", "result", "error"}
+_ERROR_MEMBERS: Final = {"id", "code", "message", "data"}
 
 _decode = msgspec.json.Decoder().decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -304,7 +305,8 @@ def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Res
 
     Deviations that are harmless for a single call over HTTP are accepted: an ``id`` that is null, absent or a number
     instead of its string; no ``jsonrpc`` member, and then both outcomes as JSON-RPC 1.0 has them; an empty ``error``
-    beside a result; an error without a code. With ``bare``, JSON that is not a response is the result itself.
+    beside a result; an error without a code. With ``bare``, JSON that is not a response is the result itself,
+    or the error itself.
     Raise :class:`ValueError` with the violation for anything else.
     """
     result, fault = parse_decoded_response(_decode_json(raw), id, bare=bare)
@@ -315,14 +317,17 @@ def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Res
 def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Do as :func:`parse_response` for decoded JSON of any depth. Raise :class:`ValueError`."""
     if bare and not (type(value) is dict and value.keys() & _RESPONSE_MEMBERS):
-        return value, None
+        is_error = type(value) is dict and value.keys() <= _ERROR_MEMBERS and type(value.get("code")) is int
+        return (None, _fault_of(value)) if is_error and "message" in value else (value, None)
     if type(value) is not dict:
         raise ValueError("a batch" if isinstance(value, list) else "not a JSON-RPC object")
     answered = value.get("id")
     if answered is not None and str(answered) != id:
         raise ValueError("the id of another call")
     error = value.get("error")
-    if error or (error is not None and "result" not in value):
+    # JSON-RPC 1.0 §1.2: the error is null where there was none. An exception may have an empty text.
+    silent = "jsonrpc" not in value and value.get("result") is None and error in ("", {}, [])
+    if error or silent or (error is not None and "result" not in value):
         if value.get("result") is not None and value.get("jsonrpc") == "2.0":
             raise ValueError("both a result and an error")
         return None, _fault_of(error)

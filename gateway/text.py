@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 _MARK: Final = "…"
-_SECRET_NAME: Final = re.compile(r"key|token|secret|auth|pass|sig", re.IGNORECASE)
+_SECRET_NAME: Final = re.compile(r"key|token|secret|auth|pass|pwd|credential|sig", re.IGNORECASE)
 _TOKEN: Final = re.compile(r"[\w~-]{20,}+")
 _DIGITS: Final = 3
 # C0 and C1 controls except tab and newline; soft hyphen, fillers, zero-width, line separators, bidirectional and
@@ -83,23 +84,37 @@ def _marks(character: str) -> tuple[bool, int]:
 
 def secrets_in(url: str) -> tuple[str, ...]:
     """Return the parts of a URL that may be a token: values of its query by their names or looks, and segments of its
-    path by their looks, as in the URLs of hosted Ethereum nodes."""
+    path by their looks, as in the URLs of hosted Ethereum nodes. Each stands as in the URL and decoded."""
     parts = urlsplit(url)
-    values = (value for name, value in parse_qsl(parts.query) if _SECRET_NAME.search(name) or _is_token(value))
-    return (*filter(_is_token, parts.path.split("/")), *filter(None, values))
+    raw = filter(_is_token, parts.path.split("/"))
+    values = (value for name, _, value in _pairs(parts.query) if _is_secret(name, value))
+    return tuple(dict.fromkeys(form for part in (*raw, *values) for form in (unquote_plus(part), part) if form))
 
 
 def masked_url(url: str) -> str:
     """Return a URL with "…" in place of each part that may be a token."""
-    for secret in secrets_in(url):
-        for form in (secret, quote(secret, safe=""), quote_plus(secret)):
-            url = url.replace(form, _MARK)
-    return url
+    parts = urlsplit(url)
+    address, mark, query = url.partition("?")
+    path = "/".join(_MARK if _is_token(segment) else segment for segment in parts.path.split("/"))
+    shown = (name + between + (_MARK if _is_secret(name, value) else value) for name, between, value in _pairs(query))
+    return address.removesuffix(parts.path) + path + mark + "&".join(shown)
+
+
+def _pairs(query: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the equals sign and the value of each member of a query, as they stand there."""
+    return (pair.partition("=") for pair in query.split("&"))
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return value != "" and (_SECRET_NAME.search(unquote_plus(name)) is not None or _is_token(value))
 
 
 def _is_token(text: str) -> bool:
-    """Tell whether a text looks random: at least 20 characters, letters and at least three digits."""
-    return _TOKEN.fullmatch(text) is not None and sum(map(str.isdigit, text)) >= _DIGITS and not text.isdigit()
+    """Tell whether a part of a text between punctuation looks random: at least 20 characters, letters and at least
+    three digits. A JWT has dots, and a bot's token a colon."""
+    return any(
+        sum(map(str.isdigit, part)) >= _DIGITS and not part.isdigit() for part in _TOKEN.findall(unquote_plus(text))
+    )
 
 
 def truncate(text: str, limit: int) -> str:

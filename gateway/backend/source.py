@@ -36,6 +36,8 @@ _START: Final = 40
 """Characters of a broken answer that the operator sees."""
 _REDACTED_BYTES: Final = 16 * 1024
 _SPACE: Final = b" \t\r\n"
+_MOST_ANSWERS: Final = 4
+"""Sum of all answers about one listing, as a multiple of the largest one: each method may have one of its own."""
 _SLICE: Final = 0.005
 """Seconds of work after which other tasks get a turn."""
 
@@ -142,6 +144,8 @@ class BackendSource:
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             return SourceAnswer("not asked, the time for the listing is over")
+        if self.size >= _MOST_ANSWERS * self._max_bytes:
+            return SourceAnswer(f"not asked, the answers for the listing have {self.size} bytes already")
         timeout = remaining if self.patience is None else min(remaining, self.patience)
         try:
             if body is not None:

@@ -23,7 +23,9 @@ def _set(words: str) -> frozenset[str]:
 
 
 _REVEALS: Final = _set("backup dump export get list print query read reveal show view")
-_TAKES: Final = _set("check import is load recover restore set sign sweep test validate verify with")
+_TAKES: Final = _set("check import load recover restore set sign sweep validate verify")
+_TAKES_FIRST: Final = _set("is test with")
+"""These say so only where no word of _REVEALS stands before: ``exportwalletwithseed`` reveals."""
 _READS: Final = _set(
     "analyze can check combine convert count decode describe estimate fetch find get has help is list lookup prepare "
     "query read search show simulate status test validate verify view watch"
@@ -31,8 +33,10 @@ _READS: Final = _set(
 _KEYS: Final = _set("key keys")
 _SECRETS: Final = _set(
     "mnemonic mnemonics passphrase privkey privkeys seed seeds seedphrase xprv password passwords secret secrets "
-    "credential credentials"
+    "credential credentials wif"
 )
+_ENDINGS: Final = _REVEALS | _set("bytes hex v words")
+"""Words after a secret that do not change what is revealed, as numbers do not: ``seed.get``, ``getSeedHex``."""
 _PAYS: Final = _set("keysend pay payout refund spend sweep transfer withdraw withdrawal")
 _SENT: Final = _set("all calls coin coins from funds many money payment payments raw to transaction transactions tx")
 _PAYMENTS: Final = _set("payment payments payout payouts transfer transfers withdrawal withdrawals")
@@ -41,11 +45,11 @@ _SIGNS: Final = _set("cosign sign signs")
 _NO_SIGNATURE: Final = _set("in off on out up")
 _OTHERS: Final = _set(
     "account address addresses and balance block broadcast bump by data descriptor fee for funded hash hd in info "
-    "master message multisig new of on out payload phrase priv private psbt recovery secure send typed unspent up utxo "
-    "viewing wallet z"
+    "invoice invoices master message multisig new of on out payload phrase priv private psbt recovery secure send "
+    "typed unspent up utxo viewing wallet z"
 )
 _VOCABULARY: Final = (
-    _REVEALS | _TAKES | _READS | _KEYS | _SECRETS | _PAYS | _SENT | _PAYMENTS | _MAKES | _SIGNS | _OTHERS
+    _REVEALS | _TAKES | _TAKES_FIRST | _READS | _KEYS | _SECRETS | _PAYS | _SENT | _PAYMENTS | _MAKES | _SIGNS | _OTHERS
 )
 
 
@@ -53,9 +57,9 @@ _VOCABULARY: Final = (
 def reveals_secret(method: str) -> bool:
     """Tell whether a method returns what opens a wallet or an account, rather than taking it."""
     words = _words(method)
-    if _TAKES & set(words):
+    if _takes(words):
         return False
-    private = {"priv", "private", "secret", "master", "xprv"} & set(words)
+    private = {"priv", "private", "secret", "master", "spend", "xprv"} & set(words)
     if (private and _KEYS & set(words)) or {"master", "private"} <= set(words):
         return True
     if {"privkey", "privkeys", "mnemonic", "mnemonics"} & set(words):
@@ -66,7 +70,14 @@ def reveals_secret(method: str) -> bool:
         return True
     if words == ("query", "key"):  # of Monero's wallet
         return True
-    return bool(words) and words[-1] in _SECRETS and bool(_REVEALS & set(words[:-1]))
+    last = next((word for word in reversed(words) if word not in _ENDINGS and not word.isdigit()), "")
+    return last in _SECRETS and bool(_REVEALS & set(words))
+
+
+def _takes(words: Sequence[str]) -> bool:
+    """Tell whether a method takes a secret from its caller."""
+    first = next((word for word in words if word in _REVEALS or word in _TAKES_FIRST), "")
+    return bool(_TAKES & set(words)) or first in _TAKES_FIRST
 
 
 @lru_cache(20_000)

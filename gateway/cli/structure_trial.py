@@ -22,7 +22,8 @@ async def try_structures(invocation: Invocation, caller: Caller, name: str, argu
     """
     call = await invocation.prepare(caller, name, arguments)
     binding = call.tool.binding
-    if not binding.repeatable:
+    # A tool may be repeatable because it is idempotent: its first call still changes something.
+    if not (binding.repeatable and call.tool.annotations.get("readOnlyHint") is True):
         raise TrialRefused(
             f"{name} is not marked as read-only. If you know that it is, set "
             f'catalog.tools."{call.tool.method}".annotations.readOnlyHint: true'

@@ -7,6 +7,7 @@ required; the description of such a tool says so. ``Null``, and ``Object`` witho
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from inspect import cleandoc
 from typing import Any, Final
@@ -58,7 +59,9 @@ class Describe:
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         questions = (call_question(source, method) for method in ("rpc.describe", "system.describe"))
-        return parse_listing(await first_match(questions, recognizes, "no service description"))
+        document = await first_match(questions, recognizes, "no service description")
+        # In a thread: descriptions of megabytes take seconds to read.
+        return await asyncio.to_thread(parse_listing, document)
 
 
 def recognizes(document: Any) -> bool:

@@ -212,7 +212,9 @@ def _read_section(lines: list[str], at: int, docs: Docs) -> int:
     """Read a Google or NumPy section that begins at line ``at``. Return the number of lines to remove from the text."""
     title = lines[at].strip()
     ruled = at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1].strip()) is not None
-    if not ruled and not title.endswith(":"):
+    known = _ARGUMENTS.fullmatch(title) or _RETURNS.fullmatch(title)
+    # Only a known title is worth a look at its lines: a text of rules alone would have each read to the end.
+    if known is None or not (ruled or title.endswith(":")):
         return 0
     indent = _indent(lines[at])
     end = _until_rule(lines, at + 2) if ruled else _block(lines, at + 1, indent)

@@ -8,6 +8,7 @@ Another service may have a ``help`` too; its first page does not begin with the 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,7 +53,9 @@ class Help:
             page = await source.call_method(HELP, names[:1])
             if not (page.has_value and _is_page(page.value, names[0])):
                 raise NoListing([Step(HELP, SourceAnswer("JSON, but no page for its first command"))])
-        return parse_listing(text, await ask_each(source, HELP, names))
+        pages = await ask_each(source, HELP, names)
+        # In a thread: thousands of pages take seconds to read.
+        return await asyncio.to_thread(parse_listing, text, pages)
 
 
 def recognizes(document: Any) -> bool:
@@ -164,15 +167,16 @@ def _result(lines: list[str]) -> Schema | None:
 
 def _from_call(call: str) -> tuple[Parameter, ...] | None:
     """Return the arguments of the call itself; None where one is shown as an example of its value."""
-    parameters: list[Parameter] = []
+    parameters: dict[str, Parameter] = {}
     depth = 0
-    for part in call.split():
+    for part in call[:_LONGEST_LINE].split():
         if part in ("(", ")"):
             depth += 1 if part == "(" else -1
             continue
         word = _WORD.fullmatch(part)
         # A name that stands twice belongs to an example, not to the call.
-        if word is None or any(parameter.name == word[1] for parameter in parameters):
+        if word is None or word[1] in parameters:
             return None
-        parameters.append(Parameter(word[1], {"type": "string"} if part.startswith('"') else True, depth == 0))
-    return tuple(parameters)
+        kind: Schema = {"type": "string"} if part.startswith('"') else True
+        parameters[word[1]] = Parameter(word[1], kind, depth == 0)
+    return tuple(parameters.values())

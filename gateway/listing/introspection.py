@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final
 
 from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, name_fault
@@ -23,6 +24,10 @@ HELP: Final = "system.methodHelp"
 _CONCURRENCY: Final = 4
 _SAMPLE_SIZE: Final = 16
 """Number of methods that are asked about before one has to have a useful answer."""
+_MOST_SIGNATURES: Final = 50
+"""Signatures of one method that are read. Real methods have up to three."""
+_MOST_ASKED: Final = 5000
+"""Methods that are asked about. Tryton lists a thousand."""
 _UNSUPPORTED: Final = "signatures not supported"
 """Answer in place of a signature, of Python's XML-RPC servers and services that follow them."""
 
@@ -45,7 +50,8 @@ class SystemIntrospection:
         names = [name for name in listed if isinstance(name, str)]
         signatures = await ask_each(source, SIGNATURE, names) if SIGNATURE in names else {}
         helps = await ask_each(source, HELP, names) if HELP in names else {}
-        return parse_listing(listed, signatures, helps)
+        # In a thread: to read the help of thousands of methods takes seconds.
+        return await asyncio.to_thread(parse_listing, listed, signatures, helps)
 
 
 def is_saved(value: Any) -> bool:
@@ -58,19 +64,27 @@ def recognizes(value: Any) -> bool:
 
 
 async def ask_each(source: ListingSource, question: str, names: list[str]) -> dict[str, Any]:
-    """Call the method ``question`` with each name. Return the results by name, None where a call failed."""
-    slots = asyncio.Semaphore(_CONCURRENCY)
+    """Call the method ``question`` with each name, at most 5,000. Return the results by name, None for a failed call.
 
-    async def ask(name: str) -> tuple[str, Any]:
-        async with slots:
-            answer = await source.call_method(question, [name])
-            return name, answer.value if answer.has_value else None
-
-    asked = [name for name in names if not name.startswith("system.")]
-    first = dict(await asyncio.gather(*map(ask, asked[:_SAMPLE_SIZE])))
+    A few calls run at the same time. There is no task for each name, since a stranger may list millions."""
+    asked = list(islice(dict.fromkeys(name for name in names if not name.startswith("system.")), _MOST_ASKED))
+    first = await _ask_some(source, question, asked[:_SAMPLE_SIZE])
     if not any(map(_is_useful, first.values())):
         return first  # Tryton answers "signatures not supported" for each of its thousand methods
-    return first | dict(await asyncio.gather(*map(ask, asked[_SAMPLE_SIZE:])))
+    return first | await _ask_some(source, question, asked[_SAMPLE_SIZE:])
+
+
+async def _ask_some(source: ListingSource, question: str, names: list[str]) -> dict[str, Any]:
+    results: dict[str, Any] = dict.fromkeys(names)
+    waiting = iter(names)
+
+    async def ask() -> None:
+        for name in waiting:
+            answer = await source.call_method(question, [name])
+            results[name] = answer.value if answer.has_value else None
+
+    await asyncio.gather(*(ask() for _ in range(_CONCURRENCY)))
+    return results
 
 
 def _is_useful(answer: Any) -> bool:
@@ -108,7 +122,7 @@ def _types_of_signature(signature: Any) -> tuple[tuple[Parameter, ...] | None, S
     """Return the parameters and the result of ``[[result, param, …], …]``; None for an answer without types."""
     alternatives = [
         alternative
-        for alternative in (signature if isinstance(signature, list) else ())
+        for alternative in (signature[:_MOST_SIGNATURES] if isinstance(signature, list) else ())
         if isinstance(alternative, list) and alternative and all(isinstance(kind, str) for kind in alternative)
     ]
     if not alternatives:

@@ -24,6 +24,7 @@ from gateway.listing.dialect import (
     texts_of,
 )
 from gateway.model import Listing, Method, Structure
+from gateway.text import masked_url
 
 PATH: Final = "/mcp/tools/list"
 MAX_PAGES: Final = 200
@@ -53,7 +54,7 @@ class JsonrpcMcp:
             )
             if not (answer.has_value and recognizes(answer.value)):
                 steps: list[Step] = []
-                add_step(steps, f"GET {path_of(url)}", answer, "without tools[] that have an inputSchema")
+                add_step(steps, f"GET {masked_url(path_of(url))}", answer, "without tools[] that have an inputSchema")
                 raise NoListing(steps)
             entries += answer.value["tools"]
             cursor = answer.value.get("nextCursor")

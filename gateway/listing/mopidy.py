@@ -6,6 +6,7 @@ mark Python's ``*args`` and ``**kwargs``, which cannot be passed by name.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
@@ -38,7 +39,9 @@ class Mopidy:
     )
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
-        return parse_listing(await first_match([call_question(source, DESCRIBE)], recognizes, "no map of methods"))
+        document = await first_match([call_question(source, DESCRIBE)], recognizes, "no map of methods")
+        # In a thread: descriptions of megabytes take seconds to read.
+        return await asyncio.to_thread(parse_listing, document)
 
 
 def recognizes(document: Any) -> bool:

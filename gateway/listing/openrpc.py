@@ -40,6 +40,8 @@ _MOST_EXAMPLES: Final = 2
 _LONGEST_LINE: Final = 400
 """Bytes of one error, and of the arguments of an example."""
 _LONGEST_RESULT: Final = 200
+_MOST_READ: Final = 5 * _LONGEST_LINE
+"""Characters of a text or an example that are read: a million methods may refer to one of megabytes."""
 
 
 class OpenRpc:
@@ -94,8 +96,13 @@ def parse_listing(document: dict[str, Any]) -> Listing:
     methods: list[Method] = []
     quarantined: list[QuarantinedMethod] = []
     headings = False
+    read: set[int] = set()
     for index, entry in enumerate(document["methods"]):
         entry = _resolve_references(entry, document)
+        # A million short references to one large entry would each make its method again.
+        if entry and id(entry) in read:
+            continue
+        read.add(id(entry))
         names = [entry.get("name", "-"), *(item.get("name") for item in _descriptors(entry, document))]
         headings = headings or any(map(is_heading, names))
         fault = name_fault(entry.get("name"), index)
@@ -161,16 +168,33 @@ def _paragraphs(entry: dict[str, Any], document: dict[str, Any]) -> Iterator[str
 
 
 def _error(error: dict[str, Any]) -> str:
-    code, message, data = error.get("code"), text_of(error.get("message")), error.get("data")
+    code, message, data = error.get("code"), text_of(error.get("message"))[:_MOST_READ], error.get("data")
     # fastapi-jsonrpc puts a JSON Schema into ``data``, which does not help a caller.
-    more = f": {data}" if isinstance(data, str) and data else ""
+    more = f": {data[:_MOST_READ]}" if isinstance(data, str) and data else ""
     shown = f"{code} " if type(code) is int else ""
     return excerpt(" ".join(f"{shown}{message}{more}".split()), _LONGEST_LINE)
 
 
+def _json(value: Any, room: int = _MOST_READ) -> str:
+    """Return the JSON of a value, or only its first ``room`` characters and more. Raise :class:`ValueError`."""
+    if isinstance(value, str):
+        return jsonrpc.encode(value[:room]).decode()
+    if not isinstance(value, list | dict):
+        return jsonrpc.encode(value).decode()
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    text = opening
+    for key in value if isinstance(value, dict) else range(len(value)):
+        if len(text) > room:
+            break
+        text += "" if text == opening else ","
+        text += f"{_json(str(key), room)}:" if isinstance(value, dict) else ""
+        text += _json(value[key], max(room - len(text), 0))
+    return text + closing
+
+
 def _example(example: dict[str, Any], document: dict[str, Any]) -> str:
     """Return an example as ``arguments → result``; "" for one without params, or with a name that is not a text."""
-    params = [_resolve_references(item, document) for item in list_of(example.get("params"))]
+    params = [_resolve_references(item, document) for item in list_of(example.get("params"))[:_LONGEST_LINE]]
     texts = all(isinstance(item.get("name", ""), str) for item in params)
     if not isinstance(example.get("params"), list) or not texts or not all("value" in item for item in params):
         return ""
@@ -179,8 +203,8 @@ def _example(example: dict[str, Any], document: dict[str, Any]) -> str:
     shown: Any = [item["value"] for item in params] if any(map(is_heading, arguments)) else arguments
     result = _resolve_references(example.get("result"), document)
     try:
-        sides = [excerpt(jsonrpc.encode(shown).decode(), _LONGEST_LINE)]
-        sides += [excerpt(jsonrpc.encode(result["value"]).decode(), _LONGEST_RESULT)] if "value" in result else []
+        sides = [excerpt(_json(shown), _LONGEST_LINE)]
+        sides += [excerpt(_json(result["value"]), _LONGEST_RESULT)] if "value" in result else []
     except ValueError:
         return ""
     return " → ".join(sides)

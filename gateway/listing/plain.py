@@ -9,6 +9,7 @@ name may accept params in either structure: the caller chooses, with a list or a
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -61,7 +62,9 @@ class Plain:
             get_question(source, source.listing_url or source.base + PATH),
             *(call_question(source, name) for name in LISTS),
         ]
-        return parse_listing(await first_match(questions, recognizes, "no list of names"))
+        document = await first_match(questions, recognizes, "no list of names")
+        # In a thread: descriptions of megabytes take seconds to read.
+        return await asyncio.to_thread(parse_listing, document)
 
 
 def recognizes(document: Any) -> bool:

@@ -30,6 +30,9 @@ from gateway.listing.typewords import any_of, schema_of_word
 from gateway.model import Listing, Method, Parameter, Schema, ServiceInfo, Structure
 
 DRAFT: Final = "http://json-schema.org/draft-03/schema#"
+_MOST_COMMON: Final = 20
+"""Parameters that a document may give to all its methods: each method has its own copy of them."""
+_REMOVE: Final = "declare them in the methods that have them"
 _LEAVE_OUT: Final = "leave it out with catalog.exclude, or front it with a service of its own"
 _NOT_SCHEMA: Final = ("name", "optional", "required", "description", "type")
 _ALLOWED_WITH_WORD: Final = {"default", "enum"}
@@ -87,7 +90,10 @@ def _method(name: str, service: dict[str, Any], document: dict[str, Any], docume
         raise UnusableMethod("the service is not called by JSON-RPC", _LEAVE_OUT)
     if text_of(transport).upper() not in ("POST", "RAW_POST"):
         raise UnusableMethod("the service is not called by POST", _LEAVE_OUT)
-    declared = [*list_of(service.get("parameters")), *list_of(document.get("parameters"))]
+    common = list_of(document.get("parameters"))
+    if len(common) > _MOST_COMMON:
+        raise UnusableMethod(f"the document has more than {_MOST_COMMON} parameters of all methods", _REMOVE)
+    declared = [*list_of(service.get("parameters")), *common]
     parameters, structure = name_parameters(map(_parameter, declared), Structure.EITHER)
     result = _schema(object_of(service.get("returns")), service.get("returns"))
     return Method(

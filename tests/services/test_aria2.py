@@ -166,3 +166,9 @@ async def test_a_try_without_arguments_would_tell_nothing(aria2: Service) -> Non
     ran = await run(*WHICH[:3], *settings(aria2.url, SECRET, LISTING, READS))
     assert ran.code == 2
     assert "give some with --arg" in ran.said
+
+
+async def test_a_tool_that_is_only_marked_idempotent_is_not_tried(aria2: Service) -> None:
+    ran = await run(*WHICH, *settings(aria2.url, SECRET, LISTING, READS.replace("readOnlyHint", "idempotentHint")))
+    assert ran.code == 2
+    assert "aria2.tellWaiting is not marked as read-only" in ran.said

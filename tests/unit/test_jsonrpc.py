@@ -313,6 +313,11 @@ FORGIVEN = {
     "an error that is a text": (b'{"error":"broken"}', (None, ResponseError(None, "broken"))),
     "an error of 1.0 beside a result": (b'{"id":"7","result":5,"error":{"code":1}}', (None, ResponseError(1, ""))),
     "an empty error beside a result": (b'{"id":7,"result":5,"error":""}', (5, None)),
+    "an empty error of 1.0 in place of a result": (
+        b'{"id":7,"result":null,"error":""}',
+        (None, ResponseError(None, "")),
+    ),
+    "an error that says there is none": (b'{"id":7,"result":null,"error":false}', (None, None)),
     "an error with a trace": (b'{"id":7,"error":["broken","Trace"]}', (None, ResponseError(None, "broken", "Trace"))),
     "an error in many words": (
         b'{"error":["UserError",["a","b"],null]}',
@@ -333,6 +338,11 @@ BARE = {
     "a list": (b"[1]", ([1], None)),
     "a scalar": (b"5", (5, None)),
     "null": (b"null", (None, None)),
+    "an error without its envelope": (b'{"code":-32601,"message":"no"}', (None, ResponseError(-32601, "no"))),
+    "an object with more than an error has": (
+        b'{"code":1,"message":"m","at":5}',
+        ({"code": 1, "message": "m", "at": 5}, None),
+    ),
     "a response all the same": (b'{"id":"7","result":5}', (5, None)),
 }
 

@@ -18,19 +18,21 @@ REVEALING = """
     dumpprivkey dumpprivkeys getmasterprivate getseed getprivatekeys dumpwallet exportmnemonic get_mnemonic
     getNewMnemonic wallet.getSeedPhrase z_exportkey z_exportwallet z_exportviewingkey dumphdinfo query_key
     getPassword users.list_secrets getSecret dumpmasterprivatekey wallet_private_keys personal_exportRawKey
-    show_recovery_phrase DumpPrivKey
+    show_recovery_phrase DumpPrivKey wallet.seed.get seed.show secrets.list getSeed2 get_seed_v2 getSeedHex
+    exportWalletWithPrivateKeys get_spend_key dumpwif
 """
 KEEPING = """
     importprivkey sweepprivkeys signmessagewithprivkey core.get_seeders torrent.seeders proceed exceeded
     superseded reseed getPrivateMessages setPassword seed getpublickeys list_keys keys.list getinfo
     private_messages.list setPrivate validate_mnemonic key.rotate unlock secrets.create dumpster exportReport
-    getmasternode
+    getmasternode getSeedling monkeyHash passport_check keyboard.list passwordPolicy.get loginWithMnemonic
+    isPrivateKey dumpwifi importwif
 """
 MOVING = """
     sendtoaddress sendmany send sendall sendrawtransaction eth_sendTransaction eth_sendRawTransaction
     signrawtransaction signrawtransactionwithwallet eth_sign personal_sign eth_signTypedData_v4 signPsbt
     pay_invoice lnd.sendpayment keysend withdraw transfer transfer_split sweep_all bumpfee wallet_sendCalls
-    payments.create createPayment broadcasttransaction payto paytomany refund_order sign_transfer
+    payments.create createPayment broadcasttransaction payto payinvoice paytomany refund_order sign_transfer
 """
 STAYING = """
     get_transfers transfers.list signin sign_in user.signUp assign design send_message sendEmail notify.send
