@@ -171,7 +171,10 @@ class BackendSource:
         except ValueError:
             return _not_json(answer, self._secrets), answer.status in (400, 500)
         try:
-            bare = form.version is Version.ONE and answer.status == 200
+            # Before 1.0 is known, a bare value has to look like a listing: many services answer a bare text or
+            # {"detail": "not found"} to any question, and from then on their errors would be taken for results.
+            known = self.form.version is Version.ONE or _has_entries(document)
+            bare = form.version is Version.ONE and answer.status == 200 and known
             result, fault = jsonrpc.parse_decoded_response(document, id, bare=bare)
         except ValueError as error:
             return _unusable_answer(answer, str(error)), answer.status in (200, 400, 500)
@@ -221,6 +224,12 @@ def _not_json(answer: Answer, secrets: Sequence[str]) -> SourceAnswer:
     start = redact_text(answer.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
     first = repr(start[:_START].encode("utf-8", "surrogateescape")).removeprefix("b")
     return SourceAnswer(f"HTTP {answer.status}, broken JSON: {jsonrpc.json_fault(answer.body)}; it begins with {first}")
+
+
+def _has_entries(document: Any) -> bool:
+    """Tell whether a value may be a listing: a list, or an object with a list or an object in it."""
+    values = document.values() if isinstance(document, dict) else ()
+    return isinstance(document, list) or any(isinstance(value, list | dict) for value in values)
 
 
 def _complains(fault: jsonrpc.ResponseError) -> bool:

@@ -120,10 +120,10 @@ def _merge(parameter: Parameter, documented: DocumentedArgument | None) -> Param
 def parse_docstring(text: str, name: str = "") -> Docs:
     """Return what a description says. ``name`` is the method's name in a first line that is the call."""
     docs = Docs(text)
-    if not text or len(text) > _LONGEST:
+    lines = _remove_stars(cleandoc(text).splitlines()) if len(text) <= _LONGEST else []
+    if not lines:  # also for a text of blanks
         return docs
-    lines = _remove_stars(cleandoc(text).splitlines())
-    if name and lines and len(lines[0]) <= _LONGEST_CALL:
+    if name and len(lines[0]) <= _LONGEST_CALL:
         _read_call(lines[0].strip(), name, docs)
     remaining = []
     at = 0

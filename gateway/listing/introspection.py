@@ -36,7 +36,8 @@ class SystemIntrospection:
     name = "introspection"
     info = DialectInfo(
         spoken_by="services with XML-RPC's introspection: aria2, Deluge, Pelix, django-modern-rpc, Tryton",
-        requests="`system.listMethods`; then `system.methodSignature` and `system.methodHelp` of each, where listed",
+        requests="`system.listMethods`; then `system.methodSignature` and `system.methodHelp` of each, where listed, "
+        "up to 5,000",
         recognized_by="a list of names",
         carries=("description", "parameters", "types", "required", "result"),
         params="by position",

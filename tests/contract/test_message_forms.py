@@ -184,3 +184,10 @@ async def test_a_question_is_asked_once_more_where_the_connection_ended_before_t
         backend.on("rpc.discover", fault)
         assert not (await asked.call_method("rpc.discover")).has_value
         assert backend.calls("rpc.discover") == 4
+
+
+@pytest.mark.parametrize("answer", [{"detail": "not found"}, "OK", None])
+async def test_a_bare_answer_that_is_no_listing_does_not_teach_version_1_0(answer: Any) -> None:
+    async with serving(lambda _: web.json_response(answer)) as (url, _), source(url) as asked:
+        assert not (await asked.call_method("rpc.discover")).has_value
+        assert asked.form == PLAIN

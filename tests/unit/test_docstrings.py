@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.listing.docstrings import fill_from_docstring
+from gateway.listing.docstrings import fill_from_docstring, parse_docstring
 from gateway.listing.typewords import schema_of_phrase
 from gateway.model import Method, Parameter, Structure
 from tests.pace import quickly
@@ -255,3 +255,8 @@ HOSTILE += [":rtype: " + "list of " * 2000, ":type a: " + "[" * 5000, "a\n" + "-
 def test_no_text_takes_long(text: str) -> None:
     with quickly(0.05):
         fill_from_docstring(Method("f", "introspection", description=text, parameters=None))
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n", "\n\n", "/** */", "\x1c"])
+def test_a_description_of_blanks_says_nothing(text: str) -> None:
+    assert parse_docstring(text, "f").arguments == {}
