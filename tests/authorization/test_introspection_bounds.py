@@ -18,6 +18,7 @@ from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.rows import accepts, cannot_tell
 from tests.authorization.stand import RESOURCE
 from tests.authorization.test_review import asking
+from tests.manual_clock import ManualClock
 
 
 def sound(**members: Any) -> dict[str, Any]:
@@ -63,16 +64,8 @@ async def test_who_gives_up_waiting_for_the_issuer_frees_no_place_before_it_has_
                 await asyncio.sleep(0.05)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_fifty_tokens_are_asked_about_in_any_second() -> None:
-    clock = Clock()
+    clock = ManualClock()
     async with ForgedIssuer(RESOURCE) as issuer:
         settings, outbound = Issuer(issuer=issuer.issuer, introspection={"client_id": "gw"}), Outbound()
         policy = issuer_policy(settings, RESOURCE, extra_audiences=False, implies={})

@@ -12,31 +12,22 @@ import pytest
 
 from gateway.store import Permit, ResourceStore, Store
 from gateway.store.memory import MemoryStore
-
-
-class Clock:
-    """Tell a time, in seconds, that only the tests change."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
-MAKERS: dict[str, Callable[[Clock], Store]] = {
+MAKERS: dict[str, Callable[[ManualClock], Store]] = {
     "memory": MemoryStore,
     "one resource's": lambda clock: ResourceStore(MemoryStore(clock), "https://gateway.example.com/mcp"),
 }
 
 
 @pytest.fixture(params=MAKERS)
-def store(request: pytest.FixtureRequest, clock: Clock) -> Store:
+def store(request: pytest.FixtureRequest, clock: ManualClock) -> Store:
     return MAKERS[request.param](clock)
 
 
@@ -60,7 +51,9 @@ async def test_looking_adds_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("ttl", [0.5, 60, 86400.0])
-async def test_a_key_is_forgotten_when_its_time_is_over_and_not_before(store: Store, clock: Clock, ttl: float) -> None:
+async def test_a_key_is_forgotten_when_its_time_is_over_and_not_before(
+    store: Store, clock: ManualClock, ttl: float
+) -> None:
     await store.add("k", ttl)
     clock.now += ttl * 0.99
     assert await store.has("k")
@@ -70,7 +63,7 @@ async def test_a_key_is_forgotten_when_its_time_is_over_and_not_before(store: St
     assert await store.add("k", ttl)
 
 
-async def test_adding_again_does_not_prolong_a_key(store: Store, clock: Clock) -> None:
+async def test_adding_again_does_not_prolong_a_key(store: Store, clock: ManualClock) -> None:
     await store.add("k", 60)
     clock.now += 59
     assert not await store.add("k", 60)
@@ -78,7 +71,7 @@ async def test_adding_again_does_not_prolong_a_key(store: Store, clock: Clock) -
     assert not await store.has("k")
 
 
-async def test_keys_have_their_own_times(store: Store, clock: Clock) -> None:
+async def test_keys_have_their_own_times(store: Store, clock: ManualClock) -> None:
     await store.add("short", 10)
     await store.add("long", 100)
     clock.now += 50
@@ -110,7 +103,7 @@ async def test_a_whole_burst_may_be_taken_at_once(store: Store) -> None:
     assert await taken(store.permit("k", 2, 7)) == 7
 
 
-async def test_permits_come_back_at_the_rate_and_no_more_than_the_burst(store: Store, clock: Clock) -> None:
+async def test_permits_come_back_at_the_rate_and_no_more_than_the_burst(store: Store, clock: ManualClock) -> None:
     permit = store.permit("k", 2, 7)
     await permit.take(7)
     clock.now += 1.6
@@ -121,7 +114,7 @@ async def test_permits_come_back_at_the_rate_and_no_more_than_the_burst(store: S
     assert await taken(permit) == 7
 
 
-async def test_what_is_refused_says_how_long_and_takes_nothing(store: Store, clock: Clock) -> None:
+async def test_what_is_refused_says_how_long_and_takes_nothing(store: Store, clock: ManualClock) -> None:
     permit = store.permit("k", 0.5, 3)
     await permit.take(3)
     assert [await permit.take() for _ in range(3)] == [2.0] * 3
@@ -132,7 +125,7 @@ async def test_what_is_refused_says_how_long_and_takes_nothing(store: Store, clo
     assert await permit.take() == 0
 
 
-async def test_several_are_taken_all_or_none(store: Store, clock: Clock) -> None:
+async def test_several_are_taken_all_or_none(store: Store, clock: ManualClock) -> None:
     permit = store.permit("k", 1, 5)
     assert await permit.take(3) == 0
     assert await permit.take(3) == 1
@@ -140,7 +133,9 @@ async def test_several_are_taken_all_or_none(store: Store, clock: Clock) -> None
 
 
 @pytest.mark.parametrize(("rate", "burst"), [(1 / 86400, 1), (1 / 7, 3), (1000 / 60, 1000), (1e5, 10**6)])
-async def test_after_the_wait_that_was_said_they_are_there(store: Store, clock: Clock, rate: float, burst: int) -> None:
+async def test_after_the_wait_that_was_said_they_are_there(
+    store: Store, clock: ManualClock, rate: float, burst: int
+) -> None:
     permit = store.permit("k", rate, burst)
     await permit.take(burst)
     for n in (1, burst, 1, (burst + 1) // 2) * 10:
@@ -163,7 +158,7 @@ async def test_of_several_at_once_as_many_are_served_as_there_are_permits(store:
     assert waits.count(0) == 5
 
 
-async def test_a_key_has_its_permits_whichever_handle_takes_them(store: Store, clock: Clock) -> None:
+async def test_a_key_has_its_permits_whichever_handle_takes_them(store: Store, clock: ManualClock) -> None:
     kept = store.permit("k", 1, 5)
     assert await kept.take(2) == 0
     assert await store.permit("k", 1, 5).take(2) == 0
@@ -183,7 +178,7 @@ async def test_keys_have_their_own_permits(store: Store) -> None:
     assert [await taken(store.permit(key, 1, 2)) for key in ("a", "b", "a:b", "b:a", "")] == [2] * 5
 
 
-async def test_a_kept_handle_and_a_new_one_agree_after_many_other_keys(store: Store, clock: Clock) -> None:
+async def test_a_kept_handle_and_a_new_one_agree_after_many_other_keys(store: Store, clock: ManualClock) -> None:
     """A store may forget a key that has its whole burst again. That must not give a second burst."""
     kept = store.permit("k", 1, 5)
     await kept.take(5)
@@ -195,7 +190,7 @@ async def test_a_kept_handle_and_a_new_one_agree_after_many_other_keys(store: St
     assert await kept.take() == 1
 
 
-async def test_another_rate_holds_at_once_and_finds_what_was_taken(store: Store, clock: Clock) -> None:
+async def test_another_rate_holds_at_once_and_finds_what_was_taken(store: Store, clock: ManualClock) -> None:
     """Half of the old burst is half of the new one where both fill in the same time; waits follow the new rate."""
     await store.permit("half", 10, 100).take(50)
     assert await taken(store.permit("half", 1, 10)) == 5

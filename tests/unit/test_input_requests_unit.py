@@ -12,6 +12,7 @@ from gateway.invocation.input_requests import CONFIRM, TTL, InputRequests
 from gateway.model import AccessToken, Binding, Caller, CallExtras, InputRequest, Principal, Structure, Tool
 from gateway.signing import SKEW, SigningKeys
 from gateway.store.memory import MemoryStore
+from tests.manual_clock import ManualClock
 
 
 def somebody(subject: str, token: str = "t") -> Caller:
@@ -28,21 +29,13 @@ KEYS = SigningKeys((b"a secret of sixteen bytes and more",), "https://gateway.ex
 ROOTS = {"where": {"method": "roots/list"}}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_800_000_000.0)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def rounds(clock: Clock) -> InputRequests:
+def rounds(clock: ManualClock) -> InputRequests:
     return InputRequests(KEYS, MemoryStore(clock), clock)
 
 
@@ -63,7 +56,9 @@ async def agree(rounds: InputRequests, state: str, caller: Caller = ADA) -> Inpu
     return await rounds.request_consent(extras(**{CONFIRM: {"action": "accept"}}), read, caller, TOOL, ARGUMENTS)
 
 
-async def test_a_question_waits_some_minutes_for_its_answer_and_no_longer(rounds: InputRequests, clock: Clock) -> None:
+async def test_a_question_waits_some_minutes_for_its_answer_and_no_longer(
+    rounds: InputRequests, clock: ManualClock
+) -> None:
     first, second = await asked(rounds), await asked(rounds)
     clock.now += TTL - 1
     assert await agree(rounds, first) is None
@@ -72,7 +67,7 @@ async def test_a_question_waits_some_minutes_for_its_answer_and_no_longer(rounds
         await agree(rounds, second)
 
 
-async def test_a_consent_stays_used_until_it_would_be_too_old_anyway(rounds: InputRequests, clock: Clock) -> None:
+async def test_a_consent_stays_used_until_it_would_be_too_old_anyway(rounds: InputRequests, clock: ManualClock) -> None:
     """Its trace must not be forgotten before the state itself expires."""
     state = await asked(rounds)
     clock.now += TTL / 2
@@ -83,8 +78,8 @@ async def test_a_consent_stays_used_until_it_would_be_too_old_anyway(rounds: Inp
             await agree(rounds, state)
 
 
-async def test_a_consent_from_a_replica_whose_clock_is_ahead_stays_used_for_as_long(clock: Clock) -> None:
-    ahead = Clock()
+async def test_a_consent_from_a_replica_whose_clock_is_ahead_stays_used_for_as_long(clock: ManualClock) -> None:
+    ahead = ManualClock(1_800_000_000.0)
     ahead.now += SKEW
     store = MemoryStore(clock)
     state = await asked(InputRequests(KEYS, store, ahead))
@@ -96,7 +91,7 @@ async def test_a_consent_from_a_replica_whose_clock_is_ahead_stays_used_for_as_l
             await agree(here, state)
 
 
-async def test_asking_again_gives_the_person_the_whole_time_again(rounds: InputRequests, clock: Clock) -> None:
+async def test_asking_again_gives_the_person_the_whole_time_again(rounds: InputRequests, clock: ManualClock) -> None:
     state = await asked(rounds)
     clock.now += TTL - 1
     ask = await rounds.request_consent(extras(), rounds.read_state(state, ADA, TOOL, ARGUMENTS), ADA, TOOL, ARGUMENTS)
@@ -121,7 +116,7 @@ async def test_a_state_outlives_the_token_it_was_asked_for_with(rounds: InputReq
     assert await agree(rounds, state, somebody("ada", "refreshed")) is None
 
 
-async def test_replicas_share_the_use_of_a_consent_by_their_store(clock: Clock) -> None:
+async def test_replicas_share_the_use_of_a_consent_by_their_store(clock: ManualClock) -> None:
     store = MemoryStore(clock)
     one, other = (InputRequests(KEYS, store, clock) for _ in range(2))
     state = await asked(one)
@@ -130,7 +125,7 @@ async def test_replicas_share_the_use_of_a_consent_by_their_store(clock: Clock) 
         await agree(one, state)
 
 
-async def test_a_backend_s_question_expires_as_well(rounds: InputRequests, clock: Clock) -> None:
+async def test_a_backend_s_question_expires_as_well(rounds: InputRequests, clock: ManualClock) -> None:
     question = {"resultType": "input_required", "inputRequests": ROOTS, "requestState": "own"}
     state = rounds.request_input(question, extras(), ADA, TOOL, ARGUMENTS).state
     assert state is not None

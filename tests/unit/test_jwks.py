@@ -16,6 +16,7 @@ from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.outbound import Answer, ConnectFailed
 from gateway.settings import Issuer
 from tests.each import each
+from tests.manual_clock import ManualClock
 
 ISSUER = "https://login.example.com"
 META = f"{ISSUER}/.well-known/oauth-authorization-server"
@@ -26,14 +27,6 @@ JWKS = f"{ISSUER}/keys"
 def jwk(kid: str) -> dict[str, Any]:
     public = ec.generate_private_key(ec.SECP256R1()).public_key()
     return {**ECAlgorithm.to_jwk(public, as_dict=True), "kid": kid, "alg": "ES256", "use": "sig"}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Web:
@@ -70,8 +63,8 @@ class Web:
         return self.fetches.count(JWKS)
 
 
-def keys_of(web: Web, clock: Clock | None = None, **knobs: Any) -> IssuerKeys:
-    return IssuerKeys(Issuer(issuer=ISSUER, **knobs), web, clock or Clock())
+def keys_of(web: Web, clock: ManualClock | None = None, **knobs: Any) -> IssuerKeys:
+    return IssuerKeys(Issuer(issuer=ISSUER, **knobs), web, clock or ManualClock())
 
 
 async def kids(keys: IssuerKeys, kid: str) -> list[str | None]:
@@ -100,7 +93,7 @@ async def test_openid_discovery_is_tried_after_rfc_8414() -> None:
 
 
 async def test_a_key_that_appeared_is_accepted_on_first_use() -> None:
-    web, clock = Web("k1"), Clock()
+    web, clock = Web("k1"), ManualClock()
     keys = keys_of(web, clock)
     await kids(keys, "k1")
     web.offer("k1", "k2")
@@ -109,7 +102,7 @@ async def test_a_key_that_appeared_is_accepted_on_first_use() -> None:
 
 
 async def test_unknown_kids_cost_one_fetch_per_cooldown() -> None:
-    web, clock = Web("k1"), Clock()
+    web, clock = Web("k1"), ManualClock()
     keys = keys_of(web, clock)
     await kids(keys, "k1")
     for number in range(100):
@@ -163,7 +156,7 @@ async def test_one_who_hangs_up_does_not_end_the_fetch_for_the_others() -> None:
     ids=["html", "list", "object", "empty", "symmetric", "too many", "down"],
 )
 async def test_an_absurd_answer_replaces_nothing(answer: Any) -> None:
-    web, clock = Web("k1"), Clock()
+    web, clock = Web("k1"), ManualClock()
     keys = keys_of(web, clock)
     await kids(keys, "k1")
     generation = keys.generation
@@ -184,7 +177,7 @@ async def test_a_bad_key_among_good_ones_is_left_out_alone() -> None:
 
 
 async def test_known_keys_serve_while_the_issuer_is_down_but_not_for_ever() -> None:
-    web, clock = Web("k1"), Clock()
+    web, clock = Web("k1"), ManualClock()
     keys = keys_of(web, clock)
     await kids(keys, "k1")
     web.documents.clear()
@@ -197,7 +190,7 @@ async def test_known_keys_serve_while_the_issuer_is_down_but_not_for_ever() -> N
 
 
 async def test_without_keys_nobody_can_tell_and_the_issuer_is_not_hammered() -> None:
-    web, clock = Web("k1"), Clock()
+    web, clock = Web("k1"), ManualClock()
     documents, web.documents = web.documents, {}
     keys = keys_of(web, clock)
     for _ in range(20):
@@ -227,7 +220,7 @@ async def test_a_removed_key_is_refused_after_the_refresh_and_what_it_verified_d
     [(None, 300), ("max-age=1", 60), ("max-age=600", 600), ("public, max-age=999999999", 3600), ("no-store", 300)],
 )
 async def test_max_age_is_honored_within_reason(said: str | None, kept: float) -> None:
-    web, clock = Web("k1"), Clock()
+    web, clock = Web("k1"), ManualClock()
     if said:
         web.headers = {"Cache-Control": said}
     keys = keys_of(web, clock)

@@ -12,25 +12,16 @@ from gateway.model import AccessToken, Caller, Principal
 from gateway.store.memory import MemoryStore
 from gateway.web.public import AddressReader
 from tests.each import each
-
-
-class Clock:
-    """Seconds that stand still until told otherwise."""
-
-    def __init__(self) -> None:
-        self.now = 1_234.5
-
-    def __call__(self) -> float:
-        return self.now
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock(1_234.5)
 
 
 @pytest.fixture
-def store(clock: Clock) -> MemoryStore:
+def store(clock: ManualClock) -> MemoryStore:
     return MemoryStore(clock)
 
 
@@ -47,7 +38,7 @@ async def wait_of(budget: Budget, address: str = "192.0.2.1") -> int:
     return caught.value.retry_after
 
 
-async def test_the_whole_count_may_come_at_once_and_then_one_at_a_time(store: MemoryStore, clock: Clock) -> None:
+async def test_the_whole_count_may_come_at_once_and_then_one_at_a_time(store: MemoryStore, clock: ManualClock) -> None:
     budget = Budget(store, "discovery", "60/minute")
     await spend(budget, times=60)
     for _ in range(3):
@@ -69,7 +60,7 @@ async def test_a_refusal_says_what_is_allowed(store: MemoryStore) -> None:
 @pytest.mark.parametrize("rate", ["1/second", "7/second", "3/minute", "7/minute", "1000/minute", "7/hour", "1/day"])
 @pytest.mark.parametrize("since", [0.0, 0.01, 1 / 30])
 async def test_a_request_after_the_seconds_that_a_refusal_says_is_served_and_none_before(
-    store: MemoryStore, clock: Clock, rate: str, since: float
+    store: MemoryStore, clock: ManualClock, rate: str, since: float
 ) -> None:
     budget = Budget(store, "discovery", rate)
     for _ in range(20):
@@ -84,7 +75,7 @@ async def test_a_request_after_the_seconds_that_a_refusal_says_is_served_and_non
         await spend(budget)
 
 
-async def test_refused_requests_cost_nothing(store: MemoryStore, clock: Clock) -> None:
+async def test_refused_requests_cost_nothing(store: MemoryStore, clock: ManualClock) -> None:
     budget = Budget(store, "discovery", "1/minute")
     await spend(budget)
     for _ in range(59):
@@ -117,7 +108,7 @@ async def test_changing_addresses_within_an_ipv6_network_gains_nothing(store: Me
     await spend(budget, "2001:db8:1:3::1")
 
 
-async def test_a_higher_rate_holds_at_once(store: MemoryStore, clock: Clock) -> None:
+async def test_a_higher_rate_holds_at_once(store: MemoryStore, clock: ManualClock) -> None:
     budget = Budget(store, "discovery", "1/day")
     await spend(budget)
     budget = Budget(store, "discovery", "60/minute")
@@ -129,7 +120,7 @@ async def test_a_higher_rate_holds_at_once(store: MemoryStore, clock: Clock) -> 
         await budget.spend(Caller("192.0.2.2"))
 
 
-async def test_a_lower_rate_holds_at_once(store: MemoryStore, clock: Clock) -> None:
+async def test_a_lower_rate_holds_at_once(store: MemoryStore, clock: ManualClock) -> None:
     budget = Budget(store, "discovery", "1000/minute")
     await spend(budget, times=500)
     budget = Budget(store, "discovery", "4/minute")
@@ -189,7 +180,7 @@ def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(
     assert AddressReader(trusted).caller_address(peer, header) == caller
 
 
-async def test_addresses_without_number_keep_no_caller_with_a_token_waiting(clock: Clock) -> None:
+async def test_addresses_without_number_keep_no_caller_with_a_token_waiting(clock: ManualClock) -> None:
     budget = Budget(MemoryStore(clock, most=10), "discovery", "1/hour")
     for number in range(1000):
         with suppress(RateLimited):

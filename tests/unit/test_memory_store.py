@@ -6,19 +6,12 @@ import pytest
 
 from gateway.store import ResourceStore
 from gateway.store.memory import MemoryStore, SpentBursts
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 async def test_markers_are_bounded_and_the_oldest_forgotten_first() -> None:
@@ -35,7 +28,7 @@ async def test_the_repr_says_how_many_keys_each_purpose_has() -> None:
     assert repr(store) == "<MemoryStore markers={'dpop': 1} permits={'calls': 1}>"
 
 
-async def test_keys_whose_time_is_over_make_room_before_others_are_forgotten(clock: Clock) -> None:
+async def test_keys_whose_time_is_over_make_room_before_others_are_forgotten(clock: ManualClock) -> None:
     store = MemoryStore(clock, most=3)
     await store.add("stays", 1000)
     await store.add("goes", 10)
@@ -57,7 +50,7 @@ async def test_ended_sessions_in_great_number_do_not_push_out_other_purposes() -
     assert await store.permit("discovery:ada", 1, 1).take() > 0
 
 
-async def test_a_flood_at_one_resource_pushes_out_nothing_of_another(clock: Clock) -> None:
+async def test_a_flood_at_one_resource_pushes_out_nothing_of_another(clock: ManualClock) -> None:
     shared = MemoryStore(clock, most=3)
     quiet, flooded = (ResourceStore(shared, f"https://gateway.example.com/{name}/mcp") for name in ("crm", "shop"))
     await quiet.add("dpop:used", 60)
@@ -70,7 +63,7 @@ async def test_a_flood_at_one_resource_pushes_out_nothing_of_another(clock: Cloc
     assert await quiet.permit("discovery:bob", 1, 1).take() == 0
 
 
-async def test_more_keys_than_there_is_room_gain_no_fresh_bursts(clock: Clock) -> None:
+async def test_more_keys_than_there_is_room_gain_no_fresh_bursts(clock: ManualClock) -> None:
     """A stranger with 40 addresses where ten are remembered: what it gets in all is ten bursts and what comes back."""
     store = MemoryStore(clock, most=10)
     got = 0
@@ -86,7 +79,7 @@ async def test_more_keys_than_there_is_room_gain_no_fresh_bursts(clock: Clock) -
     assert got == 10 * 6 + 10 * 3
 
 
-async def test_a_newcomer_during_such_an_attack_waits_no_longer_than_for_its_own_burst(clock: Clock) -> None:
+async def test_a_newcomer_during_such_an_attack_waits_no_longer_than_for_its_own_burst(clock: ManualClock) -> None:
     store = MemoryStore(clock, most=10)
     for address in range(40):
         while not await store.permit(f"discovery:{address}", 1, 6).take():
@@ -97,7 +90,7 @@ async def test_a_newcomer_during_such_an_attack_waits_no_longer_than_for_its_own
     assert await newcomer.take() == 0
 
 
-async def test_with_room_made_by_those_that_owe_nothing_a_newcomer_has_its_burst(clock: Clock) -> None:
+async def test_with_room_made_by_those_that_owe_nothing_a_newcomer_has_its_burst(clock: ManualClock) -> None:
     store = MemoryStore(clock, most=10)
     for address in range(10):
         await store.permit(f"discovery:{address}", 1, 6).take(6)
@@ -105,7 +98,7 @@ async def test_with_room_made_by_those_that_owe_nothing_a_newcomer_has_its_burst
     assert await store.permit("discovery:ada", 1, 6).take(6) == 0
 
 
-async def test_a_handle_that_was_pushed_out_has_no_permits_of_its_own(clock: Clock) -> None:
+async def test_a_handle_that_was_pushed_out_has_no_permits_of_its_own(clock: ManualClock) -> None:
     store = MemoryStore(clock, most=2)
     kept = store.permit("discovery:ada", 1, 6)
     assert await kept.take(6) == 0
@@ -117,7 +110,7 @@ async def test_a_handle_that_was_pushed_out_has_no_permits_of_its_own(clock: Clo
     assert await store.permit("discovery:ada", 1, 6).take(3) > 0
 
 
-def test_keys_with_their_whole_burst_again_are_dropped_as_others_come(clock: Clock) -> None:
+def test_keys_with_their_whole_burst_again_are_dropped_as_others_come(clock: ManualClock) -> None:
     spent_bursts = SpentBursts(clock, 1000)
     flood = [spent_bursts.find(f"flood {number}") for number in range(500)]
     for spent in flood:

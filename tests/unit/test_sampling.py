@@ -9,18 +9,11 @@ from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.auth.verifier import VerifiedToken
 from gateway.errors import AuthUnavailable, Unauthorized
 from gateway.telemetry.sampling import Sampler
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.manual_clock import ManualClock
 
 
 def test_the_first_lines_of_each_period_are_written_and_the_next_one_counts_the_others() -> None:
-    clock = Clock()
+    clock = ManualClock()
     sampler = Sampler(2, 10, clock)
     assert [sampler.admit() for _ in range(5)] == [{}, {}, None, None, None]
     clock.now += 9.9
@@ -30,7 +23,7 @@ def test_the_first_lines_of_each_period_are_written_and_the_next_one_counts_the_
 
 
 def test_what_comes_seldom_is_always_written() -> None:
-    clock = Clock()
+    clock = ManualClock()
     sampler = Sampler(1, 10, clock)
     for _ in range(5):
         assert sampler.admit() == {}
@@ -45,7 +38,7 @@ class Unwilling:
 
 
 async def test_a_flood_of_bad_tokens_is_a_few_lines_in_the_log() -> None:
-    clock = Clock()
+    clock = ManualClock()
     authenticator = Authenticator(Unwilling(), clock=clock)
     with capture_logs() as lines:
         for _ in range(2):

@@ -9,6 +9,7 @@ from gateway.mcp.sessions import TTL, Session, Sessions
 from gateway.model import AccessToken, Caller, Principal
 from gateway.signing import Signer, SigningKeys
 from gateway.store.memory import MemoryStore
+from tests.manual_clock import ManualClock
 
 LOGIN = "https://login.example.com"
 RESOURCE = "https://gateway.example.com/mcp"
@@ -26,21 +27,13 @@ def somebody(
 ADA = somebody("ada", LOGIN, "read")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_800_000_000.0)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def sessions(clock: Clock) -> Sessions:
+def sessions(clock: ManualClock) -> Sessions:
     return Sessions(KEYS, MemoryStore(clock), clock)
 
 
@@ -57,7 +50,7 @@ async def test_a_session_is_read_as_it_was_opened(sessions: Sessions) -> None:
     assert await sessions.read_session(id, ADA) == Session(id, "2025-06-18")
 
 
-async def test_it_is_good_for_a_day_and_no_longer(sessions: Sessions, clock: Clock) -> None:
+async def test_it_is_good_for_a_day_and_no_longer(sessions: Sessions, clock: ManualClock) -> None:
     id = sessions.open_session("2025-06-18", ADA)
     clock.now += TTL - 1
     assert await is_found(sessions, id)
@@ -65,7 +58,7 @@ async def test_it_is_good_for_a_day_and_no_longer(sessions: Sessions, clock: Clo
     assert not await is_found(sessions, id)
 
 
-async def test_use_does_not_prolong_it(sessions: Sessions, clock: Clock) -> None:
+async def test_use_does_not_prolong_it(sessions: Sessions, clock: ManualClock) -> None:
     id = sessions.open_session("2025-06-18", ADA)
     for _ in range(3):
         clock.now += TTL / 3
@@ -107,7 +100,9 @@ async def test_another_caller_cannot_end_it(sessions: Sessions) -> None:
     assert await is_found(sessions, id)
 
 
-async def test_once_ended_it_is_gone_for_as_long_as_it_would_have_been_good(sessions: Sessions, clock: Clock) -> None:
+async def test_once_ended_it_is_gone_for_as_long_as_it_would_have_been_good(
+    sessions: Sessions, clock: ManualClock
+) -> None:
     id, other = sessions.open_session("2025-06-18", ADA), sessions.open_session("2025-06-18", ADA)
     await sessions.end_session(id, ADA)
     assert await is_found(sessions, other)
@@ -118,7 +113,7 @@ async def test_once_ended_it_is_gone_for_as_long_as_it_would_have_been_good(sess
         await sessions.end_session(id, ADA)
 
 
-async def test_an_id_of_another_secret_or_purpose_is_none(clock: Clock, sessions: Sessions) -> None:
+async def test_an_id_of_another_secret_or_purpose_is_none(clock: ManualClock, sessions: Sessions) -> None:
     another = Sessions(
         SigningKeys((b"another secret of enough bytes",), RESOURCE), MemoryStore(clock), clock
     ).open_session("2025-06-18", ADA)
@@ -127,7 +122,7 @@ async def test_an_id_of_another_secret_or_purpose_is_none(clock: Clock, sessions
     assert [await is_found(sessions, id) for id in (another, cursor, genuine)] == [False, False, True]
 
 
-async def test_replicas_with_one_secret_know_each_other_s_sessions(clock: Clock, sessions: Sessions) -> None:
+async def test_replicas_with_one_secret_know_each_other_s_sessions(clock: ManualClock, sessions: Sessions) -> None:
     replica = Sessions(KEYS, MemoryStore(clock), clock)
     assert await is_found(sessions, replica.open_session("2025-06-18", ADA))
 

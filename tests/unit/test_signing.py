@@ -8,23 +8,16 @@ import pytest
 
 from gateway.signing import MIN_SECRET_BYTES, SecretError, Signer, SigningKeys, read_secrets
 from tests.each import each
+from tests.manual_clock import ManualClock
 
 OLD, NEW = b"o" * 32, b"n" * 32
 TTL = 600.0
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def signer(
-    *secrets: bytes, purpose: str = "cursor", resource: str = "https://gw/mcp", clock: Clock | None = None
+    *secrets: bytes, purpose: str = "cursor", resource: str = "https://gw/mcp", clock: ManualClock | None = None
 ) -> Signer:
-    return Signer(SigningKeys(secrets, resource), purpose, TTL, clock or Clock())
+    return Signer(SigningKeys(secrets, resource), purpose, TTL, clock or ManualClock(1_800_000_000.0))
 
 
 SIGNER = signer(OLD)
@@ -86,7 +79,7 @@ def test_keys_do_not_show_the_secrets() -> None:
 
 
 def test_a_token_is_good_for_its_time_and_no_longer() -> None:
-    clock = Clock()
+    clock = ManualClock(1_800_000_000.0)
     timed = signer(OLD, clock=clock)
     token = timed.sign("x")
     clock.now += TTL - 1
@@ -96,13 +89,13 @@ def test_a_token_is_good_for_its_time_and_no_longer() -> None:
 
 
 def test_a_token_of_a_replica_whose_clock_is_ahead_is_good() -> None:
-    ahead = Clock()
+    ahead = ManualClock(1_800_000_000.0)
     ahead.now += 30
     assert SIGNER.verify(signer(OLD, clock=ahead).sign("x")) == "x"
 
 
 def test_a_token_of_a_clock_that_was_years_ahead_is_none() -> None:
-    ahead = Clock()
+    ahead = ManualClock(1_800_000_000.0)
     ahead.now += 10 * 365 * 86400
     assert SIGNER.verify(signer(OLD, clock=ahead).sign("x")) is None
 
