@@ -107,13 +107,7 @@ def build_tool(
         returns_blocks=override.content == "blocks",
         input_required=override.input_required,
         confirm=_needs_confirmation(annotations, override),
-        binding=replace(
-            _binding(method, structure, whole, override.timeout, defaults, policy),
-            own_names=renamed,
-            structure_is_known=_is_structure_known(method, override, policy),
-            repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
-            version=policy.form.version,
-        ),
+        binding=_binding(method, structure, whole, renamed, defaults, override, policy),
     )
 
 
@@ -286,8 +280,9 @@ def _binding(
     method: Method,
     structure: Structure,
     schema: Mapping[str, Any],
-    timeout: float | None,
+    own_names: Mapping[str, str],
     defaults: ArgumentDefaults,
+    override: ToolOverride,
     policy: ToolPolicy,
 ) -> Binding:
     is_unknown = method.parameters is None and method.input_schema is None
@@ -311,9 +306,13 @@ def _binding(
         or bool(schema.keys() - _KEYWORDS_WITHOUT_PARAMETERS or properties),
         notification=method.notification,
         endpoint=method.endpoint,
-        timeout=timeout,
+        timeout=override.timeout,
         default_arguments=defaults.fills,
         fixed_arguments=defaults.fixed,
+        own_names=own_names,
+        structure_is_known=_is_structure_known(method, override, policy),
+        repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
+        version=policy.form.version,
     )
 
 
