@@ -175,14 +175,9 @@ def keep_for_process(old: Settings, new: Settings) -> Settings:
     Raises :class:`ConfigError` where that mixture is invalid: with ``server.host`` changed to loopback, ``new`` may
     turn authentication off, but the port is still bound to the old address.
     """
-    server = {name: getattr(new.server, name) for name in ("allowed_hosts", "allowed_origins")}
-    log = old.telemetry.log.model_copy(update={"level": new.telemetry.log.level})
-    kept = new.model_copy(
-        update={
-            "server": old.server.model_copy(update=server),
-            "telemetry": old.telemetry.model_copy(update={"log": log}),
-        }
-    )
+    kept = new
+    for path in needs_restart(old, new):
+        kept = _with_value_of(old, kept, path.split("."))
     services = kept.by_mount.values()
     faults = [fault for service in services for fault in service.faults()]
     faults += [fault for service in services for fault in credentials.credential_faults(service)]
@@ -191,6 +186,13 @@ def keep_for_process(old: Settings, new: Settings) -> Settings:
             [f"{fault}; a reload keeps the old value of server knobs that need a restart" for fault in faults]
         )
     return kept
+
+
+def _with_value_of(source: BaseModel, section: BaseModel, path: Sequence[str]) -> Any:
+    """Return ``section`` with the knob at ``path`` as it is in ``source``."""
+    name, *rest = path
+    value = getattr(source, name)
+    return section.model_copy(update={name: _with_value_of(value, getattr(section, name), rest) if rest else value})
 
 
 def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
