@@ -17,11 +17,11 @@ class Credential(ABC):
 
     name: ClassVar[str]
     shows: ClassVar[str]
-    """What is sent to the backend, as a phrase without a full stop, for help texts and ``check``."""
+    """Description of what is sent to the backend, as a phrase without a full stop, for help texts and ``check``."""
     per_caller: ClassVar[bool] = False
-    """Whether it depends on the caller's token. With ``identity: auto``, each caller then has its own listing."""
+    """True if it depends on the caller's token. With ``identity: auto``, each caller then has its own listing."""
     uses_callers_token: ClassVar[bool] = False
-    """Whether it is the caller's own token, so that the backend's refusal of it is passed on to the caller."""
+    """True if it is the caller's own token, so that the backend's refusal of it is passed on to the caller."""
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
     refuses: ClassVar[tuple[str, ...]] = ("value",)

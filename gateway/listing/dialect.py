@@ -75,7 +75,7 @@ class NoListing(Exception):
 
 Part: TypeAlias = Literal["title", "description", "parameters", "types", "required", "result", "scopes"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-"""What a listing can say about a method besides its name."""
+"""Members that a listing can have of a method besides its name."""
 
 
 @dataclass(frozen=True, slots=True)

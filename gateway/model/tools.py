@@ -92,7 +92,7 @@ CLOSED: Final = {"additionalProperties": False}
 """Keyword that makes a schema of all arguments refuse others."""
 
 Demand: TypeAlias = tuple[bool, frozenset[str]]
-"""What a tool demands of its caller: whether it is open to callers without a token, and the scopes that it needs."""
+"""Demands of a tool on its caller: whether it is open to callers without a token, and the scopes that it needs."""
 
 
 @dataclass(frozen=True)
