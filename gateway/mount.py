@@ -1,12 +1,16 @@
-"""What one path keeps while reloads replace the service behind it."""
+"""Keep what stays while reloads replace a service: what belongs to its path, and what it learned of its backend."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gateway.backend.params import ParamStructures
+from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.limits import StreamLimit
 from gateway.mcp.running import RunningCalls
+from gateway.schema.validation import ValidatorCache
+from gateway.search.tools import ToolSearch
 
 
 @dataclass(frozen=True)
@@ -21,3 +25,13 @@ class Mount:
         """End the streams, and the calls whose clients are gone."""
         self.subscriptions.close()
         await self.calls.close()
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Hold what was learned of one backend, and what was made of its schemas. Its successive services share it."""
+
+    param_structures: ParamStructures
+    broken_output_schemas: BrokenOutputSchemas = field(default_factory=BrokenOutputSchemas)
+    validators: ValidatorCache = field(default_factory=ValidatorCache)
+    search: ToolSearch = field(default_factory=ToolSearch)

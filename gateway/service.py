@@ -27,7 +27,6 @@ from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
 from gateway.credentials.grants import TokenClient
-from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.discovery import Discovery
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
@@ -41,10 +40,9 @@ from gateway.mcp.operations import Operations
 from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
 from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, NameStyle, View
-from gateway.mount import Mount
+from gateway.mount import Knowledge, Mount
 from gateway.outbound import Outbound
-from gateway.schema.validation import ValidatorCache
-from gateway.search.tools import SEARCH_CATALOG, ToolSearch, builtin_tools
+from gateway.search.tools import SEARCH_CATALOG, builtin_tools
 from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import SigningKeys
@@ -94,11 +92,14 @@ class Service:
         backend = settings.backend
         tls = backend_tls(settings)
         self.outbound = Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=HEADERS)
-        self._take_knowledge()
+        self.knowledge = self._knowledge()
+        dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*sent, *_secrets(settings))
-        self.reader = ListingReader(self.outbound, settings.backend, listing_credential, progress, sent, self._dialect)
+        self.reader: ListingReader = ListingReader(
+            self.outbound, settings.backend, listing_credential, progress, sent, dialect
+        )
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
@@ -208,19 +209,13 @@ class Service:
         same = self.same_backend and before.settings.catalog == self.settings.catalog
         return same and before.files.of("catalog") == self.files.of("catalog")
 
-    def _take_knowledge(self) -> None:
-        """Take over what the predecessor found out about the same backend, or start with nothing."""
-        before = self._before if self.same_backend else None
+    def _knowledge(self) -> Knowledge:
+        """Return what the predecessor found out about the same backend, or nothing yet."""
+        if self._before is not None and self.same_backend:
+            return self._before.knowledge
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
-        conventions = ParamConventions(prefix, params.always)
-        self.param_structures: ParamStructures = before.param_structures if before else ParamStructures(conventions)
-        self.broken_output_schemas: BrokenOutputSchemas = (
-            before.broken_output_schemas if before else BrokenOutputSchemas()
-        )
-        self.validators: ValidatorCache = before.validators if before else ValidatorCache()
-        self.search: ToolSearch = before.search if before else ToolSearch()
-        self._dialect: str = before.reader.dialect if before else "auto"
+        return Knowledge(ParamStructures(ParamConventions(prefix, params.always)))
 
     def _issuers(self) -> Issuers:
         before, settings = self._before, self.settings
@@ -263,12 +258,12 @@ class Service:
         backend = self.settings.backend
         discovery = Discovery(
             self.reader.fetch_listing,
-            Builder(backend.params, self.validators, pins=self.files.pins),
+            Builder(backend.params, self.knowledge.validators, pins=self.files.pins),
             self.settings.catalog,
             fallback=self.files.fallback,
             patience=2 * backend.listing.timeout,  # for one under way, and then for its own
             uses_callers_token=callers_own,
-            broken_output_schemas=self.broken_output_schemas,
+            broken_output_schemas=self.knowledge.broken_output_schemas,
         )
         discovery.before_publish = self._prepare_pages
         return discovery
@@ -285,11 +280,11 @@ class Service:
             self.discovery,
             client,
             credential,
-            self.validators,
-            self.param_structures,
+            self.knowledge.validators,
+            self.knowledge.param_structures,
             InputRequests(self._keys, self._store),
             self.access,
-            builtin_tools(self.search, self._visible, name_style) if knobs.search else {},
+            builtin_tools(self.knowledge.search, self._visible, name_style) if knobs.search else {},
             name_style,
             backend.timeout,
         )
@@ -309,9 +304,11 @@ class Service:
         )  # fmt: skip
         scopes = self.access.baseline_scopes
         metadata = build_resource_metadata(settings, scopes, SERVER_NAME) if self.authenticator is not None else None
+        sessions = Sessions(self._keys, self._store)
+        old_eras = legacy.Legacy(operations, self.invocation, sessions, mount.calls, self.uses)
         return Site(
             settings.mount,
-            endpoint=Endpoint(operations, self.invocation, Sessions(self._keys, self._store), mount.calls, self.uses),
+            endpoint=Endpoint(modern.Modern(operations, self.invocation), old_eras),
             operations=operations,
             invocation=self.invocation,
             discovery=self.discovery,

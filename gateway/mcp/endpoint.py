@@ -6,35 +6,24 @@ from typing import Any
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError
-from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Id
-from gateway.mcp import legacy, modern
+from gateway.mcp.legacy import VERSIONS as LEGACY_VERSIONS
+from gateway.mcp.legacy import Legacy
 from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
-from gateway.mcp.operations import Operations
-from gateway.mcp.running import RunningCalls
-from gateway.mcp.sessions import Sessions
+from gateway.mcp.modern import VERSIONS as MODERN_VERSIONS
+from gateway.mcp.modern import Modern
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.uses import UseCounter
 
 
 class Endpoint:
-    """Answer the MCP messages of one service in both eras. ``running`` belongs to the mount, which closes it: a call
-    may still run after a reload has replaced this endpoint."""
+    """Answer the MCP messages of one service in both eras."""
 
-    def __init__(
-        self,
-        operations: Operations,
-        invocation: Invocation,
-        sessions: Sessions,
-        running: RunningCalls,
-        uses: UseCounter,
-    ) -> None:
-        self._running = running
-        self.modern = modern.Modern(operations, invocation)
-        self.legacy = legacy.Legacy(operations, invocation, sessions, running, uses)
+    def __init__(self, modern: Modern, legacy: Legacy) -> None:
+        self.modern = modern
+        self.legacy = legacy
 
     def __repr__(self) -> str:
-        return f"<Endpoint for {', '.join((*modern.VERSIONS, *legacy.VERSIONS))}: {self._running}>"
+        return f"<Endpoint for {', '.join((*MODERN_VERSIONS, *LEGACY_VERSIONS))}: {self.legacy.running}>"
 
     async def answer_post(self, mcp_request: McpRequest) -> McpReply | McpStreamReply:
         """Return the reply to one POST. A bad message gets an error reply; nothing is raised for it."""
@@ -59,8 +48,8 @@ class Endpoint:
             message = jsonrpc.parse_message(value)
         except BadMessage as error:
             return _reply(error.status, jsonrpc.error_bytes(error.id, error), error)
-        era: modern.Modern | legacy.Legacy = self.modern
-        if not self.modern.claims_message(message, mcp_request.headers, legacy.VERSIONS):
+        era: Modern | Legacy = self.modern
+        if not self.modern.claims_message(message, mcp_request.headers, LEGACY_VERSIONS):
             era = self.legacy
         id: Id | None = getattr(message, "id", None)
         method: str = getattr(message, "method", "")

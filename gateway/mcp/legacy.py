@@ -107,7 +107,7 @@ class Legacy:
         self._operations = operations
         self._invocation = invocation
         self._sessions = sessions
-        self._running = running
+        self.running = running
         self._uses = uses
         self._handlers: dict[
             str, Callable[[_RequestContext, Request, dict[str, Any]], Awaitable[McpReply | McpStreamReply]]
@@ -207,7 +207,7 @@ class Legacy:
             return
         id = message.params.get("requestId") if isinstance(message.params, dict) else None
         if type(id) is str or type(id) is int:  # True equals 1 but is not an id
-            self._running.cancel(context.session, id)
+            self.running.cancel(context.session, id)
 
     async def _initialize(self, context: _RequestContext, request: Request, params: dict[str, Any]) -> McpReply:
         requested = params.get("protocolVersion")
@@ -238,21 +238,21 @@ class Legacy:
     ) -> McpReply | McpStreamReply:
         name, arguments, token = parse_call_params(params)
         session, revision = context.session, context.revision
-        with self._running.preparing(session, request.id) as cancelled:  # the first listing may be slow
+        with self.running.preparing(session, request.id) as cancelled:  # the first listing may be slow
             call = await self._invocation.prepare(context.mcp_request.caller, name, arguments)
         if cancelled.is_set():  # a cancelled request gets no response
             return McpReply(202, method=request.method, tool=call.tool.name)
         if token is not None and context.mcp_request.accepts_stream:
 
             def start() -> asyncio.Task[dict[str, Any]]:
-                return self._running.start(self._result(call, revision.shape, answer_started=True), session, request.id)
+                return self.running.start(self._result(call, revision.shape, answer_started=True), session, request.id)
 
             name_style = call.caller.name_style or self._invocation.name_style
             shown = call.tool.name_for(name_style) if revision.explains_progress else ""
             beat = self._operations.heartbeat
             events = progress.stream_progress(request, token, start, beat, cancels=False, tool=shown)
             return McpStreamReply(events, method=request.method, tool=call.tool.name)
-        work = self._running.start(self._result(call, revision.shape), session, request.id)
+        work = self.running.start(self._result(call, revision.shape), session, request.id)
         try:
             body = jsonrpc.response_bytes(request.id, await asyncio.shield(work))
         except asyncio.CancelledError:
