@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from gateway.config import ConfigError, load_settings
-from gateway.layers import environment_name, mistaken_names
+from gateway.layers import environment_name
 from gateway.references import read_yaml_with_references
 from gateway.settings import Settings
-from gateway.settings.paths import find_knob, knobs
-from tests.each import each
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 ENVIRONMENT = {"GATEWAY__BACKEND__URL": URL, "GATEWAY__AUTH__MODE": "off"}
@@ -294,59 +292,3 @@ def test_all_files_are_told_that_something_was_read_from(tmp_path: Path) -> None
     read.clear()
     assert len(faults(lambda: load_settings(file, (), environ, read))) == 2
     assert read == {file, header, value}
-
-
-# --- names ----------------------------------------------------------------------------------------------------
-
-
-def test_every_knob_is_found_by_its_name_in_the_environment() -> None:
-    for path, _ in knobs():
-        keys = path.replace("*", "m").split(".")
-        if not {"issuers", "icons"} & set(keys):  # entries of a list have no names
-            found = find_knob(environment_name(keys).removeprefix("GATEWAY__").lower().split("__"))
-            assert found is not None, path
-            assert found.path == tuple(keys)
-
-
-@each(
-    ("name", "meant"),
-    [
-        ("GATEWAY__BACKEND__ULR", "GATEWAY__BACKEND__URL"),
-        ("GATEWAY__BACKEND_URL", "GATEWAY__BACKEND__URL"),
-        ("GATEWAY__SERVER__PUBLICURL", "GATEWAY__SERVER__PUBLIC_URL"),
-        ("GATEWAY__BACKEND__CREDENTIALS__VALUES_FILE", "GATEWAY__BACKEND__CREDENTIALS__VALUE"),
-        ("GATEWAY__CATALOG__TOOLS__ADD__TITEL", "GATEWAY__CATALOG__TOOLS__ADD__TITLE"),
-        ("GATEWAY__SERVER__PORT__X", "GATEWAY__SERVER__PORT"),
-        ("GATEWAY__CATALOGUE", "GATEWAY__CATALOG"),
-    ],
-)
-def test_a_name_that_is_no_knob_is_a_fault_with_the_nearest(name: str, meant: str) -> None:
-    told = faults(lambda: load_settings(None, (), {**ENVIRONMENT, name: "hunter2"}))
-    assert told == (f"{name}: is not a knob; did you mean {meant}?",)
-
-
-def test_a_name_that_is_like_no_knob_is_a_fault_too() -> None:
-    for name in ("GATEWAY__", "GATEWAY__XYZZY", "GATEWAY__AUTH__ISSUERS__0__ISSUER"):
-        (told,) = faults(lambda name=name: load_settings(None, (), {**ENVIRONMENT, name: "x"}))  # type: ignore[misc]
-        assert told.startswith(f"{name}: is not a knob")
-
-
-def test_a_name_with_one_underscore_too_few_is_remarked() -> None:
-    environ = {
-        **ENVIRONMENT,
-        "GATEWAY_BACKEND_URL": "x",
-        "GATEWAY_CONFIG": "x",
-        "GATEWAY_HOME": "x",
-        "GATEWAY_MCP": "x",
-    }
-    backend, mcp = mistaken_names(environ)
-    assert backend == (
-        "GATEWAY_BACKEND_URL is not read: names of knobs begin GATEWAY__; did you mean GATEWAY__BACKEND__URL?"
-    )
-    assert mcp.startswith("GATEWAY_MCP is not read")
-    assert load_settings(None, (), environ).backend.url == URL
-
-
-def test_case_does_not_count_where_the_environment_has_capitals() -> None:
-    made = by_environment("catalog.tools.m.annotations.readOnlyHint", "true")
-    assert made.catalog.tools["m"].annotations.readOnlyHint is True

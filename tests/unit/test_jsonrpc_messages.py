@@ -1,0 +1,213 @@
+"""JSON-RPC messages and responses: what is read strictly, and what is forgiven."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.errors import InvalidCursor, TooLarge
+from gateway.jsonrpc import (
+    NULL,
+    BadMessage,
+    ClientResponse,
+    Notification,
+    Raw,
+    Request,
+    ResponseError,
+    decode,
+    encode,
+    error_bytes,
+    parse_message,
+    parse_response,
+    request_bytes,
+    response_bytes,
+)
+from tests.each import each
+from tests.unit.test_jsonrpc import HUGE
+
+
+def call(**members: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": "m"} | members
+
+
+@each("id", ["", "a", 0, -1, HUGE, "x" * 256, "é" * 128])
+def test_an_id_is_a_string_or_an_integer_and_comes_as_it_is(id: Any) -> None:
+    message = parse_message(call(id=id, params={"a": 1}))
+    assert message == Request(id, "m", {"a": 1})
+    assert response_bytes(id, []) == b'{"jsonrpc":"2.0","id":%b,"result":[]}' % encode(id)
+
+
+def test_what_is_serialized_already_goes_into_an_answer_as_it_is() -> None:
+    result = {"tools": Raw(b'[{"b": 1, "a":2}]'), "next": None, "more": {"_meta": Raw(b"{}")}}
+    assert response_bytes(NULL, result) == (
+        b'{"jsonrpc":"2.0","id":null,"result":{"tools":[{"b": 1, "a":2}],"next":null,"more":{"_meta":{}}}}'
+    )
+
+
+def test_a_result_that_json_cannot_say_is_refused() -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        response_bytes(1, {"text": "\ud800"})
+
+
+@each("id", [None, True, False, 1.0, 1.5, {}, [], ["a"], "x" * 257, "é" * 129, 10**256])
+def test_other_ids_are_refused_and_not_given_back(id: Any) -> None:
+    with pytest.raises(BadMessage) as caught:
+        parse_message(call(id=id))
+    assert caught.value.id is None
+
+
+def test_params_may_be_an_object_an_array_or_absent() -> None:
+    assert parse_message(call(params=[1])) == Request(1, "m", [1])
+    assert parse_message(call(params={})) == Request(1, "m", {})
+    assert parse_message(call()) == Request(1, "m", None)
+
+
+@each(
+    "broken",
+    [
+        {"jsonrpc": "1.0"},
+        {"jsonrpc": 2.0},
+        {"jsonrpc": None},
+        {"method": ""},
+        {"method": 5},
+        {"method": None},
+        {"params": None},
+        {"params": "x"},
+        {"params": 5},
+    ],
+)
+def test_a_broken_message_is_refused_with_its_id(broken: dict[str, Any]) -> None:
+    with pytest.raises(BadMessage) as caught:
+        parse_message(call(id="mine", **broken))
+    assert caught.value.id == "mine"
+
+
+@each("value", [None, 1, "x", True, [], [call()], [[]]])
+def test_what_is_not_one_object_is_refused(value: Any) -> None:
+    with pytest.raises(BadMessage, match="one JSON-RPC message"):
+        parse_message(value)
+
+
+def test_a_message_without_an_id_is_a_notification() -> None:
+    assert parse_message({"jsonrpc": "2.0", "method": "n", "params": [1]}) == Notification("n", [1])
+
+
+@pytest.mark.parametrize("member", [{"result": None}, {"result": {}}, {"error": {"code": 1}}])
+def test_an_answer_posted_by_a_client_is_told_from_a_call(member: dict[str, Any]) -> None:
+    assert parse_message({"jsonrpc": "2.0", "id": 1} | member) == ClientResponse()
+    assert isinstance(parse_message(call() | member), Request)
+
+
+def test_a_request_to_a_backend_has_only_the_members_it_needs() -> None:
+    assert request_bytes("c1", "m", None) == b'{"jsonrpc":"2.0","id":"c1","method":"m"}'
+    assert request_bytes(None, "m", []) == b'{"jsonrpc":"2.0","method":"m","params":[]}'
+    assert decode(request_bytes("c1", "m", {"n": HUGE}))["params"] == {"n": HUGE}
+
+
+def test_an_error_has_no_id_where_none_could_be_read_and_data_where_there_is_some() -> None:
+    assert error_bytes(None, TooLarge("big")) == b'{"jsonrpc":"2.0","error":{"code":413,"message":"big"}}'
+    answer = decode(error_bytes("i", InvalidCursor("no", data={"x": 1})))
+    assert answer == {"jsonrpc": "2.0", "id": "i", "error": {"code": -32602, "message": "no", "data": {"x": 1}}}
+
+
+# --- responses ------------------------------------------------------------------------------------------------
+
+FORGIVEN = {
+    "a sound one": (b'{"jsonrpc":"2.0","id":"7","result":5}', (5, None)),
+    "a null id": (b'{"jsonrpc":"2.0","id":null,"result":5}', (5, None)),
+    "no id": (b'{"jsonrpc":"2.0","result":5}', (5, None)),
+    "a number for the string": (b'{"jsonrpc":"2.0","id":7,"result":5}', (5, None)),
+    "no jsonrpc": (b'{"id":"7","result":5}', (5, None)),
+    "another version": (b'{"jsonrpc":"1.1","id":"7","result":5}', (5, None)),
+    "a null error beside a result": (b'{"id":"7","result":5,"error":null}', (5, None)),
+    "a null result": (b'{"id":"7","result":null}', (None, None)),
+    "two nulls": (b'{"id":"7","result":null,"error":null}', (None, None)),
+    "an extra member": (b'{"id":"7","result":5,"debug":{}}', (5, None)),
+    "a null result beside an error": (
+        b'{"id":"7","result":null,"error":{"code":1,"message":"m"}}',
+        (None, ResponseError(1, "m")),
+    ),
+    "an error without a code": (b'{"id":"7","error":{"message":"m"}}', (None, ResponseError(None, "m"))),
+    "an error with a code in words": (b'{"error":{"code":"E1","message":"m"}}', (None, ResponseError(None, "m"))),
+    "a message that is no text": (
+        b'{"error":{"code":1,"message":{"a":1},"data":[1]}}',
+        (None, ResponseError(1, "", [1])),
+    ),
+    "an error that is a text": (b'{"error":"broken"}', (None, ResponseError(None, "broken"))),
+    "an error of 1.0 beside a result": (b'{"id":"7","result":5,"error":{"code":1}}', (None, ResponseError(1, ""))),
+    "an empty error beside a result": (b'{"id":7,"result":5,"error":""}', (5, None)),
+    "an empty error of 1.0 in place of a result": (
+        b'{"id":7,"result":null,"error":""}',
+        (None, ResponseError(None, "")),
+    ),
+    "an error that says there is none": (b'{"id":7,"result":null,"error":false}', (None, None)),
+    "an error with a trace": (b'{"id":7,"error":["broken","Trace"]}', (None, ResponseError(None, "broken", "Trace"))),
+    "an error in many words": (
+        b'{"error":["UserError",["a","b"],null]}',
+        (None, ResponseError(None, "UserError", [["a", "b"], None])),
+    ),
+    "an error that is empty": (b'{"error":[]}', (None, ResponseError(None, ""))),
+    "an error that is a number": (b'{"error":5}', (None, ResponseError(None, ""))),
+}
+
+
+@each(("raw", "expected"), FORGIVEN.values(), ids=FORGIVEN.keys())
+def test_what_is_harmless_in_a_response_is_forgiven(raw: bytes, expected: tuple[Any, ResponseError | None]) -> None:
+    assert parse_response(raw, "7") == expected
+
+
+BARE = {
+    "an object": (b'{"name":"a"}', ({"name": "a"}, None)),
+    "a list": (b"[1]", ([1], None)),
+    "a scalar": (b"5", (5, None)),
+    "null": (b"null", (None, None)),
+    "an error without its envelope": (b'{"code":-32601,"message":"no"}', (None, ResponseError(-32601, "no"))),
+    "an object with more than an error has": (
+        b'{"code":1,"message":"m","at":5}',
+        ({"code": 1, "message": "m", "at": 5}, None),
+    ),
+    "a response all the same": (b'{"id":"7","result":5}', (5, None)),
+}
+
+
+@pytest.mark.parametrize(("raw", "expected"), BARE.values(), ids=BARE.keys())
+def test_what_is_no_response_is_the_result_where_results_are_bare(
+    raw: bytes, expected: tuple[Any, ResponseError | None]
+) -> None:
+    assert parse_response(raw, "7", bare=True) == expected
+
+
+def test_a_response_without_an_outcome_is_no_bare_result() -> None:
+    with pytest.raises(ValueError, match="neither"):
+        parse_response(b'{"jsonrpc":"2.0","id":"7"}', "7", bare=True)
+
+
+def test_a_message_of_1_0_has_id_method_and_params_and_no_version() -> None:
+    assert decode(request_bytes("7", "m", None, "1.0")) == {"id": "7", "method": "m", "params": []}
+    assert decode(request_bytes(None, "m", [1], "1.0")) == {"id": None, "method": "m", "params": [1]}
+
+
+VIOLATIONS = {
+    "the id of another": (b'{"id":"8","result":5}', "another call"),
+    "a number that is another": (b'{"id":70,"result":5}', "another call"),
+    "an id of true": (b'{"id":true,"result":5}', "another call"),
+    "both": (b'{"jsonrpc":"2.0","id":"7","result":5,"error":{"code":1}}', "both"),
+    "neither": (b'{"id":"7","jsonrpc":"2.0"}', "neither"),
+    "a batch": (b'[{"id":"7","result":5}]', "a batch"),
+    "a scalar": (b"5", "not a JSON-RPC object"),
+    "no JSON": (b"<html>", "."),
+    "a result nested too deeply": (b'{"id":"7","result":' + b"[" * 257 + b"]" * 257 + b"}", "nested too deeply"),
+    "nothing": (b"", "."),
+}
+
+
+@each(("raw", "violation"), VIOLATIONS.values(), ids=VIOLATIONS.keys())
+def test_anything_else_is_a_violation_that_is_named(raw: bytes, violation: str) -> None:
+    with pytest.raises(ValueError, match=violation):
+        parse_response(raw, "7")
+
+
+def test_a_wide_result_is_not_a_deep_one() -> None:
+    wide = [[{}] for _ in range(1000)]
+    assert parse_response(encode({"result": wide}), "7") == (wide, None)
