@@ -80,7 +80,11 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class ClientResponse:
-    """A response from a client. The gateway sends no requests, so it is dropped or refused."""
+    """A response from a client, to a request of the gateway. Nothing of it is checked but the ``id``."""
+
+    id: Id | None
+    result: Any = None
+    error: Any = None
 
 
 Message: TypeAlias = Request | Notification | ClientResponse
@@ -249,7 +253,7 @@ def parse_message(value: Any) -> Message:
         raise BadMessage('Invalid request: "jsonrpc" must be "2.0"', id)
     method = value.get("method")
     if method is None and ("result" in value or "error" in value):
-        return ClientResponse()
+        return ClientResponse(id, value.get("result"), value.get("error"))
     if type(method) is not str or not method:
         raise BadMessage('Invalid request: "method" must be a non-empty string', id)
     params = value.get("params")
