@@ -50,7 +50,8 @@ class PendingElicitations:
 
     def answer(self, session: str, response: ClientResponse) -> None:
         """Give a response to the call that waits for it. Do nothing where none does, as for a second response."""
-        if response.id is not None and (future := self._waiting.get((session, response.id))) is not None:
+        future = None if response.id is None else self._waiting.get((session, response.id))
+        if future is not None and not future.done():  # it leaves the table only in the next turn of the loop
             future.set_result(response)
 
 
