@@ -292,7 +292,7 @@ class CapabilityRequired(ToolFault):
 
 
 class InputRequired(ToolFault):
-    """Raised where the backend asks the client for more input, and this surface cannot forward the question."""
+    """Raised where a call needs input from the user, and the surface cannot ask for it, or none came."""
 
     code, status, slug = 403, 403, "input_required"
 

@@ -3,11 +3,9 @@
 * JSON is RFC 8259 in UTF-8 and nothing more: no NaN, no byte order mark, no lone surrogate. Integers are exact at
   any size the engine reads (4,300 digits).
 * What *clients* send is read strictly: duplicate member names are refused, since two readers may pick different
-  ones; nesting is limited to :data:`MAX_DEPTH`, containers to :data:`MAX_CONTAINERS`.
-* Depth is limited here, so that the limit does not depend on the interpreter's version.
+  ones; nesting is limited to :data:`MAX_DEPTH` on every interpreter, containers to :data:`MAX_CONTAINERS`.
 * ``id`` is a string or an integer (MCP narrows JSON-RPC §4), at most 256 bytes, and is returned unchanged. Plain
   JSON-RPC also has null and fractional ids (:func:`decode_any_ids`).
-* This is the only module that imports the JSON engine.
 """
 
 from __future__ import annotations
@@ -34,13 +32,11 @@ MAX_DEPTH: Final = 64
 MAX_CONTAINERS: Final = 50_000
 """Most objects and arrays in a client's JSON: each costs some hundred bytes of memory but only two of text."""
 MAX_ID_BYTES: Final = 256
-MAX_SHOWN_DEPTH: Final = 256
-"""Levels that every client's parser can read."""
+MAX_SHOWN_DEPTH: Final = 256  # every client's parser can read so many levels
 _MAX_READ_DEPTH: Final = 512
 """Deeper than any sensible document; every supported interpreter can read it."""
 
-NULL: Final = Raw(b"null")
-"""The id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)."""
+NULL: Final = Raw(b"null")  # the id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)
 
 _PART: Final = 64 * 1024
 _PART_LEVELS: Final = 6
@@ -80,7 +76,11 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class ClientResponse:
-    """A response from a client. The gateway sends no requests, so it is dropped or refused."""
+    """A response from a client. Only its ``id`` is checked."""
+
+    id: Id | None
+    result: Any = None
+    error: Any = None
 
 
 Message: TypeAlias = Request | Notification | ClientResponse
@@ -249,7 +249,7 @@ def parse_message(value: Any) -> Message:
         raise BadMessage('Invalid request: "jsonrpc" must be "2.0"', id)
     method = value.get("method")
     if method is None and ("result" in value or "error" in value):
-        return ClientResponse()
+        return ClientResponse(id, value.get("result"), value.get("error"))
     if type(method) is not str or not method:
         raise BadMessage('Invalid request: "method" must be a non-empty string', id)
     params = value.get("params")

@@ -9,6 +9,7 @@ from gateway.backend.params import ParamStructures
 from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.limits import ConcurrencyLimit, StreamLimit
+from gateway.mcp.elicitation import PendingElicitations
 from gateway.mcp.running import RunningCalls
 from gateway.schema.validation import ValidatorCache
 from gateway.search.tools import ToolSearch
@@ -17,12 +18,13 @@ from gateway.search.tools import ToolSearch
 @dataclass(frozen=True)
 class Mount:
     """Hold the streams that clients have open, how many streams and calls each client has, and the calls that they may
-    cancel by id."""
+    cancel by id, and the questions to their users."""
 
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
     streams: StreamLimit = field(default_factory=StreamLimit)
     concurrency: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)
     calls: RunningCalls = field(default_factory=RunningCalls)
+    elicitations: PendingElicitations = field(default_factory=PendingElicitations)
 
     async def close(self) -> None:
         """End the streams, and the calls whose clients are gone."""

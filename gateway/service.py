@@ -312,7 +312,7 @@ class Service:
         scopes = self.access.baseline_scopes
         metadata = build_resource_metadata(settings, scopes, SERVER_NAME) if self.authenticator is not None else None
         sessions = Sessions(self._keys, self._store)
-        old_eras = legacy.Legacy(operations, self.invocation, sessions, mount.calls, self.uses)
+        old_eras = legacy.Legacy(operations, self.invocation, sessions, mount.calls, mount.elicitations, self.uses)
         return Site(
             settings.mount,
             endpoint=Endpoint(modern.Modern(operations, self.invocation), old_eras),

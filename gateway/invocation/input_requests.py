@@ -21,7 +21,9 @@ from gateway.signing import SKEW, Signer, SigningKeys
 from gateway.store import Store
 from gateway.text import excerpt
 
-TTL: Final = 300.0
+WAIT: Final = 300.0
+"""Longest wait for a person's answer, in seconds."""
+TTL: Final = WAIT + 10.0
 """Seconds for which a state is good."""
 
 MAX_STATE: Final = 64 * 1024

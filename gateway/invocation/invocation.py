@@ -201,7 +201,7 @@ class Invocation:
             )
             if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
                 if extras is None:
-                    raise InputRequired("This method asks for input, which only clients of MCP 2026-07-28 can give")
+                    raise InputRequired(_needs_elicitation("This method asks for input"))
                 request = self._input_requests.request_input(value, extras, call.caller, tool, call.arguments)
                 return Outcome(tool, input_request=request)
             self._check_result(tool, value)
@@ -256,9 +256,11 @@ def _mismatch(faults: str, result: Any) -> ResultMismatch:
 def _check_surface(tool: Tool) -> None:
     """Raise for a tool that needs :class:`~gateway.model.CallExtras`, on a surface that has none."""
     if tool.confirm:
-        raise ConfirmationRequired(
-            "This tool needs a person's consent, which only clients of MCP 2026-07-28 can ask for"
-        )
+        raise ConfirmationRequired(_needs_elicitation("This tool needs a person's consent"))
     if tool.requires:
         names = ", ".join(sorted(tool.requires))
-        raise CapabilityRequired(f"This tool needs a client of MCP 2026-07-28 that declares the capability {names}")
+        raise CapabilityRequired(f"This tool needs an MCP client that declares the capability {names}")
+
+
+def _needs_elicitation(what: str) -> str:
+    return f"{what}. That takes an MCP client that declares the capability elicitation and accepts text/event-stream"

@@ -22,27 +22,30 @@ from gateway.errors import (
     InvalidRequest,
     MethodNotAllowed,
     MethodNotFound,
+    MissingCapability,
     NotAcceptable,
     ParseError,
 )
 from gateway.invocation.invocation import Call, Invocation
-from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
+from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import progress, server_info
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_meta, call_result
+from gateway.mcp.elicitation import Elicitor, PendingElicitations, declared_modes, execute_and_ask, hold_stream
 from gateway.mcp.messages import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
-from gateway.model import Caller
+from gateway.model import Caller, CallExtras, JsonObject
 from gateway.uses import UseCounter
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyRevision:
     """How a revision writes tools, results and the server's description. ``introduces`` are the members of an
-    ``Implementation``; ``explains_progress`` tells whether progress notifications have a ``message``."""
+    ``Implementation``; ``explains_progress`` tells whether progress notifications have a ``message``; ``elicits`` are
+    the modes in which a server can ask the user for input."""
 
     version: str
     projector: ToolProjector
@@ -50,6 +53,7 @@ class LegacyRevision:
     introduces: tuple[str, ...]
     batches: bool = False
     explains_progress: bool = True
+    elicits: tuple[str, ...] = ()
 
 
 _STRUCTURED: Final = ToolProjector(objects_only=True)
@@ -59,8 +63,16 @@ _PLAIN: Final = ToolProjector(annotations=False, titles=False, outputs=False)
 REVISIONS: Final = {
     revision.version: revision
     for revision in (
-        LegacyRevision("2025-11-25", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), server_info.WHOLE),
-        LegacyRevision("2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), server_info.TITLED),
+        LegacyRevision(
+            "2025-11-25",
+            _STRUCTURED,
+            ResultShape(True, True, BLOCKS_2025_06),
+            server_info.WHOLE,
+            elicits=("form", "url"),
+        ),
+        LegacyRevision(
+            "2025-06-18", _STRUCTURED, ResultShape(True, True, BLOCKS_2025_06), server_info.TITLED, elicits=("form",)
+        ),
         LegacyRevision(
             "2025-03-26", _ANNOTATED, ResultShape(False, True, BLOCKS_2025_03), server_info.PLAIN, batches=True
         ),
@@ -85,16 +97,18 @@ _CHANGED: Final = jsonrpc.request_bytes(None, "notifications/tools/list_changed"
 
 @dataclass(frozen=True, slots=True)
 class _RequestContext:
-    """A request of this era with its revision and its session's id, None without one."""
+    """A request of this era with its revision and its session's id, None without one. ``elicits`` are the modes in
+    which its client can ask the user for input."""
 
     mcp_request: McpRequest
     session: str | None
     revision: LegacyRevision
+    elicits: tuple[str, ...] = ()
 
 
 class Legacy:
-    """Answer messages of this era. ``running`` belongs to the mount and outlives this object. ``uses`` counts calls,
-    also those whose client has hung up, so that a reload waits for them."""
+    """Answer messages of this era. ``running`` and ``elicitations`` belong to the mount and outlive this object.
+    ``uses`` counts calls, also those whose client has hung up, so that a reload waits for them."""
 
     def __init__(
         self,
@@ -102,12 +116,14 @@ class Legacy:
         invocation: Invocation,
         sessions: Sessions,
         running: RunningCalls,
+        elicitations: PendingElicitations,
         uses: UseCounter,
     ) -> None:
         self._operations = operations
         self._invocation = invocation
         self._sessions = sessions
         self.running = running
+        self._elicitations = elicitations
         self._uses = uses
         self._handlers: dict[
             str, Callable[[_RequestContext, Request, dict[str, Any]], Awaitable[McpReply | McpStreamReply]]
@@ -128,9 +144,11 @@ class Legacy:
             context = _RequestContext(mcp_request, None, REVISIONS[ASSUMED])
         else:
             context = await self._context(mcp_request)
-        if not isinstance(message, Request):  # 202 without a body, also for a response, which nothing here asked for
+        if not isinstance(message, Request):  # 202 without a body, also for a response that nobody waits for
             if isinstance(message, Notification):
                 self._handle_notification(context, message)
+            elif isinstance(message, ClientResponse) and context.session is not None:
+                self._elicitations.answer(context.session, message)
             return McpReply(202, method=getattr(message, "method", "response"))
         handler = self._handlers.get(message.method)
         if handler is None:
@@ -199,7 +217,7 @@ class Legacy:
         id = mcp_request.headers.get(SESSION)
         session = None if id is None else await self._sessions.read_session(id, mcp_request.caller)
         named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
-        return _RequestContext(mcp_request, id, REVISIONS[named])
+        return _RequestContext(mcp_request, id, REVISIONS[named], session.elicits if session else ())
 
     def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
         """Cancel the call that ``notifications/cancelled`` names, if it is of the same session and runs here."""
@@ -218,7 +236,8 @@ class Legacy:
         result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": server}
         if info.instructions:
             result["instructions"] = info.instructions
-        headers = {SESSION: self._sessions.open_session(version, context.mcp_request.caller)}
+        elicits = declared_modes(params.get("capabilities"), REVISIONS[version].elicits)
+        headers = {SESSION: self._sessions.open_session(version, context.mcp_request.caller, elicits)}
         return McpReply(200, jsonrpc.response_bytes(request.id, result), headers, request.method)
 
     async def _ping(self, _: _RequestContext, request: Request, __: dict[str, Any]) -> McpReply:
@@ -239,20 +258,16 @@ class Legacy:
         name, arguments, token = parse_call_params(params)
         session, revision = context.session, context.revision
         with self.running.preparing(session, request.id) as cancelled:  # the first listing may be slow
-            call = await self._invocation.prepare(context.mcp_request.caller, name, arguments)
+            call = await self._prepare(context, name, arguments)
         if cancelled.is_set():  # a cancelled request gets no response
             return McpReply(202, method=request.method, tool=call.tool.name)
-        if token is not None and context.mcp_request.accepts_stream and self._operations.may_stream(call):
-
-            def start() -> asyncio.Task[dict[str, Any]]:
-                return self.running.start(self._result(call, revision.shape, answer_started=True), session, request.id)
-
-            name_style = call.caller.name_style or self._invocation.name_style
-            shown = call.tool.name_for(name_style) if revision.explains_progress else ""
-            held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
-            events = progress.stream_progress(request, token, start, beat, held, cancels=False, tool=shown)
-            return McpStreamReply(events, call.headers, method=request.method, tool=call.tool.name)
-        work = self.running.start(self._result(call, revision.shape), session, request.id)
+        elicitor = self._elicitor(context, call)
+        wants_stream = context.mcp_request.accepts_stream and (elicitor is not None or token is not None)
+        if wants_stream and self._operations.may_stream(call):
+            return self._stream(context, request, call, token, elicitor)
+        if elicitor is not None:
+            elicitor.close()
+        work = self.running.start(self._result(call, revision.shape, elicitor=elicitor), session, request.id)
         try:
             body = jsonrpc.response_bytes(request.id, await asyncio.shield(work))
         except asyncio.CancelledError:
@@ -261,9 +276,56 @@ class Legacy:
             return McpReply(202, method=request.method, tool=call.tool.name)
         return McpReply(200, body, call.headers, request.method, call.tool.name)
 
-    async def _result(self, call: Call, shape: ResultShape, *, answer_started: bool = False) -> dict[str, Any]:
+    async def _prepare(self, context: _RequestContext, name: str, arguments: JsonObject) -> Call:
+        """Prepare a call as one that can ask the user, if the client can. A tool that needs more than that of a client
+        gets a call that cannot, whose fault says so."""
+        caller = context.mcp_request.caller
+        if self._can_ask(context):
+            capabilities: dict[str, Any] = {"elicitation": {mode: {} for mode in context.elicits}}
+            try:
+                return await self._invocation.prepare(caller, name, arguments, CallExtras(capabilities=capabilities))
+            except MissingCapability:
+                pass
+        return await self._invocation.prepare(caller, name, arguments)
+
+    def _can_ask(self, context: _RequestContext) -> bool:
+        mcp_request, streams = context.mcp_request, self._operations.streams
+        return bool(context.elicits) and mcp_request.accepts_stream and streams.has_room(mcp_request.caller)
+
+    def _elicitor(self, context: _RequestContext, call: Call) -> Elicitor | None:
+        if call.extras is None or context.session is None or not (call.tool.confirm or call.tool.input_required):
+            return None
+        return Elicitor(self._elicitations, context.session)
+
+    def _stream(
+        self,
+        context: _RequestContext,
+        request: Request,
+        call: Call,
+        token: str | int | None,
+        elicitor: Elicitor | None,
+    ) -> McpStreamReply:
+        revision = context.revision
+
+        def start() -> asyncio.Task[dict[str, Any]]:
+            work = self._result(call, revision.shape, answer_started=True, elicitor=elicitor)
+            return self.running.start(work, context.session, request.id)
+
+        name_style = call.caller.name_style or self._invocation.name_style
+        shown = call.tool.name_for(name_style) if revision.explains_progress else ""
+        held, beat = hold_stream(self._operations.streams, call.caller, elicitor), self._operations.heartbeat
+        outbox = None if elicitor is None else elicitor.outbox
+        events = progress.stream_progress(request, token, start, beat, held, cancels=False, tool=shown, outbox=outbox)
+        return McpStreamReply(events, call.headers, method=request.method, tool=call.tool.name)
+
+    async def _result(
+        self, call: Call, shape: ResultShape, *, answer_started: bool = False, elicitor: Elicitor | None = None
+    ) -> dict[str, Any]:
         with self._uses:
-            outcome = await call.execute(answer_started=answer_started)
+            if elicitor is None:
+                outcome = await call.execute(answer_started=answer_started)
+            else:
+                outcome = await execute_and_ask(self._invocation, call, elicitor)
         meta = call_meta(outcome)
         return call_result(outcome, shape) | ({"_meta": meta} if meta else {})
 

@@ -19,33 +19,42 @@ from gateway.units import format_duration
 
 async def stream_progress(
     request: Request,
-    token: str | int,
+    token: str | int | None,
     start: Callable[[], asyncio.Task[dict[str, Any]]],
     heartbeat: float,
     held: AbstractContextManager[None],
     *,
     cancels: bool,
     tool: str = "",
+    outbox: asyncio.Queue[bytes | None] | None = None,
 ) -> Events:
-    """Yield progress while the task that ``start`` returns runs, every ``heartbeat`` seconds; then its response, with
-    the result or the error.
+    """Yield progress while the task that ``start`` returns runs, every ``heartbeat`` seconds; without a ``token``,
+    keep-alives. Then yield its response, with the result or the error.
 
     ``held`` counts the stream while it is open. ``cancels`` tells whether closing the stream early cancels the task.
-    ``tool`` is the name used in the notifications'
-    ``message``; without it they have none (2024-11-05 does not know the member).
+    ``tool`` is the name in the ``message`` of the notifications; without it they have none (2024-11-05 does not know
+    the member). What the task puts into ``outbox`` is sent at once.
     """
+    outbox = outbox or asyncio.Queue()
     beat = 0
     with held:
         work = start()
+        work.add_done_callback(lambda _: outbox.put_nowait(None))
         try:
+            yield _beat(token, beat, tool, heartbeat)
             while True:
-                yield _progress(token, beat, _wait_message(tool, beat * heartbeat) if tool else None)
-                beat += 1
-                done, _ = await asyncio.wait({work}, timeout=heartbeat)
-                if done:
-                    if not work.cancelled():  # a call that was cancelled gets no response
-                        yield _response_bytes(request, work)
-                    return
+                try:
+                    async with asyncio.timeout(heartbeat):
+                        message = await outbox.get()
+                except TimeoutError:
+                    beat += 1
+                    yield _beat(token, beat, tool, heartbeat)
+                    continue
+                if message is None:
+                    break
+                yield message
+            if not work.cancelled():  # a call that was cancelled gets no response
+                yield _response_bytes(request, work)
         finally:
             if cancels and not work.done():
                 work.cancel()
@@ -65,8 +74,10 @@ def _wait_message(tool: str, seconds: float) -> str:
     return f"Waiting for {tool}" + (f", {format_duration(round(seconds, 3))} so far" if seconds else "")
 
 
-def _progress(token: str | int, beat: int, message: str | None) -> bytes:
+def _beat(token: str | int | None, beat: int, tool: str, heartbeat: float) -> bytes | None:
+    if token is None:
+        return None
     params: dict[str, Any] = {"progressToken": token, "progress": beat}
-    if message is not None:
-        params["message"] = message
+    if tool:
+        params["message"] = _wait_message(tool, beat * heartbeat)
     return jsonrpc.request_bytes(None, "notifications/progress", params)

@@ -1,8 +1,8 @@
 """Sessions of the older era. The gateway keeps no state for them: the signed id holds all.
 
-An id holds the negotiated revision, and its signature covers the caller and the time, so that any replica can serve it.
-An id does not authenticate: sent by another caller it is refused. ``DELETE`` leaves a tombstone in the store until the
-id would have expired.
+An id holds the negotiated revision and what the client can ask its user. Its signature covers the caller and the time,
+so that any replica can serve it. An id does not authenticate: sent by another caller it is refused. ``DELETE`` leaves a
+tombstone in the store until the id would have expired.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ TTL: Final = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A verified session: ``id`` is the header's value, ``revision`` the negotiated one."""
+    """A verified session: ``id`` is the header's value, ``revision`` the negotiated one, ``elicits`` the modes in which
+    the client can ask its user for input."""
 
     id: str
     revision: str
+    elicits: tuple[str, ...] = ()
 
 
 class Sessions:
@@ -38,15 +40,17 @@ class Sessions:
         self._signer = Signer(keys, "session", TTL, clock)
         self._store = store
 
-    def open_session(self, revision: str, caller: Caller) -> str:
+    def open_session(self, revision: str, caller: Caller, elicits: tuple[str, ...] = ()) -> str:
         """Return the id of a new session."""
-        return self._signer.sign(f"{revision}\n{secrets.token_urlsafe(12)}", *caller.identity)
+        return self._signer.sign(f"{revision}\n{' '.join(elicits)}\n{secrets.token_urlsafe(12)}", *caller.identity)
 
     async def read_session(self, id: str, caller: Caller) -> Session:
         """Verify a session id. Raise :class:`SessionNotFound`: forged, expired, ended, or another caller's."""
         text = self._signer.verify(id, *caller.identity)
         if text is not None and not await self._store.has(_tombstone(id)):
-            return Session(id, text.partition("\n")[0])
+            revision, _, rest = text.partition("\n")
+            elicits = rest.rpartition("\n")[0]
+            return Session(id, revision, tuple(elicits.split()))
         raise SessionNotFound("Session not found: it ended or was never opened here; initialize again")
 
     async def end_session(self, id: str, caller: Caller) -> None:

@@ -93,8 +93,8 @@ class ToolOverride(Section):
     )
     input_required: bool = knob(
         False,
-        "The method may answer {resultType: input_required, ...}. A 2026-07-28 client is then asked, and the method is "
-        "called again with its inputResponses among the named params.",
+        "The method may answer {resultType: input_required, ...}. The client is then asked, and the method is called "
+        "again with its inputResponses among the named params.",
     )
     requires: dict[str, JsonValue] = knob(
         dict, "Client capabilities without which the tool cannot be called, e.g. {sampling: {}}."

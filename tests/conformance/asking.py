@@ -98,6 +98,54 @@ async def capabilities(params: Params) -> JsonObject | str:
     return _asking(None, **{name: question for name, question in questions.items() if name in declared})
 
 
+@METHODS.add("test_elicitation", {"type": "object", "properties": {"message": {"type": "string"}}})
+async def elicitation(params: Params) -> JsonObject | str:
+    """Asks for a user's name and address with a message of the caller's."""
+    form = {
+        "username": {"type": "string", "description": "User's response"},
+        "email": {"type": "string", "description": "User's email address"},
+    }
+    return _elicited(params, str(params.get("message")), form)
+
+
+@METHODS.add("test_elicitation_sep1034_defaults")
+async def elicitation_defaults(params: Params) -> JsonObject | str:
+    """Asks with a form that has defaults."""
+    form = {
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "verified": {"type": "boolean", "default": True},
+    }
+    return _elicited(params, "Please check your profile", form)
+
+
+@METHODS.add("test_elicitation_sep1330_enums")
+async def elicitation_enums(params: Params) -> JsonObject | str:
+    """Asks with a form that has every kind of choice."""
+    titled = [{"const": f"value{n}", "title": title} for n, title in enumerate(("First", "Second", "Third"), 1)]
+    untitled = {"type": "string", "enum": ["option1", "option2", "option3"]}
+    legacy = {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"]}
+    form = {
+        "untitledSingle": untitled,
+        "titledSingle": {"type": "string", "oneOf": titled},
+        "legacyEnum": legacy,
+        "untitledMulti": {"type": "array", "items": untitled},
+        "titledMulti": {"type": "array", "items": {"anyOf": titled}},
+    }
+    return _elicited(params, "Please choose", form)
+
+
+def _elicited(params: Params, message: str, properties: JsonObject) -> JsonObject | str:
+    """What came of a form, or the form."""
+    answer = _response(params, "form")
+    if answer:
+        return f"Elicitation completed: action={answer['action']}, content={json.dumps(answer.get('content', {}))}"
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    return _asking(form={"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}})
+
+
 def _asking(state: str | None = None, **requests: JsonObject) -> JsonObject:
     asking: JsonObject = {"resultType": "input_required", "inputRequests": requests}
     return asking if state is None else {**asking, "requestState": state}

@@ -18,6 +18,7 @@ from mcp_types.methods import (
     SERVER_RESULTS,
     is_input_required,
     parse_server_notification,
+    parse_server_request,
     validate_server_result,
 )
 
@@ -95,10 +96,14 @@ def check_response(asked: Asked, message: Any) -> None:
     assert ("resultType" in result) == (asked.revision == MODERN), message
 
 
-def check_notification(asked: Asked, message: Any) -> None:
+def check_request(asked: Asked, message: Any) -> None:
+    """Check a notification, or a request of the gateway: only the older era has those, and only for elicitation."""
     assert message["jsonrpc"] == "2.0", message
-    assert "id" not in message, "the gateway asks nothing of its own"
-    parse_server_notification(message["method"], asked.revision, message.get("params"))
+    if "id" in message:
+        assert (message["method"], type(message["id"])) == ("elicitation/create", str), message
+        parse_server_request(message["method"], asked.revision, message.get("params"))
+    else:
+        parse_server_notification(message["method"], asked.revision, message.get("params"))
 
 
 def _check_error(asked: Asked, message: Any) -> None:

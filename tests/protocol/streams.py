@@ -85,7 +85,7 @@ def event_of(data: bytes, asked: official.Asked) -> Any:
     assert fields[0][1] == "message", data
     message = json.loads(fields[1][1])
     if "method" in message:
-        official.check_notification(asked, message)
+        official.check_request(asked, message)
     else:
         official.check_response(asked, message)
     return message

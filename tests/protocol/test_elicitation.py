@@ -1,0 +1,372 @@
+"""Questions to people through clients of the older era: ``elicitation/create`` on the stream of the call (2025-06-18
+and 2025-11-25, client/elicitation).
+
+How long a person has is in tests/unit/test_elicitor.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.each import each
+from tests.fault.behaviours import InTurn, result
+from tests.fault.methods import ADD, Rpc
+from tests.fault.scripted import ScriptedBackend
+from tests.protocol.streams import Mark, Stream
+from tests.protocol.talk import LEGACY, SESSION, Answer, Client, legacy_headers, request
+
+Connect = Callable[..., Awaitable[Client]]
+
+LATEST, FORMS_ONLY = LEGACY[:2]
+CONFIRM = "catalog.tools.add.confirm=true"
+ASKING = "catalog.tools.ask.input_required=true"
+BOTH = ("catalog.tools.ask.confirm=true", ASKING)
+CALL = {"name": "add", "arguments": {"a": 2, "b": 3}}
+ASK = {"name": "ask", "arguments": {}}
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
+FORM = {"message": "Who?", "requestedSchema": SCHEMA}
+ELICIT = {"method": "elicitation/create", "params": {"mode": "form", **FORM}}
+OPEN_URL = {
+    "method": "elicitation/create",
+    "params": {"mode": "url", "message": "Log in", "url": "https://login.example.com/"},
+}
+SAMPLE = {
+    "method": "sampling/createMessage",
+    "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}], "maxTokens": 5},
+}
+CAN_ASK = {"elicitation": {}}
+ACCEPT = {"action": "accept", "content": {}}
+
+
+@pytest.fixture
+def methods() -> Sequence[Rpc]:
+    return [ADD, Rpc("ask"), Rpc("plain")]
+
+
+@pytest.fixture
+async def client(connect: Connect) -> Client:
+    return await connect(CONFIRM, ASKING)
+
+
+async def session_of(client: Client, version: str = LATEST, capabilities: Any = CAN_ASK) -> dict[str, str]:
+    """The headers of a new session whose client has these capabilities."""
+    params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "probe", "version": "1"}}
+    answer = await client.legacy("initialize", params, version=None)
+    return legacy_headers(version, answer.headers[SESSION])
+
+
+async def respond(client: Client, headers: dict[str, str], id: Any, **outcome: Any) -> Answer:
+    answer = await client.mcp({"jsonrpc": "2.0", "id": id, **outcome}, headers)
+    assert (answer.status, answer.body) == (202, b"")
+    return answer
+
+
+async def question_on(stream: Stream) -> Any:
+    message = await stream.message()
+    assert message["method"] == "elicitation/create"
+    return message
+
+
+async def result_of(stream: Stream) -> Any:
+    """The result at the end of the stream, and no message before it."""
+    message = await stream.message()
+    assert await stream.event() is Mark.END
+    return message["result"]
+
+
+def text_of(result: Any) -> tuple[bool, str]:
+    return result["isError"], result["content"][0]["text"]
+
+
+def question(requests: object, state: str | None = None) -> dict[str, Any]:
+    """What a method answers that needs more input."""
+    asked = {"resultType": "input_required", "inputRequests": requests}
+    return asked if state is None else asked | {"requestState": state}
+
+
+# --- consent ----------------------------------------------------------------------------------------------------
+
+
+@each("version", (LATEST, FORMS_ONLY))
+async def test_a_call_that_a_person_agreed_to_is_made_once(
+    client: Client, backend: ScriptedBackend, version: str
+) -> None:
+    backend.requests.clear()
+    headers = await session_of(client, version)
+    async with client.stream(request("tools/call", CALL), headers) as stream:
+        asked = await question_on(stream)
+        assert "mode" not in asked["params"]
+        assert '{"a":2,"b":3}' in asked["params"]["message"]
+        assert backend.requests == []
+        await respond(client, headers, asked["id"], result=ACCEPT)
+        assert text_of(await result_of(stream)) == (False, '{"sum":5}')
+    assert len(backend.requests) == 1
+
+
+@each("action", ("decline", "cancel"))
+async def test_a_call_that_a_person_does_not_want_is_not_made(
+    client: Client, backend: ScriptedBackend, action: str
+) -> None:
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", CALL), headers) as stream:
+        asked = await question_on(stream)
+        await respond(client, headers, asked["id"], result={"action": action})
+        failed, text = text_of(await result_of(stream))
+    assert (failed, backend.requests) == (True, [])
+    assert text == "The person did not agree to this call, so it was not made"
+
+
+async def test_a_client_that_cannot_ask_ends_the_call_with_its_reason(client: Client, backend: ScriptedBackend) -> None:
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", CALL), headers) as stream:
+        asked = await question_on(stream)
+        await respond(client, headers, asked["id"], error={"code": -32601, "message": "No window"})
+        assert text_of(await result_of(stream)) == (
+            True,
+            "The client could not ask the user: No window; the call ended",
+        )
+    assert backend.requests == []
+
+
+@each("outcome", ({"result": {}}, {"result": {"action": "maybe"}}, {"result": "accept"}, {"error": "accept"}))
+async def test_what_is_no_answer_is_no_consent(client: Client, backend: ScriptedBackend, outcome: Any) -> None:
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", CALL), headers) as stream:
+        asked = await question_on(stream)
+        await respond(client, headers, asked["id"], **outcome)
+        failed, text = text_of(await result_of(stream))
+    assert failed
+    assert text.startswith("The client could not ask the user")
+    assert backend.requests == []
+
+
+async def test_a_second_answer_changes_nothing(client: Client, backend: ScriptedBackend) -> None:
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", CALL), headers) as stream:
+        asked = await question_on(stream)
+        await respond(client, headers, asked["id"], result={"action": "decline"})
+        await respond(client, headers, asked["id"], result=ACCEPT)
+        assert (await result_of(stream))["isError"]
+        await respond(client, headers, asked["id"], result=ACCEPT)
+    assert backend.requests == []
+
+
+async def test_an_answer_in_another_session_is_not_heard(client: Client, backend: ScriptedBackend) -> None:
+    headers, other = await session_of(client), await session_of(client)
+    async with client.stream(request("tools/call", CALL), headers) as stream:
+        asked = await question_on(stream)
+        await respond(client, other, asked["id"], result=ACCEPT)
+        assert (
+            await client.mcp({"jsonrpc": "2.0", "id": asked["id"], "result": ACCEPT}, legacy_headers(LATEST))
+        ).status == 202
+        await respond(client, headers, asked["id"], result={"action": "decline"})
+        assert (await result_of(stream))["isError"]
+    assert backend.requests == []
+
+
+async def test_the_answer_to_one_call_is_no_consent_to_another(client: Client, backend: ScriptedBackend) -> None:
+    headers = await session_of(client)
+    async with (
+        client.stream(request("tools/call", CALL, 1), headers) as first,
+        client.stream(request("tools/call", CALL, 2), headers) as second,
+    ):
+        asked, other = await question_on(first), await question_on(second)
+        assert asked["id"] != other["id"]
+        await respond(client, headers, asked["id"], result=ACCEPT)
+        await respond(client, headers, other["id"], result={"action": "decline"})
+        assert not (await result_of(first))["isError"]
+        assert (await result_of(second))["isError"]
+    assert len(backend.requests) == 1
+
+
+async def test_a_person_is_asked_again_for_the_next_call(client: Client) -> None:
+    headers = await session_of(client)
+    for _ in range(2):
+        async with client.stream(request("tools/call", CALL), headers) as stream:
+            asked = await question_on(stream)
+            await respond(client, headers, asked["id"], result=ACCEPT)
+            assert not (await result_of(stream))["isError"]
+
+
+# --- methods that ask -------------------------------------------------------------------------------------------
+
+
+async def test_answers_and_the_state_come_back_to_the_method_that_asked(
+    client: Client, backend: ScriptedBackend
+) -> None:
+    backend.on("ask", InTurn((result(question({"who": ELICIT}, "half way")), result({"hello": "Ada"}))))
+    headers = await session_of(client)
+    answer = {"action": "accept", "content": {"name": "Ada"}}
+    async with client.stream(request("tools/call", ASK), headers) as stream:
+        asked = await question_on(stream)
+        assert asked["params"] == FORM
+        await respond(client, headers, asked["id"], result=answer)
+        assert (await result_of(stream))["structuredContent"] == {"hello": "Ada"}
+    first, second = (sent.params for sent in backend.requests)
+    assert first == {"clientCapabilities": {"elicitation": {"form": {}}}}
+    assert second == first | {"inputResponses": {"who": answer}, "requestState": "half way"}
+
+
+async def test_2025_06_18_is_asked_without_a_mode(client: Client, backend: ScriptedBackend) -> None:
+    backend.on("ask", InTurn((result(question({"who": ELICIT})), result(1))))
+    headers = await session_of(client, FORMS_ONLY)
+    async with client.stream(request("tools/call", ASK), headers) as stream:
+        asked = await question_on(stream)
+        assert asked["params"] == FORM
+        await respond(client, headers, asked["id"], result={"action": "decline"})
+        assert text_of(await result_of(stream)) == (False, "1")
+
+
+async def test_several_questions_of_one_round_come_one_after_the_other(
+    client: Client, backend: ScriptedBackend
+) -> None:
+    backend.on("ask", InTurn((result(question({"a": ELICIT, "b": ELICIT})), result(1))))
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", ASK), headers) as stream:
+        for _ in range(2):
+            asked = await question_on(stream)
+            await respond(client, headers, asked["id"], result=ACCEPT)
+        assert text_of(await result_of(stream)) == (False, "1")
+    assert backend.requests[1].params["inputResponses"] == {"a": ACCEPT, "b": ACCEPT}
+
+
+async def test_consent_comes_before_the_method_s_own_questions(connect: Connect, backend: ScriptedBackend) -> None:
+    client = await connect(*BOTH)
+    backend.on("ask", InTurn((result(question({"who": ELICIT})), result(1))))
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", ASK), headers) as stream:
+        consent = await question_on(stream)
+        assert consent["params"]["message"].startswith("Run ask")
+        await respond(client, headers, consent["id"], result=ACCEPT)
+        asked = await question_on(stream)
+        assert asked["params"]["message"] == "Who?"
+        await respond(client, headers, asked["id"], result=ACCEPT)
+        assert text_of(await result_of(stream)) == (False, "1")
+
+
+async def test_a_url_is_shown_to_a_client_that_declares_it(client: Client, backend: ScriptedBackend) -> None:
+    backend.on("ask", InTurn((result(question({"login": OPEN_URL})), result(1))))
+    headers = await session_of(client, LATEST, {"elicitation": {"url": {}}})
+    async with client.stream(request("tools/call", ASK), headers) as stream:
+        asked = await question_on(stream)
+        assert asked["params"] == {**OPEN_URL["params"], "elicitationId": asked["id"]}  # type: ignore[dict-item]
+        await respond(client, headers, asked["id"], result={"action": "accept"})
+        assert text_of(await result_of(stream)) == (False, "1")
+
+
+@each(
+    ("version", "capabilities", "asked"),
+    (
+        (LATEST, CAN_ASK, OPEN_URL),
+        (FORMS_ONLY, CAN_ASK, OPEN_URL),
+        (LATEST, {"elicitation": {}, "sampling": {}}, SAMPLE),
+    ),
+)
+async def test_what_a_client_cannot_ask_is_a_fault_that_names_it(
+    client: Client, backend: ScriptedBackend, version: str, capabilities: Any, asked: Any
+) -> None:
+    backend.on("ask", result(question({"q": asked})))
+    headers = await session_of(client, version, capabilities)
+    async with client.stream(request("tools/call", ASK), headers) as stream:
+        failed, text = text_of(await result_of(stream))
+    assert failed
+    assert text.startswith("This tool needs a client with the capability")
+
+
+async def test_a_method_that_asks_without_end_is_stopped(client: Client, backend: ScriptedBackend) -> None:
+    backend.on("ask", result(question({"who": ELICIT})))
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", ASK), headers) as stream:
+        for _ in range(10):
+            asked = await question_on(stream)
+            await respond(client, headers, asked["id"], result=ACCEPT)
+        assert text_of(await result_of(stream)) == (True, "The backend asked for input 10 times; the call ended")
+
+
+# --- who can be asked -------------------------------------------------------------------------------------------
+
+
+@each(
+    ("version", "capabilities"),
+    ((LATEST, {}), (LATEST, {"elicitation": True}), ("2025-03-26", CAN_ASK), ("2024-11-05", CAN_ASK)),
+)
+async def test_a_client_that_does_not_declare_it_is_told_what_it_lacks(
+    client: Client, backend: ScriptedBackend, version: str, capabilities: Any
+) -> None:
+    headers = await session_of(client, version, capabilities)
+    answer = await client.mcp(request("tools/call", CALL), headers)
+    failed, text = text_of(answer.result)
+    assert (failed, backend.requests) == (True, [])
+    assert "declares the capability elicitation" in text
+
+
+async def test_a_client_without_a_session_or_a_stream_is_told_what_it_lacks(client: Client) -> None:
+    answers = [await client.legacy("tools/call", CALL)]
+    headers = await session_of(client)
+    answers.append(await client.mcp(request("tools/call", CALL), {**headers, "Accept": "application/json"}))
+    for answer in answers:
+        failed, text = text_of(answer.result)
+        assert failed
+        assert "declares the capability elicitation and accepts text/event-stream" in text
+
+
+async def test_a_tool_that_asks_nothing_is_answered_without_a_stream(client: Client) -> None:
+    headers = await session_of(client)
+    assert (await client.mcp(request("tools/call", {"name": "plain", "arguments": {}}), headers)).result
+
+
+# --- streams ----------------------------------------------------------------------------------------------------
+
+
+async def test_progress_goes_on_while_a_person_is_asked(connect: Connect) -> None:
+    client = await connect(CONFIRM, "mcp.heartbeat=50ms")
+    headers = await session_of(client)
+    body = request("tools/call", CALL | {"_meta": {"progressToken": "p"}})
+    async with client.stream(body, headers) as stream:
+        seen = [(await stream.message())["method"] for _ in range(4)]
+        assert sorted(set(seen)) == ["elicitation/create", "notifications/progress"]
+
+
+async def test_who_closes_the_stream_can_no_longer_agree(connect: Connect, backend: ScriptedBackend) -> None:
+    client = await connect(CONFIRM, "limits.streams=1")
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", CALL), headers) as stream:
+        asked = await question_on(stream)
+    async with asyncio.timeout(10):
+        while not await client.has_room_for_a_stream():
+            pass  # until the gateway has noticed it
+    await respond(client, headers, asked["id"], result=ACCEPT)
+    async with client.stream(request("tools/call", CALL), headers) as stream:  # whatever was under way is over
+        again = await question_on(stream)
+        await respond(client, headers, again["id"], result={"action": "decline"})
+        assert (await result_of(stream))["isError"]
+    assert backend.requests == []
+
+
+async def test_a_cancelled_call_takes_its_question_back(client: Client, backend: ScriptedBackend) -> None:
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", CALL, 7), headers) as stream:
+        asked = await question_on(stream)
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        assert (await client.mcp(cancelled, headers)).status == 202
+        rest = await stream.rest()
+    assert [(message["method"], message["params"]["requestId"]) for message in rest] == [
+        ("notifications/cancelled", asked["id"])
+    ]
+    assert backend.requests == []
+
+
+async def test_waiting_for_a_person_takes_no_turn_and_no_concurrent_call(
+    connect: Connect, backend: ScriptedBackend
+) -> None:
+    client = await connect(CONFIRM, "backend.connections=1", "limits.concurrent=1")
+    headers = await session_of(client)
+    async with client.stream(request("tools/call", CALL), headers) as stream:
+        await question_on(stream)
+        async with asyncio.timeout(10):
+            assert (await client.mcp(request("tools/call", {"name": "plain", "arguments": {}}), headers)).result
+    assert [sent.method for sent in backend.requests] == ["plain"]
