@@ -104,8 +104,13 @@ class Server:
         return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
 
     async def stop(self) -> None:
-        """Finish the requests that are under way, then close everything."""
+        """Serve on for ``server.drain_delay``, so that proxies learn that this gateway ends. Then finish the requests
+        that are under way, at most for ``server.shutdown_timeout``, and close everything."""
         self._stopping = True
+        for port in self._ports:
+            port.drain()
+        if self.port:  # else nobody was served yet
+            await asyncio.sleep(self.settings.server.drain_delay)
         await self.background.stop()
         for service in self.services.values():
             await service.background.stop()

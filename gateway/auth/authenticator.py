@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple
 import structlog
 from cachetools import LRUCache, TTLCache
 
+from gateway.auth.claims import LEEWAY
 from gateway.auth.compact import MAX_BYTES
 from gateway.auth.dpop import ProofChecker
 from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
@@ -55,7 +56,8 @@ class PresentedToken(NamedTuple):
 
 
 class Authenticator:
-    """Find out who sends a request. ``scopes`` are named in challenges; ``clock`` is monotonic seconds."""
+    """Find out who sends a request. ``scopes`` are named in challenges; ``clock`` is monotonic seconds, ``wall``
+    wall-clock seconds, by which tokens end."""
 
     def __init__(
         self,
@@ -65,12 +67,14 @@ class Authenticator:
         dpop: Literal["off", "accept", "require"] = "off",
         proofs: ProofChecker | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._verifier = verifier
         self._scopes = tuple(scopes)
         self._dpop = dpop
         self._proofs = proofs
         self._clock = clock
+        self._wall = wall
         self._verified_tokens: LRUCache[bytes, tuple[VerifiedToken, float]] = LRUCache(MAX_TOKENS)
         self._failed_tokens: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
         self._verifications = SingleFlight[bytes, VerifiedToken]()
@@ -109,7 +113,10 @@ class Authenticator:
             verified, until = self._verified_tokens[_digest(raw)]
         except KeyError:
             return None
-        return verified if until > self._clock() and verified.still_valid() else None
+        if until <= self._clock() or not verified.still_valid():
+            return None
+        # The monotonic clock stands still while a machine sleeps, and ignores that the wall clock was set.
+        return verified if self._wall() < verified.principal.expires + LEEWAY else None
 
     def missing_token_error(self) -> Unauthorized:
         """Return the error for a request that needs a token and has none."""

@@ -11,10 +11,12 @@ import asyncio
 from collections.abc import Iterable
 from enum import Flag, auto
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, View
+
+Key = TypeVar("Key")
 
 _SLICE: Final = 50
 """Streams woken in one turn of the loop."""
@@ -65,6 +67,10 @@ class Subscriptions:
         self._interval = 0.0
         self._heartbeat = 0.0
         self._listeners: dict[Subscription, None] = {}
+        # The same by view and by client, oldest first. Where each caller has a view, all of them may change at once: to
+        # look for the listeners of each among all would take the square of their number.
+        self._by_view: dict[View, dict[Subscription, None]] = {}
+        self._by_client: dict[str, dict[Subscription, None]] = {}
         self._notified_at: dict[View, float] = {}
         self._due: dict[View, asyncio.TimerHandle] = {}
         self._ticker: asyncio.TimerHandle | None = None
@@ -94,16 +100,18 @@ class Subscriptions:
     @property
     def views(self) -> set[View]:
         """Return the views that have open streams."""
-        return {subscription.view for subscription in self._listeners}
+        return set(self._by_view)
 
     def subscribe(self, view: View, client: str | None = None, epoch: int = 0) -> Subscription:
         """Return a new subscription. Of one ``client``'s subscriptions only the newest gets changes: a client needs one
         copy. With an ``epoch`` that is over, the subscription gets the end at once."""
         subscription = Subscription(view, client)
         if client is not None:
-            for other in self._listeners:
-                if other.client == client:
-                    other.muted = True
+            others = self._by_client.setdefault(client, {})
+            if others:
+                next(reversed(others)).muted = True  # older ones are muted already
+            others[subscription] = None
+        self._by_view.setdefault(view, {})[subscription] = None
         self._listeners[subscription] = None
         if self._closed or epoch != self.epoch:
             subscription.wake(StreamEvent.END)
@@ -112,12 +120,14 @@ class Subscriptions:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        self._listeners.pop(subscription, None)
-        if subscription.client is not None and not subscription.muted:
-            for other in reversed(self._listeners):
-                if other.client == subscription.client:
-                    other.muted = False
-                    break
+        if subscription not in self._listeners:
+            return
+        del self._listeners[subscription]
+        _remove(self._by_view, subscription.view, subscription)
+        if subscription.client is not None:
+            others = _remove(self._by_client, subscription.client, subscription)
+            if others:
+                next(reversed(others)).muted = False
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -136,9 +146,8 @@ class Subscriptions:
 
     def end_client(self, client: str) -> None:
         """End the open streams of one client."""
-        for subscription in list(self._listeners):
-            if subscription.client == client:
-                subscription.wake(StreamEvent.END)
+        for subscription in self._by_client.get(client, ()):
+            subscription.wake(StreamEvent.END)
 
     def end_all(self) -> None:
         """End all open streams, and begin a new epoch."""
@@ -159,7 +168,7 @@ class Subscriptions:
         if len(self._notified_at) > 10_000:  # callers' views are many; the price is one notice too early
             self._notified_at.clear()
         self._notified_at[view] = asyncio.get_running_loop().time()
-        self._wake([one for one in self._listeners if one.view == view and not one.muted], StreamEvent.CHANGED)
+        self._wake([one for one in self._by_view.get(view, ()) if not one.muted], StreamEvent.CHANGED)
 
     def _tick(self) -> None:
         self._ticker = None
@@ -179,3 +188,14 @@ class Subscriptions:
                 asyncio.get_running_loop().call_soon(wake_some)
 
         wake_some()
+
+
+def _remove(
+    index: dict[Key, dict[Subscription, None]], key: Key, subscription: Subscription
+) -> dict[Subscription, None]:
+    """Remove a subscription from an index. Return what is left under its key."""
+    left = index[key]
+    del left[subscription]
+    if not left:
+        del index[key]
+    return left

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
-from cachetools import LRUCache
+from cachetools import LRUCache, RRCache
 
 from gateway.background import retry_delay
 from gateway.discovery.shrink_guard import ShrinkGuard
@@ -134,15 +136,26 @@ class ViewState:
             raise self.refusal.error.with_traceback(None) from self.failure
 
 
-class Views(LRUCache[View, ViewState]):
-    """Hold the states of the :data:`MAX_VIEWS` views that were used last. A look-up makes one that is missing."""
+class Views(RRCache[View, ViewState]):
+    """Hold the states of ``most`` views. A look-up makes one that is missing, in the place of any other caller's.
 
-    def __init__(self) -> None:
-        super().__init__(MAX_VIEWS)
+    The place is chosen at random. If it were that of the view that was used longest ago, callers who are a few more
+    than fit would evict each other in turn, and each request of each of them would cost the backend a listing."""
+
+    def __init__(self, most: int = MAX_VIEWS) -> None:
+        super().__init__(most, choice=_any_callers_view)
 
     def __missing__(self, view: View) -> ViewState:
         entry = self[view] = ViewState(view)
         return entry
+
+
+def _any_callers_view(views: Sequence[View]) -> View:
+    """Return one of the views, not the shared one: all callers may need it."""
+    chosen = random.choice(views)  # noqa: S311, not a secret
+    while chosen.is_shared and len(views) > 1:
+        chosen = random.choice(views)  # noqa: S311
+    return chosen
 
 
 class Listings:

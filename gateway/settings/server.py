@@ -48,7 +48,16 @@ class ServerSettings(Section):
         "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
     )
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
-    shutdown_timeout: Duration = knob(60.0, "Time for running requests to finish after SIGTERM.", ge=0, le=600)
+    drain_delay: Duration = knob(
+        0.0,
+        "Time after SIGTERM in which the gateway still serves, for proxies that learn from /readyz that it ends: that "
+        "is 503 then, and answers have Connection: close. Kubernetes has preStop for this.",
+        ge=0,
+        le=600,
+    )
+    shutdown_timeout: Duration = knob(
+        60.0, "Time for running requests to finish after SIGTERM and drain_delay. Then they are cut off.", ge=0, le=600
+    )
 
     @property
     def origin(self) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 MAX_BYTES: Final = 4 * 1024**2
 """Bytes of the buffer, some 20,000 lines. The thread may hold as much again."""
-CLOSE_TIMEOUT: Final = 2.0
+CLOSE_TIMEOUT: Final = 0.5
 """Seconds that :meth:`Lines.close` waits for the last lines."""
 _RETRY: Final = 1.0
 _BATCH: Final = 0.005

@@ -50,6 +50,7 @@ class Writer(StreamWriter):
 
     def __init__(self, connection: Connection, message: RawRequestMessage, body: StreamReader) -> None:
         super().__init__(connection, asyncio.get_running_loop())
+        self.connection = connection
         self.body = body
         self.takes_interim = message.version >= HttpVersion11
         self.is_stream = False
@@ -59,6 +60,9 @@ class Writer(StreamWriter):
         headers["Server"] = "gateway"  # aiohttp's own names its version and Python's
         headers.setdefault("Cache-Control", "no-store")
         headers.setdefault("X-Content-Type-Options", "nosniff")
+        if self.connection.server.is_draining:
+            headers["Connection"] = "close"
+            self.connection.close()  # after this answer
         self.is_stream = headers.get("Content-Type") == EVENT_STREAM
         if not status_line.startswith("HTTP/1."):  # aiohttp repeats the request's version
             status_line = f"HTTP/1.1{status_line[len('HTTP/1.1') :]}"
@@ -77,6 +81,7 @@ class Connection(web.RequestHandler):
     def __init__(self, server: _Server) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(server, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
+        self.server = server
         self._refusal = server.handler.refusal
 
     def handle_error(
@@ -180,6 +185,7 @@ class _Server(web.Server):
     def __init__(self, handler: Handler) -> None:
         super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
         self.handler = handler
+        self.is_draining = False
 
     def __call__(self) -> Connection:
         # aiohttp would silently drop all arguments if it did not know one of them.
@@ -211,8 +217,13 @@ class Port:
     _listener: asyncio.Server
     _shutdown_timeout: float
 
+    def drain(self) -> None:
+        """Serve on, but close each connection after its next answer, which says so (RFC 9112 §9.6)."""
+        self._server.is_draining = True
+
     async def close(self) -> None:
         """Accept no more connections, and end the open ones as :meth:`Connection.shutdown` does."""
+        self.drain()
         self._listener.close()
         await asyncio.sleep(0)  # lets requests that have arrived start
         self._server.pre_shutdown()

@@ -268,6 +268,15 @@ def flask_app() -> Service:
     return _python("flask_app", "/api", {"flask_jsonrpc": "Flask-JSONRPC"})
 
 
+def gunicorn_app(keep_alive: int) -> Service:
+    """The same under PyPI gunicorn, which closes a connection that is idle for ``keep_alive`` seconds."""
+    for module, package in {"flask_jsonrpc": "Flask-JSONRPC", "gunicorn": "gunicorn"}.items():
+        require_module(module, package)
+    command = [sys.executable, "-m", "gunicorn", "--worker-class=gthread", "--threads=16", "--worker-tmp-dir=."]
+    more = [f"--keep-alive={keep_alive}", f"--pythonpath={BACKENDS}", "--log-level=warning", "flask_app:app"]
+    return Service("gunicorn_app", lambda port: [*command, f"--bind=127.0.0.1:{port}", *more], "/api")
+
+
 def flask2_app() -> Service:
     """PyPI Flask-JSONRPC 2.2.2, in an environment of its own."""
     if not (FLASK2_PYTHON.parent.parent / ".installed").exists():

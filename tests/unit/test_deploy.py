@@ -71,6 +71,11 @@ def only(stage: list[tuple[str, str]], name: str) -> str:
     return argument
 
 
+def seconds_to_stop(settings: Settings) -> float:
+    """How long the process may take from SIGTERM to its end."""
+    return settings.server.drain_delay + settings.server.shutdown_timeout + 1
+
+
 # Kubernetes
 
 
@@ -216,7 +221,8 @@ def test_a_rollout_cuts_nothing_off(
 ) -> None:
     sleep = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert sleep > 0
-    assert sleep + settings.server.shutdown_timeout < pod["terminationGracePeriodSeconds"]
+    assert sleep + seconds_to_stop(settings) < pod["terminationGracePeriodSeconds"]
+    assert settings.server.drain_delay == 0, "preStop is the delay, and its answers need not say anything"
     assert resources["Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
@@ -317,7 +323,7 @@ def test_compose_has_a_backend_by_environment_and_is_published_on_loopback_only(
     assert settings.auth.mode == "off"
     assert is_loopback(settings.server.admin_host), "where the health check of the image asks"
     assert service["ports"] == [f"127.0.0.1:{settings.server.port}:{settings.server.port}"]
-    assert float(service["stop_grace_period"].removesuffix("s")) > settings.server.shutdown_timeout
+    assert float(service["stop_grace_period"].removesuffix("s")) > seconds_to_stop(settings)
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.outbound import ConnectFailed, Outbound, Reach
+from gateway.outbound import ConnectFailed, Outbound
+from gateway.resolver import Reach
 from tests.fault.scripted import ScriptedBackend
 from tests.resolving import Names
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import sys
 from collections.abc import Callable, Coroutine
+from types import FrameType
 from typing import Any, Final
 
 from gateway.catalog.build import Builder
@@ -325,3 +327,46 @@ async def test_the_repr_says_how_many_streams_are_open_and_what_is_due() -> None
     assert repr(changes) == "<Subscriptions 1 streams, 1 notices due, of <Discovery 0 views, shared: None>>"
     changes.close()
     assert repr(changes).startswith("<Subscriptions closed, 1 streams")
+
+
+def lines_run(work: Callable[[], None]) -> int:
+    """How many lines of Python ``work`` runs, each turn of a loop counted."""
+    count = 0
+
+    def trace(_: FrameType, event: str, __: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@virtually
+async def test_the_work_of_telling_listeners_grows_no_faster_than_their_number() -> None:
+    """Each caller has a view and a session: all open a stream, all catalogs change, all streams end."""
+
+    def work(number: int) -> int:
+        changes = hub()
+        views = [View("https://login.example.com", f"user-{one}") for one in range(number)]
+
+        def all_of_it() -> None:
+            streams = [changes.subscribe(view, f"session-{view.subject}") for view in views]
+            for view in views:
+                changes.notify(view)
+            for view in views:
+                changes.end_client(f"session-{view.subject}")
+            for stream in streams:
+                changes.unsubscribe(stream)
+
+        lines = lines_run(all_of_it)
+        changes.close()
+        return lines
+
+    few, many = work(100), work(800)
+    assert many < 1.5 * 8 * few

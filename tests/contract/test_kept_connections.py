@@ -1,0 +1,153 @@
+"""What a transport does with a connection that it kept, and that the other side has closed or written to meanwhile.
+
+The service here is bare sockets, so that a test decides when the kernel has what, before the transport's loop looks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import pytest
+
+from gateway.backend.transport import Transport
+from gateway.outbound import Interrupted, Outbound
+from tests.each import each
+
+TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {"Outbound": Outbound}
+PATIENCE: Final = 10.0
+
+
+class Service:
+    """A service that answers when it is told to. ``heard`` are the requests that it read to their end."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self._open: list[socket.socket] = []
+        self.heard: list[bytes] = []
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
+
+    async def accept(self) -> socket.socket:
+        connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
+        connection.setblocking(False)
+        self._open.append(connection)
+        return connection
+
+    async def answer(self, connection: socket.socket, text: bytes) -> None:
+        """Read a request and answer it."""
+        loop = asyncio.get_running_loop()
+        request = b""
+        while b"\r\n\r\nend" not in request:
+            data = await loop.sock_recv(connection, 65536)
+            if not data:
+                return
+            request += data
+        self.heard.append(request)
+        await loop.sock_sendall(connection, answer(text))
+
+    def is_called(self) -> bool:
+        """Tell whether a further connection waits to be accepted."""
+        return bool(select.select([self._listener], [], [], 0)[0])
+
+    def close(self) -> None:
+        for one in (self._listener, *self._open):
+            one.close()
+
+
+def answer(text: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)
+
+
+async def post(transport: Transport, service: Service) -> bytes:
+    return (await transport.post(service.url, b"end", {}, timeout=PATIENCE, max_bytes=1000)).body
+
+
+@pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS.keys())
+def make(request: pytest.FixtureRequest) -> Callable[[], Transport]:
+    made: Callable[[], Transport] = request.param
+    return made
+
+
+@asynccontextmanager
+async def pair(make: Callable[[], Transport]) -> AsyncIterator[tuple[Transport, Service]]:
+    transport = make()
+    with contextlib.closing(Service()) as service:
+        try:
+            yield transport, service
+        finally:
+            await transport.close()
+
+
+async def kept(transport: Transport, service: Service) -> socket.socket:
+    """The service's side of a connection that has served a request, and is kept."""
+    first = asyncio.create_task(post(transport, service))
+    connection = await service.accept()
+    await service.answer(connection, b"first")
+    assert await first == b"first"
+    return connection
+
+
+def closes(connection: socket.socket) -> None:
+    connection.close()
+
+
+def closes_half(connection: socket.socket) -> None:
+    connection.shutdown(socket.SHUT_WR)
+
+
+def resets(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def says_more(connection: socket.socket) -> None:
+    connection.sendall(answer(b"unasked"))
+
+
+@each("act", [closes, closes_half, resets, says_more], ids=lambda act: act.__name__)
+@each("read_by_the_loop", [False, True])
+async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
+    make: Callable[[], Transport], act: Callable[[socket.socket], None], read_by_the_loop: bool
+) -> None:
+    async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
+        act(await kept(transport, service))
+        for _ in range(5 if read_by_the_loop else 0):
+            await asyncio.sleep(0)
+
+        async def serve() -> None:
+            await service.answer(await service.accept(), b"second")
+
+        serving = asyncio.create_task(serve())
+        try:
+            assert await post(transport, service) == b"second"
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+        assert len(service.heard) == 2
+
+
+async def test_a_kept_connection_is_used_where_nothing_happened_to_it(make: Callable[[], Transport]) -> None:
+    async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
+        connection = await kept(transport, service)
+        second = asyncio.create_task(post(transport, service))
+        await service.answer(connection, b"second")
+        assert await second == b"second"
+
+
+async def test_a_request_that_meets_the_close_may_have_been_read(make: Callable[[], Transport]) -> None:
+    """The service closed after the request was written: nobody can say whether it took effect. It is not repeated."""
+    async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
+        connection = await kept(transport, service)
+        second = asyncio.create_task(post(transport, service))
+        assert await asyncio.get_running_loop().sock_recv(connection, 65536)
+        resets(connection)
+        with pytest.raises(Interrupted) as caught:
+            await second
+        assert caught.value.sent
+        assert not service.is_called()
