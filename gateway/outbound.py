@@ -27,14 +27,14 @@ from gateway.resolver import AddressRefused, Reach, Resolver
 
 CONNECT_TIMEOUT: Final = 3.0
 # Being first avoids writing into a connection that closes. Of common servers gunicorn is the quickest: 2 s, others 5 s.
-_KEEPALIVE: Final = 1.5
-_DNS_TTL: Final = 10
+KEEPALIVE: Final = 1.5
+DNS_TTL: Final = 10
 _CHUNK: Final = 64 * 1024
 # Codes of X509_verify_cert_error_string(3).
 _OUT_OF_TIME: Final = (9, 10)
 _OTHER_NAME: Final = (62, 64)
 # Alerts of a server that wants another client certificate than the one it got (RFC 8446 §6.2, RFC 5246 §7.2.2).
-_CERTIFICATE_ALERT: Final = re.compile("ALERT_.*CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_HANDSHAKE_FAILURE")
+CERTIFICATE_ALERT: Final = re.compile("ALERT_.*CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_HANDSHAKE_FAILURE")
 
 
 class OutboundError(Exception):
@@ -156,14 +156,14 @@ class _Connector(aiohttp.TCPConnector):
             if protocol not in self._used:
                 self._used.add(protocol)
                 break
-            if not protocol.should_close and not _has_input(connection.transport):
+            if not protocol.should_close and not has_input(connection.transport):
                 break
             connection.close()
         _EXCHANGE.get().connected = True
         return connection
 
 
-def _has_input(transport: asyncio.BaseTransport | None) -> bool:
+def has_input(transport: asyncio.BaseTransport | None) -> bool:
     """Tell whether the other side of an idle connection has sent something or closed it, which the loop may not have
     read yet."""
     if transport is None or transport.is_closing():
@@ -197,8 +197,8 @@ class Outbound:
         self._session = aiohttp.ClientSession(
             connector=_Connector(
                 limit=connections,
-                ttl_dns_cache=_DNS_TTL,
-                keepalive_timeout=_KEEPALIVE,
+                ttl_dns_cache=DNS_TTL,
+                keepalive_timeout=KEEPALIVE,
                 ssl=self._tls.context() if self._tls.ca or self._tls.cert else True,
                 resolver=_AiohttpResolver(Resolver(reach)),
             ),
@@ -265,9 +265,11 @@ class Outbound:
             raise DeadlinePassed(f"no complete answer within {timeout:g} s") from error
         # A refused client certificate shows only on the first read with TLS 1.3, after the handshake is over for us.
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
-            cause = error.__cause__ if isinstance(error, aiohttp.ClientOSError) else None
-            if isinstance(cause, ssl.SSLError) and _CERTIFICATE_ALERT.search(cause.reason or ""):
-                raise ConnectFailed(_tls_reason(cause, self._tls)) from error
+            cause = error.__cause__
+            if isinstance(cause, aiohttp.http_exceptions.ContentEncodingError):
+                raise BadHttp("its body is not compressed as it says") from error
+            if isinstance(cause, ssl.SSLError) and CERTIFICATE_ALERT.search(cause.reason or ""):
+                raise ConnectFailed(tls_reason(cause, self._tls)) from error
             raise Interrupted("the connection ended before the answer did") from error
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
             raise BadHttp(type(error).__name__) from error
@@ -308,9 +310,9 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
 
 def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, tls: TlsFiles) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return _certificate_reason(error.certificate_error, tls)
+        return certificate_reason(error.certificate_error, tls)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
-        return _tls_reason(error.os_error, tls)
+        return tls_reason(error.os_error, tls)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return str(error.os_error) if isinstance(error.os_error, AddressRefused) else "its name cannot be resolved"
     if isinstance(error, aiohttp.ClientHttpProxyError):
@@ -320,7 +322,7 @@ def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, 
     return "no connection"
 
 
-def _certificate_reason(error: Exception, tls: TlsFiles) -> str:
+def certificate_reason(error: Exception, tls: TlsFiles) -> str:
     """Return why a certificate is refused, without the host, which OpenSSL's message names."""
     code = getattr(error, "verify_code", None)
     if code in _OTHER_NAME:
@@ -332,10 +334,10 @@ def _certificate_reason(error: Exception, tls: TlsFiles) -> str:
     return f"its TLS certificate is not trusted: no CA in {tls.ca_knob} has signed it"
 
 
-def _tls_reason(error: OSError, tls: TlsFiles) -> str:
+def tls_reason(error: OSError, tls: TlsFiles) -> str:
     code = str(getattr(error, "reason", None) or "no reason given")
     reason = "TLS failed: " + code.replace("_", " ").lower()
-    if tls.cert_knob is None or not _CERTIFICATE_ALERT.search(code):
+    if tls.cert_knob is None or not CERTIFICATE_ALERT.search(code):
         return reason
     if tls.cert is None:
         return f"{reason}; if a client certificate is wanted, name it in {tls.cert_knob}"

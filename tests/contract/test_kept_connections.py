@@ -15,11 +15,12 @@ from typing import Final
 
 import pytest
 
+from gateway.backend.lean import LeanTransport
 from gateway.backend.transport import Transport
 from gateway.outbound import Interrupted, Outbound
 from tests.each import each
 
-TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {"Outbound": Outbound}
+TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {"Outbound": Outbound, "LeanTransport": LeanTransport}
 PATIENCE: Final = 10.0
 
 

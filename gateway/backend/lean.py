@@ -1,0 +1,252 @@
+"""The lean HTTP client: HTTP/1.1 over TCP and TLS with kept connections, and nothing else.
+
+It does the same as :class:`gateway.outbound.Outbound` for a fraction of the processor time, except for proxies. The
+queue before it bounds how many exchanges there are at a time, so it has no bound of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from cachetools import LRUCache, TTLCache
+from yarl import URL
+
+from gateway.backend.lean_connection import LeanConnection
+from gateway.outbound import (
+    CONNECT_TIMEOUT,
+    DNS_TTL,
+    KEEPALIVE,
+    Answer,
+    BadHttp,
+    ConnectFailed,
+    NoConnection,
+    TlsFiles,
+    certificate_reason,
+    tls_reason,
+)
+from gateway.resolver import Address, AddressRefused, Reach, Resolver
+
+MAX_IDLE: Final = 100
+"""Idle connections that are kept for one origin."""
+_ACCEPT_ENCODING: Final = "gzip, deflate"
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FORBIDDEN: Final = re.compile(r"[\r\n\0]")
+_SWEEP: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Origin:
+    """Hold the connections to one origin. ``idle`` has the last used one last, which is the next to be used."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    idle: list[LeanConnection] = field(default_factory=list)
+
+    def take(self, now: float) -> LeanConnection | None:
+        """Return a connection that can be used, and close those that cannot."""
+        while self.idle:
+            connection = self.idle.pop()
+            if now - connection.idle_since < _patience(connection) and connection.is_usable:
+                return connection
+            connection.abort()
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Hold what is known of one URL: its origin, and the beginning of each request's head."""
+
+    origin: _Origin
+    head: str
+
+
+class LeanTransport:
+    """Hold connections to any number of origins. Every request gets ``headers``, unless it has its own of that name.
+    Make it and close it in the loop that uses it."""
+
+    def __init__(
+        self, *, tls: TlsFiles | None = None, headers: Mapping[str, str] | None = None, reach: Reach | None = None
+    ) -> None:
+        self._tls = tls or TlsFiles()
+        self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
+        self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
+        self._resolver = Resolver(reach)
+        self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
+        self._origins: dict[tuple[str, str, int], _Origin] = {}
+        self._targets: LRUCache[tuple[str, str], _Target] = LRUCache(1000)
+        self._connections: set[LeanConnection] = set()
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        hosts = sorted(f"{origin.host}:{origin.port}" for origin in self._origins.values())
+        state = "closed" if self._is_closed else f"{len(self._connections)} connections"
+        return f"<LeanTransport to {', '.join(hosts[:3]) or 'nothing yet'}, {state}>"
+
+    async def close(self) -> None:
+        """Close all connections. Exchanges under way end with :class:`~gateway.outbound.Interrupted`."""
+        self._is_closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
+        return await self._exchange("POST", url, body, headers, timeout, max_bytes)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
+        return await self._exchange("GET", url, b"", headers, timeout, max_bytes)
+
+    async def _exchange(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], timeout: float, max_bytes: int
+    ) -> Answer:
+        target = self._targets.get((method, url))
+        if target is None:
+            target = self._targets[method, url] = self._target(method, url)
+        request = self._request(target, body, headers)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        origin = target.origin
+        connection = origin.take(loop.time())
+        if connection is None:
+            connection = await self._connect(origin, deadline, timeout)
+        answer = await connection.exchange(request, deadline, timeout, max_bytes)
+        self._keep(origin, connection)
+        return answer
+
+    def _target(self, method: str, text: str) -> _Target:
+        try:
+            url = URL(text)
+        except ValueError as error:
+            raise BadHttp("its URL is none") from error
+        host, port = url.raw_host, url.port
+        if url.scheme not in ("http", "https") or host is None or port is None:
+            raise BadHttp("its URL is not http or https")
+        key = (url.scheme, host, port)
+        origin = self._origins.get(key)
+        if origin is None:
+            origin = self._origins[key] = _Origin(host, port, self._tls_context() if url.scheme == "https" else None)
+        return _Target(origin, f"{method} {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n")
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._context is None:
+            self._context = self._tls.context()
+        return self._context
+
+    def _request(self, target: _Target, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """Return head and body as one piece. Raises :class:`BadHttp` for a header that would break the head."""
+        own = {name.lower() for name in headers}
+        lines = [target.head]
+        for name, value in (*self._headers.items(), *headers.items()):
+            if name in headers or name.lower() not in own:
+                if not _TOKEN.fullmatch(name) or _FORBIDDEN.search(value):
+                    raise BadHttp("a header with a character that HTTP forbids")
+                lines.append(f"{name}: {value}\r\n")
+        if body:
+            lines.append(f"Content-Length: {len(body)}\r\n")
+        lines.append("\r\n")
+        return "".join(lines).encode() + body
+
+    async def _connect(self, origin: _Origin, deadline: float, timeout: float) -> LeanConnection:
+        """Return a new connection. Raises :class:`ConnectFailed` or :class:`NoConnection`."""
+        if self._is_closed:
+            raise ConnectFailed("the gateway has closed its connections")
+        loop = asyncio.get_running_loop()
+        limit = min(deadline, loop.time() + CONNECT_TIMEOUT)
+        try:
+            async with asyncio.timeout_at(limit):
+                connection = await self._connect_to_any(origin, await self._look_up(origin))
+        except TimeoutError:
+            if limit < deadline:
+                raise ConnectFailed("no connection in time") from None
+            raise NoConnection(f"no free connection within {timeout:g} s") from None
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectFailed(certificate_reason(error, self._tls)) from error
+        except ssl.SSLError as error:
+            raise ConnectFailed(tls_reason(error, self._tls)) from error
+        except ConnectionRefusedError as error:
+            raise ConnectFailed("connection refused") from error
+        except AddressRefused as error:
+            raise ConnectFailed(str(error)) from error
+        except socket.gaierror as error:
+            raise ConnectFailed("its name cannot be resolved") from error
+        except OSError as error:
+            raise ConnectFailed("no connection") from error
+        self._connections.add(connection)
+        return connection
+
+    async def _look_up(self, origin: _Origin) -> list[Address]:
+        """Return the addresses of an origin, as they were at most :data:`~gateway.outbound.DNS_TTL` seconds ago. Raises
+        :class:`OSError`."""
+        key = (origin.host, origin.port)
+        known = self._addresses.get(key)
+        if known is None:
+            known = self._addresses[key] = await self._resolver.addresses(*key, socket.AF_UNSPEC)
+        return known
+
+    async def _connect_to_any(self, origin: _Origin, addresses: list[Address]) -> LeanConnection:
+        """Try one address after the other. Raises what the last one failed with."""
+        loop = asyncio.get_running_loop()
+        name = origin.host if origin.tls is not None else None
+        for position, address in enumerate(addresses, 1):
+            try:
+                _, connection = await loop.create_connection(
+                    lambda: LeanConnection(self._tls, self._forget),
+                    address.host,
+                    origin.port,
+                    ssl=origin.tls,
+                    server_hostname=name,
+                )
+            except ssl.SSLError:
+                raise  # another address has the same certificate
+            except OSError:
+                if position == len(addresses):
+                    raise
+            else:
+                return connection
+        raise ConnectFailed("its name has no address")
+
+    def _keep(self, origin: _Origin, connection: LeanConnection) -> None:
+        """Keep a connection after an exchange. One that cannot be used again closes itself."""
+        if self._is_closed or len(origin.idle) >= MAX_IDLE:
+            connection.abort()
+            return
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        origin.idle.append(connection)
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(_SWEEP, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what has been idle for too long."""
+        self._sweeper = None
+        loop = asyncio.get_running_loop()
+        for origin in self._origins.values():
+            for connection in [one for one in origin.idle if loop.time() - one.idle_since >= _patience(one)]:
+                origin.idle.remove(connection)
+                connection.abort()
+        if any(origin.idle for origin in self._origins.values()):
+            self._sweeper = loop.call_later(_SWEEP, self._sweep)
+
+    def _forget(self, connection: LeanConnection) -> None:
+        self._connections.discard(connection)
+        for origin in self._origins.values():
+            if connection in origin.idle:
+                origin.idle.remove(connection)
+
+
+def _patience(connection: LeanConnection) -> float:
+    """Return for how many seconds an idle connection is used: half of what the other side keeps it, if it told."""
+    return KEEPALIVE if connection.keep_alive is None else min(KEEPALIVE, connection.keep_alive / 2)

@@ -1,0 +1,257 @@
+"""One HTTP/1.1 connection to the backend, and one exchange at a time on it (RFC 9112).
+
+A connection is used again only after an answer that was complete and had nothing behind it. What comes while nobody
+asked, and the end of an idle connection, close it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import httptools
+from multidict import CIMultiDict
+
+from gateway.outbound import (
+    CERTIFICATE_ALERT,
+    Answer,
+    AnswerTooLarge,
+    BadHttp,
+    ConnectFailed,
+    DeadlinePassed,
+    Interrupted,
+    OutboundError,
+    TlsFiles,
+    has_input,
+    tls_reason,
+)
+
+MAX_HEAD: Final = 64 * 1024
+"""Bytes of an answer before its body, interim answers included."""
+MAX_LINE: Final = 8190
+"""Bytes of a header's name and value."""
+_NO_BODY: Final = (204, 304)
+_KEEP_ALIVE: Final = re.compile(r"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
+_ANY_ZLIB: Final = 32 + zlib.MAX_WBITS  # gzip and zlib, told apart by their first bytes
+# As aiohttp does: old services end lines with LF alone, fold header lines, and put spaces after the size of a chunk.
+_LENIENT: Final = {
+    "lenient_headers": True,
+    "lenient_optional_cr_before_lf": True,
+    "lenient_spaces_after_chunk_size": True,
+}
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """Hold an answer while it comes in. It may have at most ``max_bytes``; ``timeout`` is the whole time of the
+    exchange in seconds."""
+
+    answered: asyncio.Future[Answer]
+    max_bytes: int
+    timeout: float
+    status: int = 0
+    headers: CIMultiDict[str] = field(default_factory=CIMultiDict)
+    chunks: list[bytes] = field(default_factory=list)
+    size: int = 0
+    is_complete: bool = False
+    has_surplus: bool = False
+
+
+class LeanConnection(asyncio.Protocol):
+    """Exchange requests and answers on one connection. ``on_close`` is called once, when it is closed."""
+
+    def __init__(self, tls: TlsFiles, on_close: Callable[[LeanConnection], None]) -> None:
+        self.idle_since = 0.0
+        self.keep_alive: float | None = None
+        """Seconds for which the other side keeps the idle connection, if it told."""
+        self._tls = tls
+        self._on_close = on_close
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(**_LENIENT)
+        self._incoming: _Incoming | None = None
+        self._head_size = 0
+        self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
+        self._reusable = True
+
+    @property
+    def is_usable(self) -> bool:
+        """Tell whether a request may be sent: the other side has sent nothing since the last answer, nor closed."""
+        return self._reusable and not self._transport.is_closing() and not has_input(self._transport)
+
+    async def exchange(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> Answer:
+        """Send a request and return its answer, until ``deadline`` by the loop's clock. Raise
+        :class:`~gateway.outbound.OutboundError`. Whatever ends the exchange early closes the connection."""
+        answered: asyncio.Future[Answer] = self._loop.create_future()
+        incoming = self._incoming = _Incoming(answered, max_bytes, timeout)
+        self._head_size = 0
+        timer = self._loop.call_at(deadline, self._time_out)
+        self._transport.write(request)
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        finally:
+            timer.cancel()
+            self._incoming = None
+            is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
+            if not incoming.is_complete or incoming.has_surplus or is_unsent or not self._reusable:
+                self.abort()
+
+    def abort(self) -> None:
+        """Close the connection, and drop what is not sent yet."""
+        self._reusable = False
+        self._transport.abort()
+
+    # asyncio calls these.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        incoming = self._incoming
+        if incoming is None or incoming.is_complete:
+            self.abort()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(BadHttp("status 101"))
+        except httptools.HttpParserError as error:
+            if incoming.is_complete:  # the bytes behind the answer are no HTTP
+                incoming.has_surplus = True
+            else:
+                # A fault of a callback of ours is the cause; the parser's own faults have none.
+                cause = error.__context__
+                self._fail(cause if isinstance(cause, OutboundError) else BadHttp(type(error).__name__))
+        if not incoming.status:
+            self._head_size += len(data)
+            if self._head_size > MAX_HEAD:
+                self._fail(BadHttp("its head is too large"))
+        if incoming.is_complete:
+            self._finish(incoming)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reusable = False
+        self._on_close(self)
+        incoming = self._incoming
+        if incoming is None or incoming.answered.done():
+            return
+        # A refused client certificate shows only on the first read with TLS 1.3, after the handshake is over for us.
+        if isinstance(exc, ssl.SSLError) and CERTIFICATE_ALERT.search(exc.reason or ""):
+            self._fail(ConnectFailed(tls_reason(exc, self._tls)))
+        elif exc is None and incoming.status and _ends_with_connection(incoming):
+            self._finish(incoming)
+        else:
+            self._fail(Interrupted("the connection ended before the answer did"))
+
+    # The parser calls these.
+
+    def on_message_begin(self) -> None:
+        if self._incoming is not None and self._incoming.is_complete:
+            self._incoming.has_surplus = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._incoming is not None and not self._incoming.is_complete:
+            if len(name) + len(value) > MAX_LINE:
+                raise BadHttp("one of its headers is too long")
+            self._incoming.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        incoming, status = self._incoming, self._parser.get_status_code()
+        if incoming is None or incoming.is_complete:
+            return
+        if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
+            incoming.headers.clear()
+            return
+        if not 200 <= status <= 599:
+            raise BadHttp(f"status {status}")
+        incoming.status = status
+        if incoming.headers.get("Transfer-Encoding", "chunked").lower() != "chunked":
+            raise BadHttp("its transfer encoding is not chunked alone")
+        length = incoming.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length) > incoming.max_bytes and status not in _NO_BODY:
+            raise _too_large(incoming)
+
+    def on_body(self, data: bytes) -> None:
+        incoming = self._incoming
+        if incoming is None or incoming.is_complete:
+            return
+        incoming.size += len(data)
+        if incoming.size > incoming.max_bytes:
+            raise _too_large(incoming)
+        incoming.chunks.append(data)
+
+    def on_message_complete(self) -> None:
+        incoming = self._incoming
+        if incoming is not None and incoming.status and not incoming.is_complete:
+            incoming.is_complete = True
+            self._reusable = self._reusable and self._parser.should_keep_alive()
+
+    def _finish(self, incoming: _Incoming) -> None:
+        if incoming.answered.done():
+            return
+        try:
+            answer = _answer_of(incoming)
+        except OutboundError as error:
+            self._fail(error)
+            return
+        told = _KEEP_ALIVE.search(incoming.headers.get("Keep-Alive", ""))
+        self.keep_alive = float(told[1]) if told else None
+        incoming.answered.set_result(answer)
+
+    def _fail(self, error: OutboundError) -> None:
+        self._reusable = False
+        if self._incoming is not None and not self._incoming.answered.done():
+            self._incoming.answered.set_exception(error)
+
+    def _time_out(self) -> None:
+        if self._incoming is not None:
+            self._fail(DeadlinePassed(f"no complete answer within {self._incoming.timeout:g} s"))
+
+
+def _ends_with_connection(incoming: _Incoming) -> bool:
+    """Tell whether the end of the connection is the end of the body (RFC 9112 §6.3 rule 8)."""
+    headers = incoming.headers
+    return "Content-Length" not in headers and "Transfer-Encoding" not in headers
+
+
+def _answer_of(incoming: _Incoming) -> Answer:
+    headers = incoming.headers
+    media_type = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    body = incoming.chunks[0] if len(incoming.chunks) == 1 else b"".join(incoming.chunks)
+    coding = headers.get("Content-Encoding", "identity").strip().lower()
+    if coding in ("gzip", "x-gzip", "deflate") and body:
+        body = _decompressed(body, coding, incoming)
+    return Answer(incoming.status, media_type, headers, body)
+
+
+def _decompressed(body: bytes, coding: str, incoming: _Incoming) -> bytes:
+    """Return the whole body, of any number of gzip members. Its size is bounded while it grows."""
+    parts, size = [], 0
+    try:
+        while body:
+            # Some servers send deflate without the zlib header that RFC 9110 §8.4.1.2 asks for.
+            is_raw = coding == "deflate" and body[0] & 0x0F != zlib.DEFLATED
+            inflater = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else _ANY_ZLIB)
+            part = inflater.decompress(body, incoming.max_bytes - size + 1)
+            size += len(part)
+            if size > incoming.max_bytes:
+                raise _too_large(incoming)
+            if not inflater.eof:
+                raise BadHttp("its compressed body is incomplete")
+            parts.append(part)
+            body = inflater.unused_data
+    except zlib.error as error:
+        raise BadHttp(f"its body is not {coding}") from error
+    return b"".join(parts)
+
+
+def _too_large(incoming: _Incoming) -> AnswerTooLarge:
+    return AnswerTooLarge(f"larger than {incoming.max_bytes} bytes")
