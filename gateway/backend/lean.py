@@ -30,7 +30,7 @@ from gateway.outbound import (
     certificate_reason,
     tls_reason,
 )
-from gateway.resolver import Address, AddressRefused, Reach, Resolver
+from gateway.resolver import Address, Resolver
 
 MAX_IDLE: Final = 100
 """Idle connections that are kept for one origin."""
@@ -71,13 +71,11 @@ class LeanTransport:
     """Hold connections to any number of origins. Every request gets ``headers``, unless it has its own of that name.
     Make it and close it in the loop that uses it."""
 
-    def __init__(
-        self, *, tls: TlsFiles | None = None, headers: Mapping[str, str] | None = None, reach: Reach | None = None
-    ) -> None:
+    def __init__(self, *, tls: TlsFiles | None = None, headers: Mapping[str, str] | None = None) -> None:
         self._tls = tls or TlsFiles()
         self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
-        self._resolver = Resolver(reach)
+        self._resolver = Resolver()
         self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
         self._origins: dict[tuple[str, str, int], _Origin] = {}
         self._targets: LRUCache[tuple[str, str], _Target] = LRUCache(1000)
@@ -178,8 +176,6 @@ class LeanTransport:
             raise ConnectFailed(tls_reason(error, self._tls)) from error
         except ConnectionRefusedError as error:
             raise ConnectFailed("connection refused") from error
-        except AddressRefused as error:
-            raise ConnectFailed(str(error)) from error
         except socket.gaierror as error:
             raise ConnectFailed("its name cannot be resolved") from error
         except OSError as error:

@@ -1,0 +1,135 @@
+"""Which connections the lean transport keeps, for how long, and what it does with several addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway.backend.lean import MAX_IDLE, LeanTransport
+from gateway.outbound import KEEPALIVE, ConnectFailed, DeadlinePassed, Interrupted
+from tests.clock import Clock, by_hand
+from tests.fault.behaviours import Hang, result
+from tests.fault.scripted import ScriptedBackend
+from tests.resolving import Names
+
+CALL = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
+NAME = "service.example.com"
+
+
+@asynccontextmanager
+async def transport_to(backend: ScriptedBackend) -> AsyncIterator[LeanTransport]:
+    async with backend:
+        transport = LeanTransport()
+        try:
+            yield transport
+        finally:
+            await transport.close()
+
+
+async def post(transport: LeanTransport, url: str, timeout: float = 10) -> int:
+    return (await transport.post(url, CALL, {}, timeout=timeout, max_bytes=100_000)).status
+
+
+@by_hand
+async def test_an_idle_connection_is_used_for_a_while_and_then_closed(clock: Clock) -> None:
+    backend = ScriptedBackend()
+    async with transport_to(backend) as transport:
+        await post(transport, backend.url)
+        await clock.moves_on(KEEPALIVE - 0.1)
+        await post(transport, backend.url)
+        assert backend.connections == 1
+        await clock.moves_on(KEEPALIVE + 1.1)
+        assert repr(transport) == f"<LeanTransport to 127.0.0.1:{backend.port}, 0 connections>"
+        await post(transport, backend.url)
+        assert backend.connections == 2
+
+
+@by_hand
+async def test_what_the_service_says_of_its_patience_counts_if_it_is_less(clock: Clock) -> None:
+    backend = ScriptedBackend(default=result({"sum": 5}, headers=(("Keep-Alive", "timeout=1, max=100"),)))
+    async with transport_to(backend) as transport:
+        await post(transport, backend.url)
+        await clock.moves_on(0.4)
+        await post(transport, backend.url)
+        assert backend.connections == 1
+        await clock.moves_on(0.6)
+        await post(transport, backend.url)
+        assert backend.connections == 2
+
+
+@by_hand
+async def test_the_connection_that_was_used_last_is_used_next(clock: Clock) -> None:
+    """So that those that a rush opened are idle long enough to be closed."""
+    backend = ScriptedBackend()
+    async with transport_to(backend) as transport:
+        await asyncio.gather(*(post(transport, backend.url) for _ in range(5)))
+        assert backend.connections == 5
+        for _ in range(5):
+            await clock.moves_on(KEEPALIVE / 2)
+            await post(transport, backend.url)
+        assert backend.connections == 5
+        assert repr(transport).endswith("1 connections>")
+
+
+async def test_more_connections_than_are_kept_are_closed_after_use() -> None:
+    backend = ScriptedBackend()
+    async with transport_to(backend) as transport, asyncio.timeout(10):
+        await asyncio.gather(*(post(transport, backend.url) for _ in range(MAX_IDLE + 5)))
+        await asyncio.sleep(0)
+        assert repr(transport).endswith(f"{MAX_IDLE} connections>")
+
+
+async def test_a_connection_whose_request_was_not_read_is_not_used_again() -> None:
+    """The service answers at once and reads nothing: what it has not read yet would come before the next request."""
+    accepted = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        loop = asyncio.get_running_loop()
+        transport = LeanTransport()
+        body = b"x" * 20_000_000
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        for _ in range(2):
+            exchange = asyncio.create_task(transport.post(url, body, {}, timeout=10, max_bytes=1000))
+            connection, _ = await loop.sock_accept(listener)
+            accepted.append(connection)
+            await loop.sock_sendall(connection, b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+            assert (await exchange).status == 413
+        await transport.close()
+        for connection in accepted:
+            connection.close()
+
+
+async def test_closing_ends_exchanges_under_way_and_refuses_others() -> None:
+    backend = ScriptedBackend(default=Hang("nothing"))
+    async with backend:
+        transport = LeanTransport()
+        exchange = asyncio.create_task(post(transport, backend.url))
+        await backend.called("add")
+        await transport.close()
+        with pytest.raises(Interrupted):
+            await exchange
+        with pytest.raises(ConnectFailed):
+            await post(transport, backend.url)
+
+
+async def test_a_deadline_closes_the_connection() -> None:
+    backend = ScriptedBackend(default=Hang("half"))
+    async with transport_to(backend) as transport:
+        with pytest.raises(DeadlinePassed):
+            await post(transport, backend.url, timeout=0.05)
+        await asyncio.sleep(0)
+        assert repr(transport).endswith("0 connections>")
+
+
+async def test_an_address_that_refuses_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = Names(monkeypatch)
+    names[NAME] = [["127.0.0.2", "127.0.0.1"]]
+    backend = ScriptedBackend()
+    async with transport_to(backend) as transport:
+        assert await post(transport, f"http://{NAME}:{backend.port}/jsonrpc") == 200
+        assert await post(transport, f"http://{NAME}:{backend.port}/jsonrpc") == 200
+    assert names.asked == [NAME]
