@@ -133,12 +133,7 @@ class Challenged(Refused):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        error: str | None = None,
-        scopes: Iterable[str] = (),
-        scheme: str = "Bearer",
+        self, message: str, *, error: str | None = None, scopes: Iterable[str] = (), scheme: str = "Bearer"
     ) -> None:
         super().__init__(message)
         self.error = error
@@ -221,6 +216,10 @@ class MisdirectedRequest(Refused):
 
 class RateLimited(Refused):
     code, status, slug = 429, 429, "rate_limited"
+
+
+class Overloaded(Refused):
+    code, status, slug = 503, 503, "overloaded"
 
 
 class SessionNotFound(Refused):
