@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -74,8 +75,8 @@ class Acceptor:
     """Accept the connections of a port until :meth:`close`. ``connection`` makes the protocol of one; it is called with
     what to call when that connection is lost.
 
-    ``spare`` descriptors are held open. One is given up for a connection that finds no other: so the admin port
-    answers while the process has none left.
+    ``spare`` descriptors are held open. One is given up for a connection that finds no other, and had again later: so
+    the admin port answers while the process has none left.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Acceptor:
         self._spare: list[int] = []
         self._connecting: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.TimerHandle | None = None
+        self._filling: asyncio.TimerHandle | None = None
         self._exhausted = False
         self._closed = False
         self.port: int = sockets[0].getsockname()[1]
@@ -105,8 +107,9 @@ class Acceptor:
 
     async def close(self) -> None:
         """Accept no more. Return once every accepted connection has its protocol."""
-        if self._resuming is not None:
-            self._resuming.cancel()
+        for timer in (self._resuming, self._filling):
+            if timer is not None:
+                timer.cancel()
         for listening in () if self._closed else self._sockets:
             self._loop.remove_reader(listening)
             listening.close()
@@ -149,7 +152,8 @@ class Acceptor:
                 return
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    self._pause(error)
+                    if _has_waiting(listening):
+                        self._pause(error)
                     return
                 continue  # accept(2): it also reports what went wrong with the one connection
             self._admit(accepted, address)
@@ -158,7 +162,7 @@ class Acceptor:
         try:
             return listening.accept()
         except OSError as error:
-            if error.errno not in _EXHAUSTED or not self._spare:
+            if error.errno not in _EXHAUSTED or not self._spare or not _has_waiting(listening):
                 raise
         os.close(self._spare.pop())
         return listening.accept()
@@ -184,13 +188,25 @@ class Acceptor:
 
     def _lost(self, network: str) -> None:
         self._limit.leave(network)
-        if len(self._spare) < self._most_spare:
-            self._loop.call_soon(self._fill_spare)  # later: the connection's own descriptor is still open
+        if len(self._spare) < self._most_spare and self._filling is None and not self._closed:
+            self._filling = self._loop.call_later(_PAUSE, self._fill_spare)  # its descriptor is still open
 
     def _fill_spare(self) -> None:
-        with suppress(OSError):
-            while len(self._spare) < self._most_spare and not self._closed:
+        self._filling = None
+        try:
+            while len(self._spare) < self._most_spare:
                 self._spare.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            self._filling = self._loop.call_later(_PAUSE, self._fill_spare)
+
+
+def _has_waiting(listening: socket.socket) -> bool:
+    """Tell whether a connection waits. Without descriptors ``accept`` fails even where none does."""
+    if not hasattr(select, "poll"):  # Windows
+        return True
+    poll = select.poll()
+    poll.register(listening, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _refuse(accepted: socket.socket, error: Overloaded) -> None:
