@@ -151,7 +151,7 @@ class Server:
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
-                        path = self._mounts.setdefault(mount, Mount())
+                        path = self._mounts.setdefault(mount, Mount(answers=self.held))
                         service = await Service.build(settings, files, self._store, self._secrets, path, before)
                         built[mount] = service
                         undo.push_async_callback(service.close)

@@ -38,6 +38,8 @@ from gateway.web.tool_route import ToolSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""
+_LARGE: Final = 64 * 1024
+"""Bytes of an answer from which a copy is cheaper than the memory that it saves."""
 _CHARSETS: Final = ("utf-8", "utf8")
 
 _Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
@@ -113,6 +115,9 @@ class Site:
         answer = await handler(exchange)
         if isinstance(answer, EventStream) and not answer.notices:
             await answer.send(exchange)
+        elif isinstance(answer, web.Response) and isinstance(answer.body, bytes) and len(answer.body) > _LARGE:
+            # msgspec leaves up to half as much again unused behind what it writes, and a slow client makes this last.
+            answer.body = bytes(memoryview(answer.body))
         return answer
 
     def form(self, exchange: Exchange) -> ErrorForm:
