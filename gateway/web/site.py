@@ -29,7 +29,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
 from gateway.uses import UseCounter
-from gateway.web.connection import admit_caller
+from gateway.web.connection import Writer
 from gateway.web.exchange import JSON, MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
@@ -109,7 +109,7 @@ class Site:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
-        admit_caller(request, exchange.caller)
+        _admit(request, exchange.caller)
         if request.method == "POST":
             exchange.body = await self._json_body(request, route.form.content_types)
         answer = await handler(exchange)
@@ -212,6 +212,16 @@ class Site:
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body is larger than {self.max_body} bytes")
+
+
+def _admit(request: web.BaseRequest, caller: Caller) -> None:
+    """Note whose answer a request gets. Raise :class:`~gateway.errors.Overloaded` where too many answers are held."""
+    answer = request.writer
+    if isinstance(answer, Writer):
+        answer.caller = caller
+        held = answer.connection.held
+        if held.bytes:
+            held.check(caller)
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:
