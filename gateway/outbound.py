@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import select
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,17 +23,13 @@ from cachetools import LRUCache
 from yarl import URL
 
 from gateway.resolver import AddressRefused, Reach, Resolver
+from gateway.tls import CERTIFICATE_ALERT, TlsFiles, certificate_reason, tls_reason
 
 CONNECT_TIMEOUT: Final = 3.0
 # Being first avoids writing into a connection that closes. Of common servers gunicorn is the quickest: 2 s, others 5 s.
 KEEPALIVE: Final = 1.5
 DNS_TTL: Final = 10
-_CHUNK: Final = 64 * 1024
-# Codes of X509_verify_cert_error_string(3).
-_OUT_OF_TIME: Final = (9, 10)
-_OTHER_NAME: Final = (62, 64)
-# Alerts of a server that wants another client certificate than the one it got (RFC 8446 §6.2, RFC 5246 §7.2.2).
-CERTIFICATE_ALERT: Final = re.compile("ALERT_.*CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_HANDSHAKE_FAILURE")
+CHUNK: Final = 64 * 1024
 
 
 class OutboundError(Exception):
@@ -70,6 +65,10 @@ class AnswerTooLarge(OutboundError):
     """Raised where the answer is larger than allowed."""
 
 
+class NoRoom(OutboundError):
+    """Raised where the process holds too many answers to read this one."""
+
+
 class BadHttp(OutboundError):
     """Raised where the answer is not valid HTTP (RFC 9112)."""
 
@@ -82,30 +81,6 @@ class Answer:
     content_type: str
     headers: Mapping[str, str]
     body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """Name PEM files; without them, the system's CAs are trusted and there is no client certificate. Errors mention
-    ``ca_knob`` and ``cert_knob``; ``cert_knob`` is None where the settings have no client certificate."""
-
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-    ca_knob: str = "ca_file"
-    cert_knob: str | None = None
-
-    def context(self) -> ssl.SSLContext:
-        """Return the TLS context. Raises :class:`OSError`, with the name of the file, where one cannot be used."""
-        file = self.ca
-        try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.cert:
-                file = self.cert
-                context.load_cert_chain(self.cert, self.key)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror or str(error), file) from error
-        return context
 
 
 class _AiohttpResolver(aiohttp.abc.AbstractResolver):
@@ -178,7 +153,10 @@ def has_input(transport: asyncio.BaseTransport | None) -> bool:
 
 class Outbound:
     """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``. Make it and close it
-    in the loop that uses it."""
+    in the loop that uses it.
+
+    ``reserve`` is asked before bytes of an answer are kept, and gets them back, as a negative number, once all are
+    read."""
 
     def __init__(
         self,
@@ -188,7 +166,9 @@ class Outbound:
         proxy: str | None = None,
         headers: Mapping[str, str] | None = None,
         reach: Reach | None = None,
+        reserve: Callable[[int], bool] = lambda _: True,
     ) -> None:
+        self._reserve = reserve
         self._connections = connections
         self._proxy = proxy
         self._tls = tls or TlsFiles()
@@ -250,7 +230,7 @@ class Outbound:
                 # aiohttp also returns 101, which is not final, and 600 to 999, which HTTP does not have (RFC 9110 §15).
                 if not 200 <= response.status <= 599:
                     raise BadHttp(f"status {response.status}")
-                content = await _read_body(response, max_bytes)
+                content = await _read_body(response, max_bytes, self._reserve)
                 media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
                 return Answer(response.status, media_type, response.headers, content)
         except OutboundError:
@@ -291,21 +271,28 @@ class Outbound:
         return known
 
 
-async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int, reserve: Callable[[int], bool]) -> bytes:
     length = response.content_length
     if length is not None and length > max_bytes:
         raise AnswerTooLarge(f"larger than {max_bytes} bytes")
     # Content-Length counts the compressed bytes: it bounds the body only where that is not compressed (zip bombs).
-    if length is not None and "Content-Encoding" not in response.headers:
+    if length is not None and length <= CHUNK and "Content-Encoding" not in response.headers:
         return await response.read()
     chunks = []
-    size = 0
-    async for chunk in response.content.iter_chunked(_CHUNK):
-        size += len(chunk)
-        if size > max_bytes:
-            raise AnswerTooLarge(f"larger than {max_bytes} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
+    size = reserved = 0
+    try:
+        async for chunk in response.content.iter_chunked(CHUNK):
+            size += len(chunk)
+            if size > max_bytes:
+                raise AnswerTooLarge(f"larger than {max_bytes} bytes")
+            if not reserve(len(chunk)):
+                raise NoRoom("too many answers are held")
+            reserved = size
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        reserve(-reserved)
+        chunks.clear()  # the traceback of an error refers to them
 
 
 def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, tls: TlsFiles) -> str:
@@ -320,25 +307,3 @@ def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, 
     if isinstance(error.os_error, ConnectionRefusedError):
         return "connection refused"
     return "no connection"
-
-
-def certificate_reason(error: Exception, tls: TlsFiles) -> str:
-    """Return why a certificate is refused, without the host, which OpenSSL's message names."""
-    code = getattr(error, "verify_code", None)
-    if code in _OTHER_NAME:
-        return "its TLS certificate is for another name; the URL must have one that the certificate has"
-    if code in _OUT_OF_TIME:
-        return "its TLS certificate has expired, or is not valid yet"
-    if tls.ca is None:
-        return f"its TLS certificate is not trusted; if its CA is your own, name that in {tls.ca_knob}"
-    return f"its TLS certificate is not trusted: no CA in {tls.ca_knob} has signed it"
-
-
-def tls_reason(error: OSError, tls: TlsFiles) -> str:
-    code = str(getattr(error, "reason", None) or "no reason given")
-    reason = "TLS failed: " + code.replace("_", " ").lower()
-    if tls.cert_knob is None or not CERTIFICATE_ALERT.search(code):
-        return reason
-    if tls.cert is None:
-        return f"{reason}; if a client certificate is wanted, name it in {tls.cert_knob}"
-    return f"{reason}; the certificate in {tls.cert_knob} is refused"

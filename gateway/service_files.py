@@ -16,8 +16,8 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.fallback import read_fallback
 from gateway.listing.reader import form_of
 from gateway.model import Listing
-from gateway.outbound import TlsFiles
 from gateway.settings import ServiceSettings
+from gateway.tls import TlsFiles
 
 LISTED: Final = "backend.listing.file"
 """Read with each listing, so that a change of this file needs no other service."""

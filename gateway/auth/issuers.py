@@ -10,8 +10,9 @@ from gateway.auth.introspection import GOOGLE, IntrospectionVerifier
 from gateway.auth.jwks import FetchFailed, IssuerKeys
 from gateway.auth.verifier import SignatureVerifier, Verifiers
 from gateway.background import Background
-from gateway.outbound import Outbound, TlsFiles
+from gateway.outbound import Outbound
 from gateway.settings import Credentials, Issuer
+from gateway.tls import TlsFiles
 
 
 class Issuers:

@@ -10,7 +10,7 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,19 +18,9 @@ from cachetools import LRUCache, TTLCache
 from yarl import URL
 
 from gateway.backend.lean_connection import LeanConnection
-from gateway.outbound import (
-    CONNECT_TIMEOUT,
-    DNS_TTL,
-    KEEPALIVE,
-    Answer,
-    BadHttp,
-    ConnectFailed,
-    NoConnection,
-    TlsFiles,
-    certificate_reason,
-    tls_reason,
-)
+from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, KEEPALIVE, Answer, BadHttp, ConnectFailed, NoConnection
 from gateway.resolver import Address, Resolver
+from gateway.tls import TlsFiles, certificate_reason, tls_reason
 
 MAX_IDLE: Final = 100
 """Idle connections that are kept for one origin."""
@@ -69,9 +59,16 @@ class _Target:
 
 class LeanTransport:
     """Hold connections to any number of origins. Every request gets ``headers``, unless it has its own of that name.
-    Make it and close it in the loop that uses it."""
+    Make it and close it in the loop that uses it. ``reserve`` is as for :class:`~gateway.outbound.Outbound`."""
 
-    def __init__(self, *, tls: TlsFiles | None = None, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        tls: TlsFiles | None = None,
+        headers: Mapping[str, str] | None = None,
+        reserve: Callable[[int], bool] = lambda _: True,
+    ) -> None:
+        self._reserve = reserve
         self._tls = tls or TlsFiles()
         self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
@@ -199,7 +196,7 @@ class LeanTransport:
         for position, address in enumerate(addresses, 1):
             try:
                 _, connection = await loop.create_connection(
-                    lambda: LeanConnection(self._tls, self._forget),
+                    lambda: LeanConnection(self._tls, self._forget, self._reserve),
                     address.host,
                     origin.port,
                     ssl=origin.tls,

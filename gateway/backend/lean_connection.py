@@ -18,18 +18,18 @@ import httptools
 from multidict import CIMultiDict
 
 from gateway.outbound import (
-    CERTIFICATE_ALERT,
+    CHUNK,
     Answer,
     AnswerTooLarge,
     BadHttp,
     ConnectFailed,
     DeadlinePassed,
     Interrupted,
+    NoRoom,
     OutboundError,
-    TlsFiles,
     has_input,
-    tls_reason,
 )
+from gateway.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of an answer before its body, interim answers included."""
@@ -58,19 +58,24 @@ class _Incoming:
     headers: CIMultiDict[str] = field(default_factory=CIMultiDict)
     chunks: list[bytes] = field(default_factory=list)
     size: int = 0
+    reserved: int = 0
     is_complete: bool = False
     has_surplus: bool = False
 
 
 class LeanConnection(asyncio.Protocol):
-    """Exchange requests and answers on one connection. ``on_close`` is called once, when it is closed."""
+    """Exchange requests and answers on one connection. ``on_close`` is called once, when it is closed. ``reserve`` is
+    as for :class:`~gateway.outbound.Outbound`."""
 
-    def __init__(self, tls: TlsFiles, on_close: Callable[[LeanConnection], None]) -> None:
+    def __init__(
+        self, tls: TlsFiles, on_close: Callable[[LeanConnection], None], reserve: Callable[[int], bool]
+    ) -> None:
         self.idle_since = 0.0
         self.keep_alive: float | None = None
         """Seconds for which the other side keeps the idle connection, if it told."""
         self._tls = tls
         self._on_close = on_close
+        self._reserve = reserve
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENT)
@@ -100,6 +105,8 @@ class LeanConnection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._incoming = None
+            self._reserve(-incoming.reserved)
+            incoming.chunks.clear()  # the traceback of an error refers to them
             is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
             if not incoming.is_complete or incoming.has_surplus or is_unsent or not self._reusable:
                 self.abort()
@@ -186,6 +193,8 @@ class LeanConnection(asyncio.Protocol):
         incoming.size += len(data)
         if incoming.size > incoming.max_bytes:
             raise _too_large(incoming)
+        if incoming.size > CHUNK:
+            self._keep(incoming, incoming.size - incoming.reserved)
         incoming.chunks.append(data)
 
     def on_message_complete(self) -> None:
@@ -194,17 +203,53 @@ class LeanConnection(asyncio.Protocol):
             incoming.is_complete = True
             self._reusable = self._reusable and self._parser.should_keep_alive()
 
+    def _keep(self, incoming: _Incoming, size: int) -> None:
+        """Reserve room for bytes of the answer. Raises :class:`~gateway.outbound.NoRoom`."""
+        if not self._reserve(size):
+            raise NoRoom("too many answers are held")
+        incoming.reserved += size
+
     def _finish(self, incoming: _Incoming) -> None:
         if incoming.answered.done():
             return
         try:
-            answer = _answer_of(incoming)
+            answer = self._answer_of(incoming)
         except OutboundError as error:
             self._fail(error)
             return
         told = _KEEP_ALIVE.search(incoming.headers.get("Keep-Alive", ""))
         self.keep_alive = float(told[1]) if told else None
         incoming.answered.set_result(answer)
+
+    def _answer_of(self, incoming: _Incoming) -> Answer:
+        headers = incoming.headers
+        media_type = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        body = incoming.chunks[0] if len(incoming.chunks) == 1 else b"".join(incoming.chunks)
+        coding = headers.get("Content-Encoding", "identity").strip().lower()
+        if coding in ("gzip", "x-gzip", "deflate") and body:
+            body = self._decompressed(body, coding, incoming)
+        return Answer(incoming.status, media_type, headers, body)
+
+    def _decompressed(self, body: bytes, coding: str, incoming: _Incoming) -> bytes:
+        """Return the whole body, of any number of gzip members. Its size is bounded while it grows."""
+        parts, size = [], 0
+        try:
+            while body:
+                # Some servers send deflate without the zlib header that RFC 9110 §8.4.1.2 asks for.
+                is_raw = coding == "deflate" and body[0] & 0x0F != zlib.DEFLATED
+                inflater = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else _ANY_ZLIB)
+                part = inflater.decompress(body, incoming.max_bytes - size + 1)
+                size += len(part)
+                if size > incoming.max_bytes:
+                    raise _too_large(incoming)
+                if not inflater.eof:
+                    raise BadHttp("its compressed body is incomplete")
+                self._keep(incoming, len(part))
+                parts.append(part)
+                body = inflater.unused_data
+        except zlib.error as error:
+            raise BadHttp(f"its body is not {coding}") from error
+        return b"".join(parts)
 
     def _fail(self, error: OutboundError) -> None:
         self._reusable = False
@@ -220,37 +265,6 @@ def _ends_with_connection(incoming: _Incoming) -> bool:
     """Tell whether the end of the connection is the end of the body (RFC 9112 §6.3 rule 8)."""
     headers = incoming.headers
     return "Content-Length" not in headers and "Transfer-Encoding" not in headers
-
-
-def _answer_of(incoming: _Incoming) -> Answer:
-    headers = incoming.headers
-    media_type = headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    body = incoming.chunks[0] if len(incoming.chunks) == 1 else b"".join(incoming.chunks)
-    coding = headers.get("Content-Encoding", "identity").strip().lower()
-    if coding in ("gzip", "x-gzip", "deflate") and body:
-        body = _decompressed(body, coding, incoming)
-    return Answer(incoming.status, media_type, headers, body)
-
-
-def _decompressed(body: bytes, coding: str, incoming: _Incoming) -> bytes:
-    """Return the whole body, of any number of gzip members. Its size is bounded while it grows."""
-    parts, size = [], 0
-    try:
-        while body:
-            # Some servers send deflate without the zlib header that RFC 9110 §8.4.1.2 asks for.
-            is_raw = coding == "deflate" and body[0] & 0x0F != zlib.DEFLATED
-            inflater = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else _ANY_ZLIB)
-            part = inflater.decompress(body, incoming.max_bytes - size + 1)
-            size += len(part)
-            if size > incoming.max_bytes:
-                raise _too_large(incoming)
-            if not inflater.eof:
-                raise BadHttp("its compressed body is incomplete")
-            parts.append(part)
-            body = inflater.unused_data
-    except zlib.error as error:
-        raise BadHttp(f"its body is not {coding}") from error
-    return b"".join(parts)
 
 
 def _too_large(incoming: _Incoming) -> AnswerTooLarge:

@@ -1,32 +1,45 @@
-"""Listen on a port: connections, malformed HTTP, half-closed clients, and the shutdown.
+"""Serve the connections of a port: slow clients, malformed HTTP, half-closed clients, and the shutdown.
+
+What a client can cost is bounded: the time for a head (:data:`HEAD_TIMEOUT`) and for a body
+(:data:`gateway.web.site.BODY_TIMEOUT`), and the time to take an answer, or what a stream has sent (``write_timeout``).
+The next request of the connection, or the next event, waits for that.
 
 aiohttp's low-level server has no settings for some of this, so it gets our own connections, which override its public
 methods:
-``handle_error``, ``shutdown`` and ``eof_received`` of :class:`aiohttp.web.RequestHandler`. The request factory is a
-public argument of :class:`aiohttp.web.Server`, ``write_headers`` and ``write_eof`` are methods of
+``handle_error``, ``shutdown`` and those of :class:`asyncio.Protocol`, of :class:`aiohttp.web.RequestHandler`. The
+request factory is a public argument of :class:`aiohttp.web.Server`, the methods of our writer are those of
 :class:`aiohttp.abc.AbstractStreamWriter`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from aiohttp import web
 from aiohttp.http import HttpVersion10, HttpVersion11, RawRequestMessage, StreamWriter
-from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpProcessingError, LineTooLong
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 
-from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp
+from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, RequestTimeout
+from gateway.limits import rate_limit_key
 from gateway.mcp.messages import EVENT_STREAM
-from gateway.web.exchange import MCP, json_response
+from gateway.model import Caller
+from gateway.web.accepting import Acceptor, bind
+from gateway.web.connection_limit import ConnectionLimit
+from gateway.web.exchange import COMMON_HEADERS, MCP, json_response, raw_response
+from gateway.web.framing import BadFraming, parser_fault
+from gateway.web.held_answers import HeldAnswers
+from gateway.web.slow_clients import HEAD_TIMEOUT, HeadDeadline, UntakenAnswer
 
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
-_BACKLOG: Final = 1024
+_LARGE: Final = 64 * 1024  # bytes of a body that is not copied to join it with its head
 _NO_WAIT: Final = 0.001  # aiohttp takes 0 for "no limit"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
 _FIRST_PROBE: Final = 0.5  # seconds after the client's end of input
 _NEXT_PROBE: Final = 0.1  # doubled each time
 
@@ -41,25 +54,24 @@ class Handler(Protocol):
         ...
 
 
-class _BadFraming(BadHttpMessage):
-    """Raised for a request that can be read in two ways (request smuggling), or whose HTTP version is not served."""
-
-
 class Writer(StreamWriter):
-    """Write one answer, as aiohttp does, and add the headers that every answer has, also aiohttp's own answers."""
+    """Write one answer, as aiohttp does, and add the headers that every answer has, also aiohttp's own answers. Each
+    write returns once the kernel has all of it. ``caller`` is whose answer it is, once that is known."""
 
     def __init__(self, connection: Connection, message: RawRequestMessage, body: StreamReader) -> None:
         super().__init__(connection, asyncio.get_running_loop())
         self.connection = connection
         self.body = body
+        self.caller: Caller | None = None
+        self.next_has_begun = False
         self.takes_interim = message.version >= HttpVersion11
         self.is_stream = False
         self.is_complete = False
 
     async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
-        headers["Server"] = "gateway"  # aiohttp's own names its version and Python's
-        headers.setdefault("Cache-Control", "no-store")
-        headers.setdefault("X-Content-Type-Options", "nosniff")
+        headers["Server"] = COMMON_HEADERS["Server"]
+        for name, value in COMMON_HEADERS.items():
+            headers.setdefault(name, value)
         if self.connection.server.is_draining:
             headers["Connection"] = "close"
             self.connection.close()  # after this answer
@@ -68,9 +80,18 @@ class Writer(StreamWriter):
             status_line = f"HTTP/1.1{status_line[len('HTTP/1.1') :]}"
         await super().write_headers(status_line, headers)
 
+    async def write(self, chunk: Any, *, drain: bool = True, LIMIT: int = 0) -> None:  # noqa: N803, aiohttp's name
+        """Write a part. aiohttp would let 64 KiB of events gather for a client that does not read."""
+        await super().write(chunk, drain=False)
+        await self.drain()
+
     async def write_eof(self, chunk: bytes = b"") -> None:
+        if len(chunk) > _LARGE:
+            self.send_headers()
         await super().write_eof(chunk)
         self.is_complete = True
+        if self.next_has_begun:
+            self.connection.await_head()
 
 
 class Connection(web.RequestHandler):
@@ -78,11 +99,67 @@ class Connection(web.RequestHandler):
 
     answer: Writer | None = None
 
-    def __init__(self, server: _Server) -> None:
+    def __init__(self, server: _Server, on_lost: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(server, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
         self.server = server
+        self.held = server.held
+        self._on_lost = on_lost
         self._refusal = server.handler.refusal
+        self._head = HeadDeadline(self._end_late_head)
+        self._has_sent = False
+        self._untaken = UntakenAnswer(server.held, server.write_timeout)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._socket = cast(asyncio.Transport, transport)  # self.transport is None while the last bytes go out
+        self._socket.set_write_buffer_limits(high=0)  # pause_writing() is called for each byte that has to wait
+        self.await_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._head.close()
+        self._untaken.end()
+        super().connection_lost(exc)
+        self._on_lost()
+
+    def data_received(self, data: bytes) -> None:
+        answer = self.answer
+        is_head = answer is None or answer.body.is_eof()
+        super().data_received(data)
+        if not is_head or not data:
+            return
+        self._has_sent = True
+        if answer is None or answer.is_complete:
+            self.await_head()
+        else:
+            answer.next_has_begun = True
+
+    def await_head(self) -> None:
+        """Give the head of the next request its time, if that has not begun."""
+        if self._head.since is None:
+            self._head.since = asyncio.get_running_loop().time()
+        if not self._head.has_timer:
+            self._head.start_timer()
+
+    def begin_answer(self, answer: Writer) -> None:
+        """Note that the head of a request is here."""
+        self.answer = answer
+        self._head.since = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        caller = None if self.answer is None else self.answer.caller
+        self._untaken.begin("" if caller is None else rate_limit_key(caller), self._socket)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._untaken.end()
+
+    def _end_late_head(self) -> None:
+        """Close the connection, with an answer where a request has begun: who sends nothing asked nothing."""
+        if self._has_sent and self.transport is not None:
+            self.transport.write(raw_response(MCP.error_bytes(_LATE_HEAD, None), _LATE_HEAD))
+        self.force_close()
 
     def handle_error(
         self,
@@ -95,10 +172,10 @@ class Connection(web.RequestHandler):
         close the connection. Raise :class:`ConnectionError` where an answer has begun.
         """
         super().handle_error(request, status, exc)  # writes the log line
-        if isinstance(exc, _BadFraming):
+        if isinstance(exc, BadFraming):
             response = self._refusal(request, MalformedHttp(exc.message))
         elif isinstance(exc, HttpProcessingError):  # the parser's: the path is unknown, so MCP's form of errors
-            error = MalformedHttp(_parser_fault(exc))
+            error = MalformedHttp(parser_fault(exc))
             response = json_response(MCP.error_bytes(error, None), error.status)
         else:
             response = self._refusal(request, InternalError())
@@ -148,25 +225,17 @@ class Connection(web.RequestHandler):
             asyncio.get_running_loop().call_later(wait, self._probe, answer, 2 * wait)
 
 
-def _parser_fault(error: HttpProcessingError) -> str:
-    if isinstance(error, LineTooLong):
-        return "The request line or a header is too long"
-    if isinstance(error, ContentEncodingError):
-        return "Content-Encoding must be identity or gzip"
-    return "The request is not HTTP/1.1 (RFC 9112)"
-
-
 def _check_framing(request: web.BaseRequest) -> None:
-    """Raise :class:`_BadFraming` for a request whose end a proxy in front may have seen elsewhere (request smuggling).
+    """Raise :class:`BadFraming` for a request whose end a proxy in front may have seen elsewhere (request smuggling).
 
     RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
     """
     if request.version not in (HttpVersion10, HttpVersion11):
-        raise _BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
+        raise BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
     if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
-        raise _BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
+        raise BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
     if len(request.headers.getall("Content-Encoding", ())) > 1:
-        raise _BadFraming(message="Content-Encoding must be given once")
+        raise BadFraming(message="Content-Encoding must be given once")
 
 
 async def _expect(request: web.BaseRequest, expected: str) -> None:
@@ -182,20 +251,22 @@ async def _expect(request: web.BaseRequest, expected: str) -> None:
 class _Server(web.Server):
     """Make our connections where aiohttp would make its own."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, write_timeout: float, held: HeldAnswers) -> None:
         super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
         self.handler = handler
         self.is_draining = False
+        self.write_timeout = write_timeout
+        self.held = held
 
-    def __call__(self) -> Connection:
-        # aiohttp would silently drop all arguments if it did not know one of them.
-        return Connection(self)
+    def connection(self, on_lost: Callable[[], None]) -> Connection:
+        return Connection(self, on_lost)
 
     def _request(
         self, message: RawRequestMessage, body: StreamReader, connection: Any, _: object, task: asyncio.Task[None]
     ) -> web.BaseRequest:
-        connection.answer = Writer(connection, message, body)
-        return web.BaseRequest(message, body, connection, connection.answer, task, asyncio.get_running_loop())
+        answer = Writer(connection, message, body)
+        connection.begin_answer(answer)
+        return web.BaseRequest(message, body, connection, answer, task, asyncio.get_running_loop())
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         _check_framing(request)
@@ -214,7 +285,7 @@ class Port:
 
     number: int
     _server: _Server
-    _listener: asyncio.Server
+    _acceptor: Acceptor
     _shutdown_timeout: float
 
     def drain(self) -> None:
@@ -224,15 +295,27 @@ class Port:
     async def close(self) -> None:
         """Accept no more connections, and end the open ones as :meth:`Connection.shutdown` does."""
         self.drain()
-        self._listener.close()
+        await self._acceptor.close()
         await asyncio.sleep(0)  # lets requests that have arrived start
         self._server.pre_shutdown()
         await self._server.shutdown(self._shutdown_timeout)
 
 
-async def listen(handler: Handler, host: str, port: int, shutdown_timeout: float) -> Port:
+@dataclass(frozen=True)
+class Bounds:
+    """What the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` the
+    descriptors that the port keeps for itself."""
+
+    shutdown_timeout: float
+    write_timeout: float
+    limit: ConnectionLimit
+    held: HeldAnswers
+    spare: int = 0
+
+
+async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port:
     """Open a port and serve it. After :meth:`Port.close`, running requests have ``shutdown_timeout`` seconds to finish.
     Raise :class:`OSError` where the port cannot be bound."""
-    server = _Server(handler)
-    listener = await asyncio.get_running_loop().create_server(server, host, port, backlog=_BACKLOG)
-    return Port(listener.sockets[0].getsockname()[1], server, listener, shutdown_timeout)
+    server = _Server(handler, bounds.write_timeout, bounds.held)
+    acceptor = Acceptor(await bind(host, port), server.connection, bounds.limit, bounds.spare)
+    return Port(acceptor.port, server, acceptor, bounds.shutdown_timeout)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.outbound import ConnectFailed, Outbound, TlsFiles
+from gateway.outbound import ConnectFailed, Outbound
+from gateway.tls import TlsFiles
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front

@@ -1,0 +1,60 @@
+"""TLS towards other servers: which files it takes, and why it failed, in words that name the knob and no host."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+# Codes of X509_verify_cert_error_string(3).
+_OUT_OF_TIME: Final = (9, 10)
+_OTHER_NAME: Final = (62, 64)
+# Alerts of a server that wants another client certificate than the one it got (RFC 8446 §6.2, RFC 5246 §7.2.2).
+CERTIFICATE_ALERT: Final = re.compile("ALERT_.*CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_HANDSHAKE_FAILURE")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Name PEM files; without them, the system's CAs are trusted and there is no client certificate. Errors mention
+    ``ca_knob`` and ``cert_knob``; ``cert_knob`` is None where the settings have no client certificate."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    ca_knob: str = "ca_file"
+    cert_knob: str | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS context. Raises :class:`OSError`, with the name of the file, where one cannot be used."""
+        file = self.ca
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert:
+                file = self.cert
+                context.load_cert_chain(self.cert, self.key)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror or str(error), file) from error
+        return context
+
+
+def certificate_reason(error: Exception, tls: TlsFiles) -> str:
+    """Return why a certificate is refused, without the host, which OpenSSL's message names."""
+    code = getattr(error, "verify_code", None)
+    if code in _OTHER_NAME:
+        return "its TLS certificate is for another name; the URL must have one that the certificate has"
+    if code in _OUT_OF_TIME:
+        return "its TLS certificate has expired, or is not valid yet"
+    if tls.ca is None:
+        return f"its TLS certificate is not trusted; if its CA is your own, name that in {tls.ca_knob}"
+    return f"its TLS certificate is not trusted: no CA in {tls.ca_knob} has signed it"
+
+
+def tls_reason(error: OSError, tls: TlsFiles) -> str:
+    code = str(getattr(error, "reason", None) or "no reason given")
+    reason = "TLS failed: " + code.replace("_", " ").lower()
+    if tls.cert_knob is None or not CERTIFICATE_ALERT.search(code):
+        return reason
+    if tls.cert is None:
+        return f"{reason}; if a client certificate is wanted, name it in {tls.cert_knob}"
+    return f"{reason}; the certificate in {tls.cert_knob} is refused"
