@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 from aiohttp.http import HttpVersion10, HttpVersion11, RawRequestMessage, StreamWriter
-from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpProcessingError, LineTooLong
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 
@@ -76,7 +76,13 @@ class Connection(web.RequestHandler):
 
     def __init__(self, server: _Server) -> None:
         loop = asyncio.get_running_loop()
-        super().__init__(server, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
+        super().__init__(
+            server,  # type: ignore[arg-type]
+            loop=loop,
+            keepalive_timeout=_KEEPALIVE,
+            access_log=None,
+            auto_decompress=False,  # it would unpack the whole body of a refused request, too
+        )
         self._refusal = server.handler.refusal
 
     def handle_error(
@@ -146,8 +152,6 @@ class Connection(web.RequestHandler):
 def _parser_fault(error: HttpProcessingError) -> str:
     if isinstance(error, LineTooLong):
         return "The request line or a header is too long"
-    if isinstance(error, ContentEncodingError):
-        return "Content-Encoding must be identity or gzip"
     return "The request is not HTTP/1.1 (RFC 9112)"
 
 
@@ -160,18 +164,21 @@ def _check_framing(request: web.BaseRequest) -> None:
         raise _BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
     if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
         raise _BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
+    if request.headers.get("Transfer-Encoding", "chunked").lower() != "chunked":
+        # The parser accepts "gzip, chunked" and leaves the body compressed (RFC 9112 §6.1: refuse an unknown coding).
+        raise _BadFraming(message="Transfer-Encoding must be chunked")
     if len(request.headers.getall("Content-Encoding", ())) > 1:
         raise _BadFraming(message="Content-Encoding must be given once")
 
 
-async def _expect(request: web.BaseRequest, expected: str) -> None:
-    """Ask for the body that a client holds back (RFC 9110 §10.1.1). Raise :class:`ExpectationFailed`."""
-    if request.version < HttpVersion11:
-        return
-    if expected.lower() != "100-continue":
-        raise ExpectationFailed("Expect must be 100-continue")
-    await request.writer.write(_CONTINUE)
-    request.writer.output_size = 0  # the answer has not begun
+async def ask_for_body(request: web.BaseRequest) -> None:
+    """Send 100 Continue where the client holds its body back until it is asked (RFC 9110 §10.1.1).
+
+    Call it once the head is accepted: who is refused keeps its body.
+    """
+    if request.version >= HttpVersion11 and "Expect" in request.headers:
+        await request.writer.write(_CONTINUE)
+        request.writer.output_size = 0  # the answer has not begun
 
 
 class _Server(web.Server):
@@ -194,12 +201,14 @@ class _Server(web.Server):
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         _check_framing(request)
         expected = request.headers.get("Expect")
-        if expected:
-            try:
-                await _expect(request, expected)
-            except ExpectationFailed as error:
-                return self.handler.refusal(request, error)
-        return await self.handler(request)
+        if not expected or request.version < HttpVersion11:
+            return await self.handler(request)
+        if expected.lower() != "100-continue":
+            return self.handler.refusal(request, ExpectationFailed("Expect must be 100-continue"))
+        response = await self.handler(request)
+        if not request.content.is_eof():
+            response.force_close()  # nobody can tell whether the body still comes
+        return response
 
 
 @dataclass(frozen=True)
