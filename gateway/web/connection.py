@@ -77,10 +77,10 @@ class Connection(web.RequestHandler):
     def __init__(self, server: _Server) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(
-            server,  # type: ignore[arg-type]
+            server,
             loop=loop,
             keepalive_timeout=_KEEPALIVE,
-            access_log=None,
+            access_log=None,  # type: ignore[arg-type]
             auto_decompress=False,  # it would unpack the whole body of a refused request, too
         )
         self._refusal = server.handler.refusal
