@@ -48,6 +48,26 @@ class ServerSettings(Section):
         "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
     )
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
+    write_timeout: Duration = knob(
+        30.0,
+        "Time for a client to take an answer, or what a stream has sent. Then its connection is cut. A stream on which "
+        "nothing waits to be taken may stay open.",
+        gt=0,
+        le=3600,
+    )
+    max_connections: int = knob(
+        10_000,
+        "Most open connections of the public port; further ones get 503. One address has at most a quarter of them, "
+        "unless it is one of trusted_proxies. Lowered, with a warning, to what the limit of open files allows.",
+        ge=1,
+        le=1_000_000,
+    )
+    max_buffered: Size = knob(
+        256 * 1024**2,
+        "Most bytes of answers that wait for clients to take them. Beyond it new calls get 503; the calls of a caller "
+        "get it whose own answers are a quarter of this.",
+        ge=1024**2,
+    )
     shutdown_timeout: Duration = knob(60.0, "Time for running requests to finish after SIGTERM.", ge=0, le=600)
 
     @property

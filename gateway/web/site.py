@@ -30,7 +30,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
 from gateway.uses import UseCounter
-from gateway.web.connection import ask_for_body
+from gateway.web.connection import admit_caller, ask_for_body
 from gateway.web.exchange import JSON, MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
@@ -109,6 +109,7 @@ class Site:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
+        admit_caller(request, exchange.caller)
         if request.method == "POST":
             exchange.body = await self._json_body(request, route.form.content_types)
         answer = await handler(exchange)

@@ -19,6 +19,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface
 from tests.nginx import Nginx, connections_to
 from tests.protocol import smuggled
+from tests.protocol.bounds import wide
 from tests.protocol.talk import Client, exchange, modern_headers, modern_request, status_of
 from tests.protocol.watched import Watched
 
@@ -157,7 +158,7 @@ async def test_a_body_that_nginx_waits_for_in_vain_is_the_gateways_408(
     """H11: where nginx passes bodies on as they come, the gateway's patience counts."""
     public = PublicHandler(AddressReader(()), Origins(None, (), ()))
     public.sites = {"": replace(gateway.services[""].site, body_timeout=0.1)}
-    port = await listen(public, "127.0.0.1", 0, 0)
+    port = await listen(public, "127.0.0.1", 0, wide())
     try:
         async with Nginx([port.number], "proxy_request_buffering off;") as nginx:
             raw = await exchange(nginx.port, HEAD % 99 + b"{")

@@ -1,0 +1,54 @@
+"""Bound the bytes of answers that wait in this process because their clients do not take them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from gateway.errors import Overloaded
+from gateway.limits import rate_limit_key
+from gateway.model import Caller
+from gateway.web.refusal_log import RefusalLog
+
+_SHARE: Final = 4
+"""One caller's answers may have a quarter of the bound, so that one alone makes nobody else wait (decision 31)."""
+_RETRY_AFTER: Final = 5
+_REMEDY: Final = "raise the knob if the memory allows it, or look whose clients do not read"
+
+
+class HeldAnswers:
+    """Count the bytes that the kernel did not take yet, from when an answer begins to wait until its client has it or
+    is cut off. ``most`` is ``server.max_buffered``."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.bytes = 0
+        self._share = most // _SHARE
+        self._by_caller: Counter[str] = Counter()
+        self._log = RefusalLog("calls", "server.max_buffered")
+
+    def __repr__(self) -> str:
+        return f"<HeldAnswers {self.bytes} of {self.most} bytes, {len(self._by_caller)} callers>"
+
+    def check(self, caller: Caller) -> None:
+        """Raise :class:`Overloaded` where too much waits for clients, or for this caller."""
+        if self.bytes < self._share:
+            return
+        if self.bytes >= self.most:
+            self._log.count("", self.most, _REMEDY)
+            raise Overloaded("Too many answers wait for clients that do not read them", retry_after=_RETRY_AFTER)
+        if self._by_caller[rate_limit_key(caller)] >= self._share:
+            raise Overloaded("Too many answers wait for you to read them", retry_after=_RETRY_AFTER)
+
+    def add(self, caller: str, size: int) -> None:
+        """Count ``size`` bytes that begin to wait for a caller, as :func:`rate_limit_key` names it."""
+        self.bytes += size
+        self._by_caller[caller] += size
+
+    def remove(self, caller: str, size: int) -> None:
+        """Count the end of what :meth:`add` counted."""
+        self.bytes -= size
+        self._log.note("", self.bytes, self.most)
+        self._by_caller[caller] -= size
+        if not self._by_caller[caller]:
+            del self._by_caller[caller]
