@@ -172,7 +172,7 @@ async def _send(client: Client, path: str, body: bytes, framing: str) -> Any:
     return await client.send("POST", path, chunks(), JSON)
 
 
-async def test_a_body_that_never_comes_is_408(gateway: Server) -> None:
+async def test_a_body_that_never_comes_is_408(gateway: Server, backend: ScriptedBackend) -> None:
     """H11: the wait is the gateway's, not the test's."""
     public = PublicHandler(AddressReader(()), Origins(None, (), ()))
     public.sites = {"": replace(gateway.services[""].site, body_timeout=0.05)}
@@ -180,6 +180,7 @@ async def test_a_body_that_never_comes_is_408(gateway: Server) -> None:
     head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"
     try:
         assert status_of(await exchange(port.number, head)) == 408
+        assert backend.requests == []
     finally:
         await port.close()
 

@@ -128,16 +128,20 @@ async def test_http_1_0_is_served(gateway: Server, backend: ScriptedBackend) -> 
     raw = await all_said(gateway.port, head("1.0", LENGTH) + BODY)
     assert status_of(raw) == 200
     assert raw.endswith(b'{"result":{"sum":5}}')
+    assert backend.calls("add") == 1
 
 
 @PORTS
-async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(gateway: Server, port: str) -> None:
+async def test_an_expectation_that_nobody_knows_is_417_and_not_repeated(
+    gateway: Server, backend: ScriptedBackend, port: str
+) -> None:
     """H17, RFC 9110 §10.1.1."""
     sent = NEXT.replace(b"\r\n\r\n", b"\r\nExpect: canary\r\nConnection: close\r\n\r\n")
     raw = await all_said(getattr(gateway, port), sent)
     assert status_of(raw) == 417
     assert b"canary" not in raw
     assert json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["code"] == "expectation_failed"
+    assert backend.requests == []
 
 
 @each(
