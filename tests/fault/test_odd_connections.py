@@ -13,7 +13,7 @@ from tests.each import each
 from tests.fault.behaviours import SUM, Ending, Exchange, Raw, result
 from tests.fault.rows import LEAK
 from tests.fault.scripted import ScriptedBackend
-from tests.fault.unasked import PATIENCE, Lingering, answer, interim
+from tests.fault.unasked import PATIENCE, SURPLUS, Lingering, answer, interim
 from tests.fault.wire import head
 from tests.front import SURFACES, Surface, front
 
@@ -132,3 +132,30 @@ async def test_a_switch_of_protocols_is_no_answer(backend: ScriptedBackend, surf
         assert LEAK not in called.everything
         assert (await gateway.call(surface, "echo", {"value": "mine"})).value == "mine"
         assert backend.calls("add") == 1
+
+
+class Followed:
+    """A right answer with bytes behind it, in one piece."""
+
+    def __init__(self, more: bytes) -> None:
+        self._more = more
+
+    async def play(self, exchange: Exchange) -> None:
+        await exchange.send(b"".join(SUM.render(exchange.request)) + exchange.request.fill(self._more))
+
+
+@each(("name", "more"), [pytest.param(name, more, id=name) for name, more in SURPLUS.items()])
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_what_follows_an_answer_is_given_to_nobody(surface: Surface, name: str, more: bytes) -> None:
+    """An answer is right, or no HTTP where what follows is none; the next call is made on another connection."""
+    async with ScriptedBackend() as backend, front(backend.url) as gateway:
+        backend.on("add", Followed(more))
+        first = await gateway.call(surface, "add", TWO_AND_THREE)
+        if name == "no HTTP":
+            assert first.message == "The backend's answer is not HTTP"
+        else:
+            assert first.value == {"sum": 5}
+        second = await gateway.call(surface, "echo", {"value": "mine"})
+        assert second.value == "mine"
+        assert LEAK not in first.everything + second.everything
+        assert (backend.calls("add"), backend.calls("echo")) == (1, 1)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from tests.fault.behaviours import SUM, Behaviour, Ending, Exchange
+from tests.fault.rows import LEAK
 from tests.fault.wire import head
 
 PATIENCE: Final = 10.0
@@ -20,6 +21,18 @@ def answer(members: bytes) -> bytes:
 
 def interim(status: int) -> bytes:
     return head(status, (("Link", "</style.css>; rel=preload"),) if status == 103 else ())
+
+
+SURPLUS: Final = {
+    "an answer to the call before": answer(b'"id":@ID@,"result":{"sum":"' + LEAK.encode() + b'"}'),
+    "an answer without id": answer(b'"result":{"sum":"' + LEAK.encode() + b'"}'),
+    "an answer with null for id": answer(b'"id":null,"result":{"sum":"' + LEAK.encode() + b'"}'),
+    "half an answer": answer(b'"id":null,"result":{"sum":"' + LEAK.encode() + b'"}')[:-9],
+    "a head": answer(b"")[:30],
+    "interim answers": interim(103) * 3,
+    "no HTTP": b"\x00" + LEAK.encode(),
+    "a line end": b"\r\n",
+}
 
 
 class Lingering:
