@@ -12,7 +12,7 @@ from gateway.discovery import views
 from tests.authorization.stand import LISTS, METADATA, Bearer, challenge_of, names, running, settings, stand, tools_in
 from tests.authorization.world import a_world, caller
 from tests.each import each
-from tests.fault.behaviours import Body, Exchange
+from tests.fault.behaviours import Behaviour, Body, Exchange
 from tests.fault.methods import ADD, ECHO, FAIL
 from tests.protocol.official import MODERN
 
@@ -23,7 +23,7 @@ CALLERS: Final = 200
 class Gate:
     """A listing that waits until it is opened."""
 
-    def __init__(self, behaviour: object) -> None:
+    def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
         self.asked = asyncio.Event()
         self.open = asyncio.Event()
@@ -31,7 +31,7 @@ class Gate:
     async def play(self, exchange: Exchange) -> None:
         self.asked.set()
         if await exchange.wait(self.open):
-            await self._behaviour.play(exchange)  # type: ignore[attr-defined]
+            await self._behaviour.play(exchange)
 
 
 @pytest.mark.parametrize("surface", LISTS)
