@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from aiohttp import web
-from aiohttp.http import HttpVersion10, HttpVersion11, RawRequestMessage, StreamWriter
+from aiohttp.http import HttpVersion11, RawRequestMessage, StreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
@@ -31,7 +31,7 @@ from gateway.model import Caller
 from gateway.web.accepting import Acceptor, bind
 from gateway.web.connection_limit import ConnectionLimit
 from gateway.web.exchange import COMMON_HEADERS, MCP, json_response, raw_response
-from gateway.web.framing import BadFraming, parser_fault
+from gateway.web.framing import BadFraming, check_framing, parser_fault
 from gateway.web.held_answers import HeldAnswers
 from gateway.web.slow_clients import HEAD_TIMEOUT, HeadDeadline, UntakenAnswer
 
@@ -101,7 +101,13 @@ class Connection(web.RequestHandler):
 
     def __init__(self, server: _Server, on_lost: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
-        super().__init__(server, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
+        super().__init__(
+            server,
+            loop=loop,
+            keepalive_timeout=_KEEPALIVE,
+            access_log=None,  # type: ignore[arg-type]
+            auto_decompress=False,  # it would unpack the whole body of a refused request, too
+        )
         self.server = server
         self.held = server.held
         self._on_lost = on_lost
@@ -225,27 +231,14 @@ class Connection(web.RequestHandler):
             asyncio.get_running_loop().call_later(wait, self._probe, answer, 2 * wait)
 
 
-def _check_framing(request: web.BaseRequest) -> None:
-    """Raise :class:`BadFraming` for a request whose end a proxy in front may have seen elsewhere (request smuggling).
+async def ask_for_body(request: web.BaseRequest) -> None:
+    """Send 100 Continue where the client holds its body back until it is asked (RFC 9110 §10.1.1).
 
-    RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
+    Call it once the head is accepted: who is refused keeps its body.
     """
-    if request.version not in (HttpVersion10, HttpVersion11):
-        raise BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
-    if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
-        raise BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
-    if len(request.headers.getall("Content-Encoding", ())) > 1:
-        raise BadFraming(message="Content-Encoding must be given once")
-
-
-async def _expect(request: web.BaseRequest, expected: str) -> None:
-    """Ask for the body that a client holds back (RFC 9110 §10.1.1). Raise :class:`ExpectationFailed`."""
-    if request.version < HttpVersion11:
-        return
-    if expected.lower() != "100-continue":
-        raise ExpectationFailed("Expect must be 100-continue")
-    await request.writer.write(_CONTINUE)
-    request.writer.output_size = 0  # the answer has not begun
+    if request.version >= HttpVersion11 and "Expect" in request.headers:
+        await request.writer.write(_CONTINUE)
+        request.writer.output_size = 0  # the answer has not begun
 
 
 class _Server(web.Server):
@@ -269,14 +262,16 @@ class _Server(web.Server):
         return web.BaseRequest(message, body, connection, answer, task, asyncio.get_running_loop())
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        _check_framing(request)
+        check_framing(request)
         expected = request.headers.get("Expect")
-        if expected:
-            try:
-                await _expect(request, expected)
-            except ExpectationFailed as error:
-                return self.handler.refusal(request, error)
-        return await self.handler(request)
+        if not expected or request.version < HttpVersion11:
+            return await self.handler(request)
+        if expected.lower() != "100-continue":
+            return self.handler.refusal(request, ExpectationFailed("Expect must be 100-continue"))
+        response = await self.handler(request)
+        if not request.content.is_eof():
+            response.force_close()  # nobody can tell whether the body still comes
+        return response
 
 
 @dataclass(frozen=True)

@@ -169,13 +169,16 @@ async def test_who_does_not_accept_a_stream_is_refused(client: Client, accept: s
 
 @pytest.mark.parametrize("version", ["2026-07-28", "2024-10-07"])
 @pytest.mark.parametrize("verb", ["GET", "DELETE"])
-async def test_another_era_s_version_is_405_even_with_a_session(client: Client, verb: str, version: str) -> None:
+async def test_another_era_s_version_is_405_even_with_a_session(
+    client: Client, backend: ScriptedBackend, verb: str, version: str
+) -> None:
     """mcp.md §1: the modern era has POST alone."""
     session = await client.initialize()
     answer = await client.send(verb, "/mcp", headers=JSON | legacy_headers(version, session))
     assert answer.fault == (405, 405)
     assert answer.headers["Allow"] == "POST"
     assert (await client.mcp({"jsonrpc": "2.0", "id": 1, "method": "ping"}, legacy_headers(None, session))).result == {}
+    assert backend.requests == []
 
 
 async def test_open_streams_are_bounded_whatever_their_era(connect: Connect) -> None:

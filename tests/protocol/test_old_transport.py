@@ -11,18 +11,22 @@ from typing import Final
 import pytest
 
 from tests.authorization.stand import stand
+from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, SESSION, Client, legacy_headers
 
 LISTENER: Final = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 
 
 @pytest.mark.parametrize("headers", [LISTENER, {}, {"Accept": "text/html"}], ids=["old client", "bare", "browser"])
-async def test_a_get_that_names_neither_session_nor_revision_is_405(client: Client, headers: Mapping[str, str]) -> None:
+async def test_a_get_that_names_neither_session_nor_revision_is_405(
+    client: Client, backend: ScriptedBackend, headers: Mapping[str, str]
+) -> None:
     answer = await client.send("GET", "/mcp", headers=headers)
     assert (answer.fault, answer.headers["Allow"]) == ((405, 405), "POST, DELETE")
     assert "id" not in answer.json
     for words in ("Streamable HTTP", "HTTP+SSE", "POST"):
         assert words in answer.error["message"]
+    assert backend.requests == []
 
 
 @pytest.mark.parametrize("version", LEGACY)
@@ -45,11 +49,13 @@ async def test_no_event_has_an_id_and_the_first_is_none(client: Client, version:
 
 
 @pytest.mark.parametrize("named", ["revision", "session"])
-async def test_either_name_opens_the_stream(client: Client, named: str) -> None:
+async def test_either_name_opens_the_stream(client: Client, backend: ScriptedBackend, named: str) -> None:
+    """It asks the service nothing."""
     session = await client.initialize()
     headers = {SESSION: session} if named == "session" else legacy_headers(LEGACY[0])
     async with client.stream(headers=headers) as stream:
         await stream.comment()
+    assert backend.requests == []
 
 
 async def test_who_has_no_token_hears_of_that_first() -> None:

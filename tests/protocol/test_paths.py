@@ -157,10 +157,14 @@ async def test_a_segment_of_our_own_is_no_tool_to_post_to(client: Client, segmen
     assert answer.headers["Allow"] == "GET, HEAD"
 
 
-async def test_a_method_override_is_not_heard(client: Client) -> None:
-    """H18."""
-    answer = await client.send("PUT", "/mcp", headers={"X-HTTP-Method-Override": "POST"})
-    assert answer.status == 405
+async def test_a_method_override_is_not_heard(client: Client, backend: ScriptedBackend) -> None:
+    """H18: neither way."""
+    headers = {"X-HTTP-Method-Override": "POST", "Content-Type": "application/json"}
+    assert (await client.send("PUT", "/mcp", CALL, headers)).status == 405
+    assert backend.requests == []
+    answer = await client.send("POST", "/mcp", CALL, headers | {"X-HTTP-Method-Override": "PUT"})
+    assert answer.result["isError"] is False
+    assert [sent.verb for sent in backend.requests] == ["POST"]
 
 
 @pytest.mark.parametrize("verb", ["GET", "POST", "DELETE"])
