@@ -163,8 +163,29 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
 
+class _Digest(aiohttp.DigestAuthMiddleware):
+    """Read the answer with the challenge to its end, so that its connection is free for the answer to the challenge."""
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        async def send(request: aiohttp.ClientRequest) -> aiohttp.ClientResponse:
+            response = await handler(request)
+            if response.status == 401:
+                try:
+                    await _read_body(response, _CHUNK)
+                except BaseException:
+                    response.close()
+                    raise
+            return response
+
+        return await super().__call__(request, send)
+
+
 class Outbound:
-    """Hold a pool of connections. Every request gets ``headers``. Make it and close it in the loop that uses it."""
+    """Hold a pool of connections. Every request gets ``headers``. ``digest`` is a user name and a password for HTTP
+    Digest (RFC 7616): a request that is answered with a challenge is sent again with its answer. Make it and close it
+    in the loop that uses it."""
 
     def __init__(
         self,
@@ -174,6 +195,7 @@ class Outbound:
         proxy: str | None = None,
         headers: Mapping[str, str] | None = None,
         reach: Reach | None = None,
+        digest: tuple[str, str] | None = None,
     ) -> None:
         self._connections = connections
         self._proxy = proxy
@@ -192,6 +214,7 @@ class Outbound:
             trust_env=False,
             headers=headers,
             skip_auto_headers=("User-Agent",),
+            middlewares=() if digest is None else (_Digest(*digest),),
         )
 
     def __repr__(self) -> str:

@@ -26,13 +26,14 @@ from gateway.background import Background
 from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
-from gateway.credentials.grants import TokenClient
+from gateway.credentials.digest import backend_transport
+from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
 from gateway.limits import Budget
 from gateway.listing.dialect import NoListing
-from gateway.listing.reader import ListingReader
+from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
@@ -41,7 +42,6 @@ from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
 from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, NameStyle, View
 from gateway.mount import Knowledge, Mount
-from gateway.outbound import Outbound
 from gateway.search.tools import SEARCH_CATALOG, builtin_tools
 from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
@@ -90,8 +90,8 @@ class Service:
         self.policies = self._policies()
         self.authenticator = self._authenticator()
         backend = settings.backend
-        tls = backend_tls(settings)
-        self.outbound = Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=HEADERS)
+        self.outbound = backend_transport(settings, self._modes.calls, backend_tls(settings), HEADERS)
+        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend).version)
         self.knowledge = self._knowledge()
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
@@ -252,7 +252,7 @@ class Service:
         return Authenticator(verifier, scopes=self.access.baseline_scopes, dpop=auth.dpop, proofs=proofs)
 
     def _tokens(self, section: Credentials) -> TokenClient:
-        return TokenClient(self.issuers.outbound(), section, self.issuers.token_endpoint(section))
+        return TokenClient(self.issuers.outbound(), section, self.issuers.token_endpoint(section), self._endpoint)
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
@@ -274,7 +274,8 @@ class Service:
         old = self._before.secrets if self._before else ()  # a late answer may still quote one
         redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *old, url.hostname or "", url.netloc))
         limits = ExchangeLimits(backend.timeout, backend.max_response)
-        client = BackendClient(self.outbound, backend.url, limits, redactor, passes_errors=backend.errors == "passed")
+        passes = backend.errors == "passed"
+        client = BackendClient(self.outbound, backend.url, limits, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
         return Invocation(
             self.discovery,

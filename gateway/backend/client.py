@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -18,7 +18,8 @@ import structlog
 
 from gateway import jsonrpc
 from gateway.backend.error_redaction import ErrorRedactor
-from gateway.backend.redaction import secrets_in_headers
+from gateway.backend.redaction import redact_result
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
 from gateway.errors import (
     BackendBusy,
@@ -49,6 +50,7 @@ HEADERS: Final = {
     "User-Agent": "jsonrpc-mcp-gateway",
 }
 """Headers of every request to the backend."""
+_REFUSED: Final = "The backend refuses the credential that it was sent"
 NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
 _RETRY_UNSENT: Final = 5
@@ -85,7 +87,7 @@ class ExchangeLimits:
 
 class BackendClient:
     """Send JSON-RPC calls to the backend at ``url``. A method may have another path, but only on the same origin.
-    With ``passes_errors`` a fault also carries the service's own error."""
+    With ``passes_errors`` a fault also carries the service's own error. ``secrets`` are taken out of results, too."""
 
     def __init__(
         self,
@@ -93,6 +95,7 @@ class BackendClient:
         url: str,
         limits: ExchangeLimits,
         redactor: ErrorRedactor,
+        secrets: Sequence[str] = (),
         *,
         passes_errors: bool = False,
     ) -> None:
@@ -100,6 +103,7 @@ class BackendClient:
         self._transport = transport
         self._limits = limits
         self._redactor = redactor
+        self._secrets = tuple(secrets)
         self._passes_errors = passes_errors
         self._ids = itertools.count(1)
 
@@ -111,7 +115,7 @@ class BackendClient:
         method: str,
         params: dict[str, Any] | list[Any] | None,
         *,
-        headers: Mapping[str, str],
+        parts: RequestParts,
         endpoint: str | None = None,
         timeout: float | None = None,
         version: Version = Version.TWO,
@@ -119,28 +123,31 @@ class BackendClient:
         """Return the ``result`` of a call. Raises :class:`ToolFault`, whose message the caller may read."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
-        answer = await self._post(id, method, params, headers, endpoint, timeout, version)
+        answer = await self._post(id, method, params, parts, endpoint, timeout, version)
         try:
             bare = version is Version.ONE and answer.status < 300
             result, fault = jsonrpc.parse_response(answer.body, id, bare=bare)
         except ValueError as error:
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
-            raise self._fault(fault, method, answer, headers)
-        return result
+            raise self._fault(fault, method, answer, parts)
+        # A service may quote what it was sent. The caller's own token is no news to the caller.
+        if parts.callers_own:
+            return result
+        return await redact_result(answer.body, result, (*self._secrets, *parts.all_secrets()))
 
     async def send_notification(
         self,
         method: str,
         params: dict[str, Any] | list[Any] | None,
         *,
-        headers: Mapping[str, str],
+        parts: RequestParts,
         endpoint: str | None = None,
         timeout: float | None = None,
         version: Version = Version.TWO,
     ) -> Any:
         """Send a notification. Return :data:`NO_RESULT`, also where the service answers. Raises :class:`ToolFault`."""
-        answer = await self._post(None, method, params, headers, endpoint, timeout, version)
+        answer = await self._post(None, method, params, parts, endpoint, timeout, version)
         if answer.status < 300 and not answer.body.strip():
             return NO_RESULT
         try:
@@ -150,7 +157,7 @@ class BackendClient:
                 return NO_RESULT
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
-            raise self._fault(fault, method, answer, headers)
+            raise self._fault(fault, method, answer, parts)
         return NO_RESULT
 
     async def _post(
@@ -158,20 +165,20 @@ class BackendClient:
         id: str | None,
         method: str,
         params: dict[str, Any] | list[Any] | None,
-        headers: Mapping[str, str],
+        parts: RequestParts,
         endpoint: str | None,
         timeout: float | None,
         version: Version,
     ) -> Answer:
-        """Return the backend's answer. Raises the errors in :data:`_FAULTS`, and :class:`BackendUnauthorized` for any
-        401: the backend refuses the credential, whatever the body says."""
-        url = self.url if endpoint is None else same_origin(self.url, endpoint)
-        body = jsonrpc.request_bytes(id, method, params, version)
+        """Return the backend's answer. Raises the errors in :data:`_FAULTS`, and :class:`BackendUnauthorized` for a
+        status by which the backend refuses the credential, whatever the body says."""
+        url = parts.url(self.url if endpoint is None else same_origin(self.url, endpoint))
+        body = jsonrpc.request_bytes(id, method, parts.complete_params(params), version, **parts.message)
         try:
             answer = await self._transport.post(
                 url,
                 body,
-                headers,
+                parts.headers,
                 timeout=timeout or self._limits.timeout,
                 max_bytes=self._limits.max_bytes,
             )
@@ -179,17 +186,17 @@ class BackendClient:
             kind, message = _FAULTS[type(error)]
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug)
             raise kind(message, retry_after=_RETRY_UNSENT if kind is BackendBusy else None) from error
-        if answer.status == 401:
-            raise BackendUnauthorized("The backend refuses the credential that it was sent")
+        if parts.refused_by(answer.status):
+            raise BackendUnauthorized(_REFUSED)
         return answer
 
-    def _fault(
-        self, fault: jsonrpc.ResponseError, method: str, answer: Answer, headers: Mapping[str, str]
-    ) -> ToolFault:
-        credential = secrets_in_headers(headers)
-        text = self._redactor.error_text(fault, credential)
-        service_error = self._redactor.service_error(fault, credential) if self._passes_errors else None
+    def _fault(self, fault: jsonrpc.ResponseError, method: str, answer: Answer, parts: RequestParts) -> ToolFault:
+        secrets = parts.all_secrets()
+        text = self._redactor.error_text(fault, secrets)
+        service_error = self._redactor.service_error(fault, secrets) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)
+        if parts.refused_by(answer.status, fault):
+            return BackendUnauthorized(_REFUSED)
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
         if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
             return BackendDenied(text, service_error=service_error)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Generator, Mapping, Sequence
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from gateway import jsonrpc
 
 REDACTED: Final = "[redacted]"
 MIN_SECRET: Final = 4  # to redact shorter ones would destroy ordinary words
+_WORDS: Final = re.compile("[A-Za-z]*+(?:[ _.-][A-Za-z]++)*")
+_LONG: Final = 8
+_LONG_WORDS: Final = 16
 _NODES: Final = 1000
 _HARMLESS: Final = ("Accept-Language", "traceparent", "tracestate", "baggage")
 
@@ -17,6 +23,36 @@ _HARMLESS: Final = ("Accept-Language", "traceparent", "tracestate", "baggage")
 def secrets_in_headers(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the secrets in the headers of an exchange: their values, without an authentication scheme."""
     return tuple(value.rpartition(" ")[2] for name, value in headers.items() if name not in _HARMLESS)
+
+
+def looks_secret(text: str) -> bool:
+    """Tell whether a text may be redacted wherever it stands. Short ones and plain words may not: listings and results
+    have the word "admin" in other places than where it is a password."""
+    return len(text) >= (_LONG_WORDS if _WORDS.fullmatch(text) else _LONG)
+
+
+async def redact_result(raw: bytes, value: Any, secrets: Iterable[str]) -> Any:
+    """Return the value of a call's result without the secrets that look like ones. ``raw`` is the answer it is from,
+    in which they are sought first: nearly always there are none. Other tasks get a turn in between."""
+    found = [secret for secret in secrets if any(form in raw for form in _written_forms(secret))]
+    if not found:
+        return value
+    steps = redact_in_steps(value, prepare_secrets(found))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+        await asyncio.sleep(0)
+
+
+@lru_cache(1024)
+def _written_forms(secret: str) -> tuple[bytes, ...]:
+    """Return a secret as it may stand in JSON; none where it does not look like a secret."""
+    if not looks_secret(secret):
+        return ()
+    forms = {secret, *_json_escapes(secret), json.dumps(secret)[1:-1]}
+    return tuple(form.encode("utf-8", "surrogatepass") for form in forms)
 
 
 def redact_text(text: str, secrets: Sequence[str]) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential
 from gateway.model import Caller
 
@@ -12,5 +11,5 @@ class NoCredential(Credential):
     name = "none"
     shows = "no credential"
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
-        return {}
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return RequestParts()

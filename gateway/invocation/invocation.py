@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -18,6 +18,7 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.backend.client import BackendClient
 from gateway.backend.params import ParamStructures, ParamsValue
+from gateway.backend.request_parts import RequestParts
 from gateway.credentials import Credential
 from gateway.discovery.discovery import Discovery
 from gateway.errors import (
@@ -197,16 +198,14 @@ class Invocation:
 
     async def _forward(self, call: Call, state: RequestState | None, answer_started: bool) -> Any:
         tool, extras, binding = call.tool, call.extras, call.tool.binding
-        headers = await self._credential.headers(call.caller)
-        if extras is not None and extras.trace:  # the credential's headers win
-            headers = {**extras.trace, **headers}
+        parts = await self._credential.request_parts(call.caller)
+        trace = extras.trace if extras is not None else {}
         exchange = self._client.send_notification if binding.notification else self._client.call_method
         timeout = binding.timeout or self._timeout
         deadline: float | None = None
+        renewed = False
 
-        async def send(params: ParamsValue) -> Any:
-            if tool.input_required and extras is not None and not isinstance(params, list):
-                params = {**(params or {}), **_input_members(tool, extras, state)}
+        async def send_once(params: ParamsValue, parts: RequestParts) -> Any:
             nonlocal deadline
             now = time.monotonic()
             # The first try gets the same number at each call, by which the transport finds its time-out object.
@@ -215,11 +214,24 @@ class Invocation:
             return await exchange(
                 binding.method,
                 params,
-                headers=headers,
+                parts=replace(parts, headers={**trace, **parts.headers}) if trace else parts,  # the credential's win
                 endpoint=binding.endpoint,
                 timeout=remaining,
                 version=binding.version,
             )
+
+        async def send(params: ParamsValue) -> Any:
+            nonlocal parts, renewed
+            if tool.input_required and extras is not None and not isinstance(params, list):
+                params = {**(params or {}), **_input_members(tool, extras, state)}
+            try:
+                return await send_once(params, parts)
+            except BackendUnauthorized:
+                other = None if renewed else await self._credential.renew(call.caller, parts)
+                if other is None:
+                    raise
+                parts, renewed = other, True
+            return await send_once(params, parts)
 
         try:
             return await self._param_structures.call_method(binding, call.arguments, send)

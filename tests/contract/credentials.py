@@ -57,7 +57,7 @@ class World:
                 raise FetchFailed("the issuer's metadata have no token_endpoint")
             return self.endpoint.url
 
-        return TokenClient(self.outbound, settings, token_endpoint_url, self.timeout)
+        return TokenClient(self.outbound, settings, token_endpoint_url, timeout=self.timeout)
 
     def credential(self, mode: str) -> Credential:
         settings = Credentials.model_validate({"mode": mode, **MODES[mode]})
@@ -71,7 +71,7 @@ class World:
 
 async def shown(credential: Credential, caller: Caller) -> str | None:
     """Return the ``Authorization`` header that the backend gets. Assert that there is no other header."""
-    headers = dict(await credential.headers(caller))
+    headers = dict((await credential.request_parts(caller)).headers)
     found = headers.pop("Authorization", None)
     assert not headers
     return found

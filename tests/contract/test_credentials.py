@@ -77,7 +77,7 @@ async def test_a_caller_without_a_token_gets_nothing_that_is_somebody_elses(worl
     credential = world.credential(mode)
     if mode == "token_exchange":
         with pytest.raises(Unauthorized, match="needs an access token"):
-            await credential.headers(Caller())
+            await credential.request_parts(Caller())
         assert world.endpoint.forms == []
     else:
         expected = None if mode == "same_resource" else WITH_TOKEN[mode]
@@ -149,7 +149,7 @@ async def test_secrets_are_listed_so_that_answers_can_be_cleaned_of_them(world: 
 
 
 async def test_an_exchange_asks_as_rfc_8693_has_it(world: World) -> None:
-    await world.credential("token_exchange").headers(world.caller("ann"))
+    await world.credential("token_exchange").request_parts(world.caller("ann"))
     assert world.endpoint.forms == [
         {
             "grant_type": GRANT_TYPE,
@@ -164,7 +164,7 @@ async def test_an_exchange_asks_as_rfc_8693_has_it(world: World) -> None:
 
 
 async def test_a_token_of_our_own_is_asked_for_in_nobodys_name(world: World) -> None:
-    await world.credential("client_credentials").headers(world.caller("ann"))
+    await world.credential("client_credentials").request_parts(world.caller("ann"))
     asked = {"grant_type": "client_credentials", "resource": "https://backend.example.com/rpc"}
     assert world.endpoint.forms == [asked]
 
@@ -221,7 +221,7 @@ async def test_a_failure_is_not_kept(world: World, fetching: str) -> None:
     credential = world.credential(fetching)
     world.endpoint.answer = lambda form: (503, {})
     with pytest.raises(AuthUnavailable):
-        await credential.headers(world.caller("ann"))
+        await credential.request_parts(world.caller("ann"))
     world.endpoint.answer = lambda form: (200, world.endpoint.grant(form))
     assert (await shown(credential, world.caller("ann")) or "").endswith(".at-backend.2")
 

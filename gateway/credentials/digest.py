@@ -1,0 +1,54 @@
+"""Answer the service's challenge with a user name and a password (HTTP Digest, RFC 7616), the same for every caller.
+
+The answer depends on the challenge and on the connection, so the HTTP client gives it (:mod:`gateway.backend.lanes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from gateway.backend.lanes import Lanes
+from gateway.backend.request_parts import RequestParts
+from gateway.backend.transport import Transport
+from gateway.credentials.contract import Credential, CredentialModes, parts_to_send
+from gateway.credentials.grants import TokenClient
+from gateway.model import Caller
+from gateway.outbound import Outbound, TlsFiles
+from gateway.settings import ServiceSettings
+
+
+class DigestCredential(Credential):
+    name = "digest"
+    shows = "an answer to the service's challenge (HTTP Digest, RFC 7616)"
+    needs = (("user",), ("password",))
+    refuses = ("value", "login")
+
+    def __init__(self, tokens: TokenClient) -> None:
+        super().__init__(tokens)
+        given = self._given()
+        self._parts = parts_to_send(self._settings.send, given, secrets=(str(given["password"]),))
+
+    @classmethod
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+        if modes.calls is not modes.listing:
+            where = settings.knob("backend.listing.credentials.mode")
+            yield f"{where}: with {cls.name} for one of listing and calls, both need it; leave this at auto"
+        if ":" in (settings.backend.credentials.user or ""):
+            yield f"{settings.knob('backend.credentials.user')}: must have no colon (RFC 7616 §3.4)"
+
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return self._parts
+
+
+def backend_transport(
+    settings: ServiceSettings, mode: type[Credential], tls: TlsFiles, headers: Mapping[str, str]
+) -> Transport:
+    """Return the HTTP client towards the backend. With this mode it has a lane for each connection."""
+    backend = settings.backend
+    user, password = backend.credentials.user, backend.credentials.password
+    if mode is not DigestCredential or user is None or password is None:
+        return Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=headers)
+    digest = user, password.get_secret_value()
+    lane = partial(Outbound, connections=1, tls=tls, proxy=backend.proxy, headers=headers, digest=digest)
+    return Lanes(lane, backend.connections)
