@@ -15,7 +15,7 @@ from gateway.settings.knobs import texts_in
 
 NAME_PATTERN: Final = "[a-z][a-z0-9_]*"
 _NAME: Final = re.compile(rf"\{{({NAME_PATTERN})\}}")
-_PART: Final = re.compile(rf"\{{base64\(((?:[^{{}}]|\{{{NAME_PATTERN}\}})*+)\)\}}|\{{({NAME_PATTERN})\}}")
+_PART: Final = re.compile(rf"\{{base64\(((?:[^{{}}]|\{{{NAME_PATTERN}\}})*)\)\}}|\{{({NAME_PATTERN})\}}")
 
 
 def names_in(value: Any) -> Iterator[str]:

@@ -6,6 +6,7 @@ The token endpoint is a real server on loopback; the tests set the clock.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -27,6 +28,7 @@ from tests.contract.credentials import (
     LIFE,
     MODES,
     SECRET,
+    SESSION,
     STATIC,
     World,
     credentials_world,
@@ -64,6 +66,9 @@ WITH_TOKEN: Final = {
     "token_exchange": "Bearer token-of-ann.at-backend.1",
     "client_credentials": "Bearer the-gateway.at-backend.1",
     "static": STATIC,
+    "basic": "Basic " + base64.b64encode(f"gw:{SECRET}".encode()).decode(),
+    "digest": None,
+    "login": f"Session {SESSION}",
     "none": None,
 }
 
@@ -135,13 +140,17 @@ async def test_repr_and_logs_show_no_secret(world: World, mode: str) -> None:
             with suppress(Unauthorized, BackendUnavailable, AuthUnavailable):
                 found.append(await shown(credential, world.caller("ann")))
     seen = repr(credential) + str(credential) + repr(lines) + repr(world.caller("ann"))
-    for secret in (SECRET, STATIC, STATIC.split()[1], "token-of-ann", "at-backend"):
+    for secret in (SECRET, STATIC, STATIC.split()[1], "token-of-ann", "at-backend", SESSION):
         assert secret not in seen
     assert found, "the first answer is a good one"
 
 
 async def test_secrets_are_listed_so_that_answers_can_be_cleaned_of_them(world: World, mode: str) -> None:
-    expected = {"token_exchange": {SECRET}, "client_credentials": {SECRET}, "static": {STATIC, STATIC.split()[1]}}
+    known = {SECRET}
+    expected = {
+        "token_exchange": known, "client_credentials": known, "static": {STATIC, STATIC.split()[1]},
+        "basic": known, "digest": known, "login": {SECRET, "Session {session}", "{password}"},
+    }  # fmt: skip
     assert set(world.credential(mode).secrets()) == expected.get(mode, set())
 
 
