@@ -20,6 +20,8 @@ import aiohttp
 from cachetools import LRUCache
 from yarl import URL
 
+from gateway.http_digest import HttpDigest
+
 CONNECT_TIMEOUT: Final = 3.0
 # Common servers drop an idle connection after 5 s; being first avoids writing into a connection that closes.
 _KEEPALIVE: Final = 4.0
@@ -163,29 +165,9 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
 
-class _Digest(aiohttp.DigestAuthMiddleware):
-    """Read the answer with the challenge to its end, so that its connection is free for the answer to the challenge."""
-
-    async def __call__(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        async def send(request: aiohttp.ClientRequest) -> aiohttp.ClientResponse:
-            response = await handler(request)
-            if response.status == 401:
-                try:
-                    await _read_body(response, _CHUNK)
-                except BaseException:
-                    response.close()
-                    raise
-            return response
-
-        return await super().__call__(request, send)
-
-
 class Outbound:
-    """Hold a pool of connections. Every request gets ``headers``. ``digest`` is a user name and a password for HTTP
-    Digest (RFC 7616): a request that is answered with a challenge is sent again with its answer. Make it and close it
-    in the loop that uses it."""
+    """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``. ``digest`` is a user
+    name and a password that answer the challenges of HTTP Digest. Make it and close it in the loop that uses it."""
 
     def __init__(
         self,
@@ -214,7 +196,7 @@ class Outbound:
             trust_env=False,
             headers=headers,
             skip_auto_headers=("User-Agent",),
-            middlewares=() if digest is None else (_Digest(*digest),),
+            middlewares=() if digest is None else (HttpDigest(*digest),),
         )
 
     def __repr__(self) -> str:

@@ -19,7 +19,8 @@ from gateway.auth.claims import IssuerPolicy, issuer_policy
 from gateway.auth.dpop import ProofChecker
 from gateway.auth.issuers import Issuers
 from gateway.auth.metadata import build_resource_metadata
-from gateway.backend.client import HEADERS, BackendClient, ExchangeLimits
+from gateway.backend.admission import CallAdmission, ListingAdmission, Traffic
+from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.error_redaction import ErrorRedactor
 from gateway.backend.params import ParamConventions, ParamStructures
 from gateway.background import Background
@@ -29,9 +30,10 @@ from gateway.credentials import Credential, build_credentials, credential_faults
 from gateway.credentials.digest import backend_transport
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
+from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
-from gateway.limits import Budget
+from gateway.limits import Budget, CallBudget
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
@@ -96,10 +98,9 @@ class Service:
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
-        self.secrets = (*sent, *_secrets(settings))
-        self.reader: ListingReader = ListingReader(
-            self.outbound, settings.backend, listing_credential, progress, sent, dialect
-        )
+        self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
+        way = ListingAdmission(self.outbound, self.knowledge.traffic)
+        self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
@@ -188,6 +189,7 @@ class Service:
             self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
         subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
         self._mount.streams.most = settings.limits.streams
+        self._mount.concurrency.most = settings.limits.concurrent
         if before is None:
             return
         if before.settings.auth != settings.auth or before._modes.lists_per_caller != self._modes.lists_per_caller:
@@ -215,7 +217,8 @@ class Service:
             return self._before.knowledge
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
-        return Knowledge(ParamStructures(ParamConventions(prefix, params.always)))
+        conventions = ParamConventions(prefix, params.always)
+        return Knowledge(ParamStructures(conventions), Traffic(self.settings.backend.connections))
 
     def _issuers(self) -> Issuers:
         before, settings = self._before, self.settings
@@ -273,21 +276,22 @@ class Service:
         url = urlsplit(backend.url)
         old = self._before.secrets if self._before else ()  # a late answer may still quote one
         redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *old, url.hostname or "", url.netloc))
-        limits = ExchangeLimits(backend.timeout, backend.max_response)
-        passes = backend.errors == "passed"
-        client = BackendClient(self.outbound, backend.url, limits, redactor, self.secrets, passes_errors=passes)
+        knowledge, limits = self.knowledge, self.settings.limits
+        admission = CallAdmission(self.outbound, knowledge.traffic, backend.queue_timeout)
+        most, passes = backend.max_response, backend.errors == "passed"
+        client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
+        scopes, timeout = self.access.baseline_scopes, backend.timeout
         return Invocation(
             self.discovery,
-            client,
-            credential,
-            self.knowledge.validators,
-            self.knowledge.param_structures,
+            Forwarder(client, credential, knowledge.param_structures, knowledge.traffic.resends, scopes, timeout),
+            knowledge.validators,
             InputRequests(self._keys, self._store),
             self.access,
-            builtin_tools(self.knowledge.search, self._visible, name_style) if knobs.search else {},
+            CallBudget(self._store, limits.invocation, limits.client),
+            self._mount.concurrency,
+            builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {},
             name_style,
-            backend.timeout,
         )
 
     async def _visible(self, caller: Caller) -> Catalog:
@@ -340,9 +344,3 @@ def _same_backend(before: Service, settings: ServiceSettings) -> bool:
 
 def _rest_page_size(settings: ServiceSettings) -> int:
     return min(settings.catalog.page_size, _MAX_REST_PAGE)
-
-
-def _secrets(settings: ServiceSettings) -> tuple[str, ...]:
-    """Return the secrets, beside credentials, that no answer may show."""
-    prefix = (secret.get_secret_value() for secret in settings.backend.params.prefix)
-    return (*(part for part in prefix if isinstance(part, str)), *settings.catalog.secrets())

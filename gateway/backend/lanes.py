@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from gateway.backend.transport import Transport
-from gateway.outbound import Answer, NoConnection
+from gateway.outbound import Answer, NoConnection, Outbound
 
 _AT_ONCE: Final = 0.001
 """Seconds that count as no wait."""
@@ -23,11 +22,11 @@ _AT_ONCE: Final = 0.001
 class Lanes:
     """Hold at most ``most`` lanes. ``open_lane`` makes one, which must use one connection at a time."""
 
-    def __init__(self, open_lane: Callable[[], Transport], most: int) -> None:
+    def __init__(self, open_lane: Callable[[], Outbound], most: int) -> None:
         self._open_lane = open_lane
         self._most = most
-        self._lanes: list[Transport] = []
-        self._idle: list[Transport] = []
+        self._lanes: list[Outbound] = []
+        self._idle: list[Outbound] = []
         self._free = asyncio.Semaphore(most)
 
     def __repr__(self) -> str:
@@ -50,7 +49,7 @@ class Lanes:
             await lane.close()
 
     @asynccontextmanager
-    async def _lane(self, timeout: float) -> AsyncIterator[tuple[Transport, float]]:
+    async def _lane(self, timeout: float) -> AsyncIterator[tuple[Outbound, float]]:
         """Yield an idle lane and the seconds that remain. The one used last comes first: its challenge is fresh."""
         begun = time.monotonic()
         try:

@@ -50,7 +50,7 @@ class Credential(ABC):
         :class:`~gateway.errors.AuthUnavailable` where the authorization server does not answer."""
 
     def discard_token(self, caller: Caller) -> None:  # noqa: B027, most have nothing to forget
-        """Forget the token that the backend refused for this caller; only the next request gets a new one."""
+        """Forget the token that the backend refused for this caller. The next use gets a new one."""
 
     async def renew(self, caller: Caller, refused: RequestParts) -> RequestParts | None:
         """Return other parts than those that the backend refused: another call may have renewed them meanwhile. None

@@ -10,7 +10,6 @@ from functools import partial
 
 from gateway.backend.lanes import Lanes
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.transport import Transport
 from gateway.credentials.contract import Credential, CredentialModes, parts_to_send
 from gateway.credentials.grants import TokenClient
 from gateway.model import Caller
@@ -43,12 +42,13 @@ class DigestCredential(Credential):
 
 def backend_transport(
     settings: ServiceSettings, mode: type[Credential], tls: TlsFiles, headers: Mapping[str, str]
-) -> Transport:
-    """Return the HTTP client towards the backend. With this mode it has a lane for each connection."""
+) -> Outbound | Lanes:
+    """Return the HTTP client towards the backend. With this mode it has a lane for each connection; in others the
+    queue in front of it bounds the connections."""
     backend = settings.backend
     user, password = backend.credentials.user, backend.credentials.password
     if mode is not DigestCredential or user is None or password is None:
-        return Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=headers)
+        return Outbound(connections=0, tls=tls, proxy=backend.proxy, headers=headers)
     digest = user, password.get_secret_value()
     lane = partial(Outbound, connections=1, tls=tls, proxy=backend.proxy, headers=headers, digest=digest)
     return Lanes(lane, backend.connections)

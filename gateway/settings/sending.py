@@ -57,7 +57,7 @@ class Send(Document):
     headers: dict[HeaderName, TextValue] = knob(dict, "Headers, e.g. {X-Api-Key: '${KEY}', X-Tenant: crm}.")
     query: dict[str, TextValue] = knob(dict, "Parameters of the URL's query, e.g. {api_key: '${KEY}'}.")
     message: dict[str, Secret[JsonValue]] = knob(
-        dict, "Members of the JSON-RPC message beside params, e.g. {auth: '{token}'} for Zabbix before 7.2."
+        dict, "Further members of the JSON-RPC message, e.g. {auth: '{token}'} for Zabbix before 7.2."
     )
     params: tuple[Secret[JsonValue], ...] = knob(
         (), "Values before the positional params of every call. The listing is asked without them."
