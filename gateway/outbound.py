@@ -11,7 +11,7 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,8 +19,6 @@ from typing import Any, Final
 import aiohttp
 from cachetools import LRUCache
 from yarl import URL
-
-from gateway.http_digest import HttpDigest
 
 CONNECT_TIMEOUT: Final = 3.0
 # Common servers drop an idle connection after 5 s; being first avoids writing into a connection that closes.
@@ -166,8 +164,8 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class Outbound:
-    """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``. ``digest`` is a user
-    name and a password that answer the challenges of HTTP Digest. Make it and close it in the loop that uses it."""
+    """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``, and passes through
+    ``middlewares``. Make it and close it in the loop that uses it."""
 
     def __init__(
         self,
@@ -177,7 +175,7 @@ class Outbound:
         proxy: str | None = None,
         headers: Mapping[str, str] | None = None,
         reach: Reach | None = None,
-        digest: tuple[str, str] | None = None,
+        middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
     ) -> None:
         self._connections = connections
         self._proxy = proxy
@@ -196,7 +194,7 @@ class Outbound:
             trust_env=False,
             headers=headers,
             skip_auto_headers=("User-Agent",),
-            middlewares=() if digest is None else (HttpDigest(*digest),),
+            middlewares=middlewares,
         )
 
     def __repr__(self) -> str:

@@ -6,8 +6,8 @@ The answer depends on the challenge and on the connection, so the HTTP client gi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 
+from gateway.backend.http_digest import HttpDigest
 from gateway.backend.lanes import Lanes
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, CredentialModes, parts_to_send
@@ -49,6 +49,10 @@ def backend_transport(
     user, password = backend.credentials.user, backend.credentials.password
     if mode is not DigestCredential or user is None or password is None:
         return Outbound(connections=0, tls=tls, proxy=backend.proxy, headers=headers)
-    digest = user, password.get_secret_value()
-    lane = partial(Outbound, connections=1, tls=tls, proxy=backend.proxy, headers=headers, digest=digest)
-    return Lanes(lane, backend.connections)
+    secret = password.get_secret_value()
+
+    def open_lane() -> Outbound:
+        digest = HttpDigest(user, secret)
+        return Outbound(connections=1, tls=tls, proxy=backend.proxy, headers=headers, middlewares=(digest,))
+
+    return Lanes(open_lane, backend.connections)

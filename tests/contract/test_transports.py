@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from gateway.backend.http_digest import HttpDigest
 from gateway.backend.lanes import Lanes
 from gateway.backend.transport import Transport
 from gateway.outbound import (
@@ -39,7 +40,7 @@ from tests.fault.scripted import ScriptedBackend
 
 TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {
     "Outbound": Outbound,
-    "Lanes": lambda: Lanes(lambda: Outbound(connections=1, digest=("gw", "sesame-opens")), 100),
+    "Lanes": lambda: Lanes(lambda: Outbound(connections=1, middlewares=(HttpDigest("gw", "sesame-opens"),)), 100),
 }
 CALL: Final = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 HEADERS: Final = {"Content-Type": "application/json", "X-Own": "yes"}

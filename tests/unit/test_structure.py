@@ -26,7 +26,7 @@ FLOORS = (
     "4 invocation",
     "3 discovery limits search",
     "2 catalog config > credentials listing schema",
-    "1 auth > backend store > background batch layers outbound signals signing single_flight telemetry uses > http_digest",
+    "1 auth > backend store > background batch layers outbound signals signing single_flight telemetry uses",
     "0 model > jsonrpc references settings > errors json_bounds json_pointer json_schema strict_yaml text units",
 )
 STEPS = [step.split() for floor in reversed(FLOORS) for step in reversed(floor.partition(" ")[2].split(" > "))]
@@ -35,7 +35,7 @@ STEP = {name: number for number, names in enumerate(STEPS) for name in names}
 # A library, and who may name it.
 HOMES = {
     "aiohttp.web": ("web", "cli.demo"),
-    "aiohttp": ("outbound", "http_digest", "web.connection"),
+    "aiohttp": ("outbound", "backend.http_digest", "web.connection"),
     "jwt": ("auth",),
     "cryptography": ("auth",),
     "yaml": ("strict_yaml", "cli", "listing.documents"),
