@@ -40,7 +40,7 @@ def _text_value(value: Secret[Any]) -> Secret[Any]:
 
 def _value_name(name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
-        raise ValueError("must have lower-case letters, digits and underscores, and begin with a letter")
+        raise ValueError("must have at most 32 lower-case letters, digits and underscores, and begin with a letter")
     if name in GIVEN:
         raise ValueError("is the name of a knob beside it: choose another")
     return name

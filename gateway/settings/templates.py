@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gateway.settings.knobs import texts_in
 
-NAME_PATTERN: Final = "[a-z][a-z0-9_]*"
+NAME_PATTERN: Final = "[a-z][a-z0-9_]{0,31}"
 _NAME: Final = re.compile(rf"\{{({NAME_PATTERN})\}}")
 _PART: Final = re.compile(rf"\{{base64\(((?:[^{{}}]|\{{{NAME_PATTERN}\}})*)\)\}}|\{{({NAME_PATTERN})\}}")
 

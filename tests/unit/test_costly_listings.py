@@ -142,7 +142,9 @@ async def test_the_answers_about_one_listing_are_bounded_together() -> None:
 
 async def test_a_page_that_fails_is_named_without_the_token_in_its_address() -> None:
     key = "7f9a2c41d8e04b3f9c6a5b1e2d3f4a5b"
-    source = BackendSource(Answering("", None), f"http://backend.example/{key}/rpc", {}, timeout=60, max_bytes=2**20)
+    source = BackendSource(
+        Answering("", None), f"http://backend.example/{key}/rpc", RequestParts(), timeout=60, max_bytes=2**20
+    )
     with pytest.raises(NoListing) as raised:
         await JsonrpcMcp().fetch_listing(source)
     assert "GET /…/mcp/tools/list" in str(raised.value)
