@@ -12,7 +12,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -23,7 +23,7 @@ from gateway.backend.admission import CallAdmission
 from gateway.backend.breaker import INTERVAL, CircuitOpen
 from gateway.backend.error_redaction import ErrorRedactor
 from gateway.backend.queue import NoTurn, QueueFull
-from gateway.backend.redaction import redact_result
+from gateway.backend.redaction import redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason
 from gateway.errors import (
@@ -112,6 +112,7 @@ class BackendClient:
         self._max_bytes = max_bytes
         self._redactor = redactor
         self._secrets = tuple(secrets)
+        self._secrets_in_results = written_forms(secrets)
         self._passes_errors = passes_errors
         self._ids = itertools.count(1)
 
@@ -125,13 +126,14 @@ class BackendClient:
         *,
         attempts: Attempts,
         parts: RequestParts,
+        headers: Mapping[str, str],
         endpoint: str | None = None,
         version: Version = Version.TWO,
     ) -> Any:
         """Return the ``result`` of a call. Raises :class:`ToolFault`, whose message the caller may read."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
-        answer = await self._post(id, method, params, parts, endpoint, attempts, version)
+        answer = await self._post(id, method, params, parts, headers, endpoint, attempts, version)
         try:
             bare = version is Version.ONE and answer.status < 300
             result, fault = jsonrpc.parse_response(answer.body, id, bare=bare)
@@ -139,10 +141,11 @@ class BackendClient:
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
             raise self._fault(fault, method, answer, parts)
-        # A service may quote what it was sent. The caller's own token is no news to the caller.
-        if parts.callers_own:
-            return result
-        return await redact_result(answer.body, result, (*self._secrets, *parts.all_secrets()))
+        # A service may quote what it was sent. Nearly none does, so the bytes are searched before the value is walked.
+        if any(form in answer.body for form in (*self._secrets_in_results, *parts.secrets_in_results)):
+            own = () if parts.callers_own else parts.secrets
+            return await redact_result(result, (*self._secrets, *own))
+        return result
 
     async def send_notification(
         self,
@@ -151,11 +154,12 @@ class BackendClient:
         *,
         attempts: Attempts,
         parts: RequestParts,
+        headers: Mapping[str, str],
         endpoint: str | None = None,
         version: Version = Version.TWO,
     ) -> Any:
         """Send a notification. Return :data:`NO_RESULT`, also where the service answers. Raises :class:`ToolFault`."""
-        answer = await self._post(None, method, params, parts, endpoint, attempts, version)
+        answer = await self._post(None, method, params, parts, headers, endpoint, attempts, version)
         if answer.status < 300 and not answer.body.strip():
             return NO_RESULT
         try:
@@ -174,17 +178,23 @@ class BackendClient:
         method: str,
         params: dict[str, Any] | list[Any] | None,
         parts: RequestParts,
+        headers: Mapping[str, str],
         endpoint: str | None,
         attempts: Attempts,
         version: Version,
     ) -> Answer:
         """Return the backend's answer. Raises the errors in :data:`_FAULTS`, and :class:`BackendUnauthorized` for a
         status by which the backend refuses the credential, whatever the body says."""
-        url = parts.url(self.url if endpoint is None else same_origin(self.url, endpoint))
-        body = jsonrpc.request_bytes(id, method, parts.complete_params(params), version, **parts.message)
+        url = self.url if endpoint is None else same_origin(self.url, endpoint)
+        if parts.query:
+            url = parts.url(url)
+        if parts.params or parts.arguments:
+            params = parts.complete_params(params)
+        body = jsonrpc.request_bytes(id, method, params, version, **parts.message)
+        headers = {**headers, **parts.headers}
         while True:
             try:
-                answer = await self._admission.post(url, body, parts.headers, attempts, max_bytes=self._max_bytes)
+                answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
                 break
             except OutboundError as error:
                 kind, message = _FAULTS[type(error)]
@@ -195,16 +205,15 @@ class BackendClient:
                 if not again:
                     raise kind(message, retry_after=_retry_unsent(error)) from error
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
-        if parts.refused_by(answer.status):
+        if answer.status in parts.refusing_statuses:
             raise BackendUnauthorized(_REFUSED)
         return answer
 
     def _fault(self, fault: jsonrpc.ResponseError, method: str, answer: Answer, parts: RequestParts) -> ToolFault:
-        secrets = parts.all_secrets()
-        text = self._redactor.error_text(fault, secrets)
-        service_error = self._redactor.service_error(fault, secrets) if self._passes_errors else None
+        text = self._redactor.error_text(fault, parts.secrets)
+        service_error = self._redactor.service_error(fault, parts.secrets) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)
-        if parts.refused_by(answer.status, fault):
+        if parts.refused_with(fault):
             return BackendUnauthorized(_REFUSED)
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
         if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):

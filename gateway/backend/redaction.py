@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from gateway import jsonrpc
@@ -31,28 +30,23 @@ def looks_secret(text: str) -> bool:
     return len(text) >= (_LONG_WORDS if _WORDS.fullmatch(text) else _LONG)
 
 
-async def redact_result(raw: bytes, value: Any, secrets: Iterable[str]) -> Any:
-    """Return the value of a call's result without the secrets that look like ones. ``raw`` is the answer it is from,
-    in which they are sought first: nearly always there are none. Other tasks get a turn in between."""
-    found = [secret for secret in secrets if any(form in raw for form in _written_forms(secret))]
-    if not found:
-        return value
-    steps = redact_in_steps(value, prepare_secrets(found))
+def written_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
+    """Return the secrets as they may stand in JSON, without those that do not look like secrets."""
+    forms = {form for secret in secrets if looks_secret(secret) for form in (secret, *_json_escapes(secret))}
+    escaped = {json.dumps(form)[1:-1] for form in forms if not form.isascii()}
+    return tuple(form.encode("utf-8", "surrogatepass") for form in sorted(forms | escaped))
+
+
+async def redact_result(value: Any, secrets: Iterable[str]) -> Any:
+    """Return the value of a call's result without the secrets that look like ones. Other tasks get a turn in between:
+    a result may have megabytes."""
+    steps = redact_in_steps(value, prepare_secrets([*filter(looks_secret, secrets)]))
     while True:
         try:
             next(steps)
         except StopIteration as done:
             return done.value
         await asyncio.sleep(0)
-
-
-@lru_cache(1024)
-def _written_forms(secret: str) -> tuple[bytes, ...]:
-    """Return a secret as it may stand in JSON; none where it does not look like a secret."""
-    if not looks_secret(secret):
-        return ()
-    forms = {secret, *_json_escapes(secret), json.dumps(secret)[1:-1]}
-    return tuple(form.encode("utf-8", "surrogatepass") for form in forms)
 
 
 def redact_text(text: str, secrets: Sequence[str]) -> str:

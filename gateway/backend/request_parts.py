@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cached_property
+from typing import Any
 from urllib.parse import urlencode
 
-from gateway.backend.redaction import looks_secret, secrets_in_headers
+from gateway.backend.redaction import looks_secret, secrets_in_headers, written_forms
 from gateway.jsonrpc import ResponseError
 from gateway.settings.knobs import texts_in
 
-_UNAUTHORIZED: Final = 401
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RequestParts:
     """Hold the parts of a request that are a credential: ``headers``, parameters of the ``query``, members of the
     ``message``, leading ``params``, named ``arguments``.
 
-    ``secrets`` are texts within them that no answer may show. ``refusals`` are the answers, beside HTTP 401, that mean
-    that this credential has expired: HTTP statuses, error codes, texts in errors. ``callers_own`` says that it is the
-    caller's own token, which the caller may see.
+    ``known_secrets`` are texts within them that no answer may show. ``refusing_statuses`` are the HTTP statuses that
+    mean that the backend does not accept these parts, ``refusing_errors`` the codes of errors, and texts in them.
+    ``callers_own`` says that it is the caller's own token, which the caller may see.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -29,9 +28,21 @@ class RequestParts:
     message: Mapping[str, Any] = field(default_factory=dict, repr=False)
     params: tuple[Any, ...] = field(default=(), repr=False)
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    refusals: frozenset[int | str] = field(default=frozenset(), compare=False)
+    known_secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    refusing_statuses: frozenset[int] = field(default=frozenset((401,)), compare=False)
+    refusing_errors: tuple[int | str, ...] = field(default=(), compare=False)
     callers_own: bool = False
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Return every text in the parts that is a secret, or looks like one."""
+        others = (*self.query.values(), *texts_in([self.message, [*self.params], self.arguments]))
+        return (*self.known_secrets, *secrets_in_headers(self.headers), *filter(looks_secret, others))
+
+    @cached_property
+    def secrets_in_results(self) -> tuple[bytes, ...]:
+        """Return the secrets as they may stand in a result's JSON, except for the caller's own token."""
+        return () if self.callers_own else written_forms(self.secrets)
 
     def url(self, url: str) -> str:
         """Return the URL with the parameters of the query."""
@@ -46,19 +57,10 @@ class RequestParts:
             return params
         return [*self.params, *(params if isinstance(params, list) else [] if params is None else [params])]
 
-    def all_secrets(self) -> tuple[str, ...]:
-        """Return every text in the parts that is a secret, or looks like one."""
-        others = (*self.query.values(), *texts_in([self.message, [*self.params], self.arguments]))
-        return (*self.secrets, *secrets_in_headers(self.headers), *filter(looks_secret, others))
-
-    def refused_by(self, status: int, error: ResponseError | None = None) -> bool:
-        """Tell whether an answer, with this HTTP status or this error, means that the credential is not accepted."""
-        if status == _UNAUTHORIZED or status in self.refusals:
-            return True
-        if error is None or not self.refusals:
-            return False
-        words = f"{error.message} {error.data}"
-        return error.code in self.refusals or any(isinstance(one, str) and one in words for one in self.refusals)
+    def refused_with(self, error: ResponseError) -> bool:
+        """Tell whether an error means that the backend does not accept these parts."""
+        words = f"{error.message} {error.data}" if self.refusing_errors else ""
+        return any(one in words if isinstance(one, str) else one == error.code for one in self.refusing_errors)
 
 
 def _joined(value: Any, given: Any) -> Any:

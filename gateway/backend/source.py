@@ -89,7 +89,7 @@ class BackendSource:
         self._others = tuple(others)
         self._transport = transport
         self._parts = parts
-        self._credentials = prepare_secrets((*parts.all_secrets(), *secrets))
+        self._credentials = prepare_secrets((*parts.secrets, *secrets))
         # Params of a custom listing may be ordinary words, so they are removed from error texts but not from listings.
         self._secrets = prepare_secrets((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
@@ -164,7 +164,7 @@ class BackendSource:
             return await self._exchange(verb, url, body, again=False) if again else SourceAnswer(str(error), away=True)
         except OutboundError as error:
             return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
-        if self._parts.refused_by(answer.status) and answer.status != 401:  # of a 401 the body says more
+        if answer.status != 401 and answer.status in self._parts.refusing_statuses:  # of a 401 the body says more
             return SourceAnswer(f"HTTP {answer.status}, the login has expired", denied=True, unauthorized=True)
         self._add_to_digest(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
         return answer
@@ -184,7 +184,7 @@ class BackendSource:
             return _unusable_answer(answer, str(error)), answer.status in (200, 400, 500)
         if fault is None:
             return SourceAnswer("a result", result, has_value=True), False
-        unauthorized = self._parts.refused_by(answer.status, fault)
+        unauthorized = answer.status == 401 or self._parts.refused_with(fault)
         denied = unauthorized or answer.status == 403
         text = f"error {fault.code}: {_excerpt(redact_text(fault.message, self._secrets))}"
         return SourceAnswer(text, denied=denied, unauthorized=unauthorized), not denied and _complains(fault)

@@ -26,7 +26,7 @@ class DigestCredential(Credential):
     def __init__(self, tokens: TokenClient) -> None:
         super().__init__(tokens)
         given = self._given()
-        self._parts = parts_to_send(self._settings.send, given, secrets=(str(given["password"]),))
+        self._parts = parts_to_send(self._settings.send, given, known_secrets=(str(given["password"]),))
 
     @classmethod
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:

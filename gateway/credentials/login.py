@@ -39,6 +39,7 @@ SETTLED: Final = 5.0
 """Seconds after a renewal in which refusals do not renew again: they have another reason, such as a lack of rights."""
 REFUSED_FOR: Final = 30.0
 """Seconds for which a refused login is not repeated: many services lock a user out after some."""
+_UNAUTHORIZED: Final = frozenset((401,))
 _KEY: Final = b"login"
 _ID: Final = "login"
 _REMEMBERED: Final = 4
@@ -76,7 +77,8 @@ class LoginCredential(Credential):
 
     async def request_parts(self, caller: Caller) -> RequestParts:
         parts = self._parts or await self._flights.join(_KEY, self._log_in)
-        return replace(parts, refusals=frozenset()) if self._is_settling() else parts
+        # In this time a refusal has another reason, so it is an error of the call like any other.
+        return replace(parts, refusing_statuses=_UNAUTHORIZED, refusing_errors=()) if self._is_settling() else parts
 
     def discard_token(self, caller: Caller) -> None:
         if self._parts is not None and not self._is_settling():
@@ -97,8 +99,11 @@ class LoginCredential(Credential):
             values = self._given() | found
             self._found.append(tuple(str(value) for value in found.values()))
             secrets = tuple(text for texts in self._found for text in texts)
-            refusals = frozenset(self._login.expired)
-            parts = parts_to_send(self._send, values, secrets=secrets, refusals=refusals)
+            expired = self._login.expired
+            statuses = _UNAUTHORIZED.union(one for one in expired if isinstance(one, int))
+            parts = parts_to_send(
+                self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired
+            )
             if not all(map(is_header_value, parts.headers.values())):
                 raise LoginRefused("a value that it gives cannot be sent in a header")
         except LoginRefused as refusal:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential
 from gateway.model import Caller
+
+_NOTHING: Final = RequestParts()
 
 
 class NoCredential(Credential):
@@ -12,4 +16,4 @@ class NoCredential(Credential):
     shows = "no credential"
 
     async def request_parts(self, caller: Caller) -> RequestParts:
-        return RequestParts()
+        return _NOTHING

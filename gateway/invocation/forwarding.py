@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -78,7 +77,8 @@ class Forwarder:
                         binding.method,
                         params,
                         attempts=attempts,
-                        parts=replace(parts, headers={**trace, **parts.headers}) if trace else parts,
+                        parts=parts,
+                        headers=trace,
                         endpoint=binding.endpoint,
                         version=binding.version,
                     )
