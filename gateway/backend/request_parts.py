@@ -37,7 +37,7 @@ class RequestParts:
     def secrets(self) -> tuple[str, ...]:
         """Return every text in the parts that is a secret, or looks like one."""
         others = (*self.query.values(), *texts_in([self.message, [*self.params], self.arguments]))
-        return (*self.known_secrets, *secrets_in_headers(self.headers), *filter(looks_secret, others))
+        return (*self.known_secrets, *filter(looks_secret, (*secrets_in_headers(self.headers), *others)))
 
     @cached_property
     def secrets_in_results(self) -> tuple[bytes, ...]:

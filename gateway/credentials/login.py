@@ -50,7 +50,12 @@ log = structlog.get_logger()
 
 
 class LoginRefused(Exception):
-    """Raised where the service does not let the gateway in; the message is for the operator."""
+    """Raised where the service does not let the gateway in; the message is for the operator. ``busy`` says that it did
+    not decide: a proxy answered, or it had no time."""
+
+    def __init__(self, reason: str, *, busy: bool = False) -> None:
+        super().__init__(reason)
+        self.busy = busy
 
 
 class LoginCredential(Credential):
@@ -107,7 +112,8 @@ class LoginCredential(Credential):
             if not all(map(is_header_value, parts.headers.values())):
                 raise LoginRefused("a value that it gives cannot be sent in a header")
         except LoginRefused as refusal:
-            self._refused_at = self._clock()
+            if not refusal.busy:
+                self._refused_at = self._clock()
             raise credential_unavailable(f"login: {self._redacted(str(refusal))}") from None
         except OutboundError as error:
             raise credential_unavailable(f"login: {error}") from None
@@ -152,7 +158,10 @@ def _values_in(answer: Answer, login: Login) -> dict[str, str | int]:
         except ValueError as error:
             raise LoginRefused(str(error)) from None
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "" or len(str(value)) > MAX_VALUE:
-            raise LoginRefused(f"HTTP {answer.status}{reason}; no text or integer at {path}, which find.{name} needs")
+            raise LoginRefused(
+                f"HTTP {answer.status}{reason}; no text or integer at {path}, which find.{name} needs",
+                busy=not reason and (answer.status >= 500 or answer.status == 429),
+            )
         found[name] = value
     return found
 
