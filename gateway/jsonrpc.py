@@ -285,19 +285,19 @@ def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
 
 
 def request_bytes(
-    id: str | None, method: str, params: dict[str, Any] | list[Any] | None, version: str = "2.0"
+    id: str | None, method: str, params: dict[str, Any] | list[Any] | None, version: str = "2.0", /, **members: Any
 ) -> bytes:
-    """Serialize a call, or a notification where ``id`` is None. ``params`` of None are left out. JSON-RPC 1.0 (§1.1 and
-    §1.3 of its specification) always has all three members, with null for the ``id`` of a notification."""
+    """Serialize a call, or a notification where ``id`` is None, with further ``members``. ``params`` of None are left
+    out. JSON-RPC 1.0 (§1.1, §1.3 of its specification) always has all three, with a null ``id`` in a notification."""
     if version == "1.0":
-        return encode({"id": id, "method": method, "params": [] if params is None else params})
+        return encode({"id": id, "method": method, "params": [] if params is None else params, **members})
     body: dict[str, Any] = {"jsonrpc": "2.0"}
     if id is not None:
         body["id"] = id
     body["method"] = method
     if params is not None:
         body["params"] = params
-    return encode(body)
+    return encode(body | members)
 
 
 def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:

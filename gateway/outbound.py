@@ -12,7 +12,7 @@ import math
 import select
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
@@ -152,8 +152,8 @@ def has_input(transport: asyncio.BaseTransport | None) -> bool:
 
 
 class Outbound:
-    """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``. Make it and close it
-    in the loop that uses it.
+    """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``, and passes through
+    ``middlewares``. Make it and close it in the loop that uses it.
 
     ``reserve`` is asked before bytes of an answer are kept, and gets them back, as a negative number, once all are
     read."""
@@ -167,6 +167,7 @@ class Outbound:
         headers: Mapping[str, str] | None = None,
         reach: Reach | None = None,
         reserve: Callable[[int], bool] = lambda _: True,
+        middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
     ) -> None:
         self._reserve = reserve
         self._connections = connections
@@ -186,6 +187,7 @@ class Outbound:
             trust_env=False,
             headers=headers,
             skip_auto_headers=("User-Agent",),
+            middlewares=middlewares,
         )
 
     def __repr__(self) -> str:

@@ -27,14 +27,15 @@ from gateway.background import Background
 from gateway.catalog.build import Builder
 from gateway.catalog.pages import PageCache
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
-from gateway.credentials.grants import TokenClient
+from gateway.credentials.digest import backend_transport
+from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
 from gateway.limits import Budget, CallBudget
 from gateway.listing.dialect import NoListing
-from gateway.listing.reader import ListingReader
+from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
@@ -43,7 +44,6 @@ from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
 from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, NameStyle, View
 from gateway.mount import Knowledge, Mount
-from gateway.outbound import Outbound
 from gateway.search.tools import SEARCH_CATALOG, builtin_tools
 from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
@@ -92,19 +92,16 @@ class Service:
         self.policies = self._policies()
         self.authenticator = self._authenticator()
         backend = settings.backend
-        tls = backend_tls(settings)
-        self.outbound = Outbound(
-            connections=0, tls=tls, proxy=backend.proxy, headers=HEADERS, reserve=mount.answers.reserve
-        )
+        tls, reserve = backend_tls(settings), mount.answers.reserve
+        self.outbound = backend_transport(settings, self._modes.calls, tls, HEADERS, reserve)
+        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend).version)
         self.knowledge = self._knowledge()
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
         way = ListingAdmission(self.outbound, self.knowledge.traffic)
-        self.reader: ListingReader = ListingReader(
-            way.of, settings.backend, listing_credential, progress, sent, dialect
-        )
+        self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
@@ -259,7 +256,7 @@ class Service:
         return Authenticator(verifier, scopes=self.access.baseline_scopes, dpop=auth.dpop, proofs=proofs)
 
     def _tokens(self, section: Credentials) -> TokenClient:
-        return TokenClient(self.issuers.outbound(), section, self.issuers.token_endpoint(section))
+        return TokenClient(self.issuers.outbound(), section, self.issuers.token_endpoint(section), self._endpoint)
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
@@ -282,8 +279,8 @@ class Service:
         redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *old, url.hostname or "", url.netloc))
         knowledge, limits = self.knowledge, self.settings.limits
         admission = CallAdmission(self.outbound, knowledge.traffic, backend.queue_timeout)
-        passes_errors = backend.errors == "passed"
-        client = BackendClient(admission, backend.url, backend.max_response, redactor, passes_errors=passes_errors)
+        most, passes = backend.max_response, backend.errors == "passed"
+        client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
         scopes, timeout = self.access.baseline_scopes, backend.timeout
         return Invocation(

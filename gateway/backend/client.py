@@ -12,7 +12,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -23,7 +23,8 @@ from gateway.backend.admission import CallAdmission
 from gateway.backend.breaker import INTERVAL, CircuitOpen
 from gateway.backend.error_redaction import ErrorRedactor
 from gateway.backend.queue import NoTurn, QueueFull
-from gateway.backend.redaction import secrets_in_headers
+from gateway.backend.redaction import redact_result, written_forms
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.resending import Attempts, Reason
 from gateway.errors import (
     BackendBusy,
@@ -55,6 +56,7 @@ HEADERS: Final = {
     "User-Agent": "jsonrpc-mcp-gateway",
 }
 """Headers of every request to the backend."""
+_REFUSED: Final = "The backend refuses the credential that it was sent"
 NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
 _RETRY_UNSENT: Final = 5
@@ -98,7 +100,7 @@ log = structlog.get_logger()
 class BackendClient:
     """Send JSON-RPC calls to the backend at ``url``. A method may have another path, but only on the same origin.
     An answer has at most ``max_bytes``, after decompression. With ``passes_errors`` a fault also carries the service's
-    own error."""
+    own error. ``secrets`` are removed from results, too."""
 
     def __init__(
         self,
@@ -106,6 +108,7 @@ class BackendClient:
         url: str,
         max_bytes: int,
         redactor: ErrorRedactor,
+        secrets: Sequence[str] = (),
         *,
         passes_errors: bool = False,
     ) -> None:
@@ -113,6 +116,8 @@ class BackendClient:
         self._admission = admission
         self._max_bytes = max_bytes
         self._redactor = redactor
+        self._secrets = tuple(secrets)
+        self._secrets_in_results = written_forms(secrets)
         self._passes_errors = passes_errors
         self._ids = itertools.count(1)
 
@@ -125,6 +130,7 @@ class BackendClient:
         params: dict[str, Any] | list[Any] | None,
         *,
         attempts: Attempts,
+        parts: RequestParts,
         headers: Mapping[str, str],
         endpoint: str | None = None,
         version: Version = Version.TWO,
@@ -132,14 +138,18 @@ class BackendClient:
         """Return the ``result`` of a call. Raises :class:`ToolFault`, whose message the caller may read."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
-        answer = await self._post(id, method, params, headers, endpoint, attempts, version)
+        answer = await self._post(id, method, params, parts, headers, endpoint, attempts, version)
         try:
             bare = version is Version.ONE and answer.status < 300
             result, fault = jsonrpc.parse_response(answer.body, id, bare=bare)
         except ValueError as error:
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
-            raise self._fault(fault, method, answer, headers)
+            raise self._fault(fault, method, answer, parts)
+        # A service may quote what it was sent. Nearly none does, so the bytes are searched before the value is walked.
+        if any(form in answer.body for form in (*self._secrets_in_results, *parts.secrets_in_results)):
+            own = () if parts.callers_own else parts.secrets
+            return await redact_result(result, (*self._secrets, *own))
         return result
 
     async def send_notification(
@@ -148,12 +158,13 @@ class BackendClient:
         params: dict[str, Any] | list[Any] | None,
         *,
         attempts: Attempts,
+        parts: RequestParts,
         headers: Mapping[str, str],
         endpoint: str | None = None,
         version: Version = Version.TWO,
     ) -> Any:
         """Send a notification. Return :data:`NO_RESULT`, also where the service answers. Raises :class:`ToolFault`."""
-        answer = await self._post(None, method, params, headers, endpoint, attempts, version)
+        answer = await self._post(None, method, params, parts, headers, endpoint, attempts, version)
         if answer.status < 300 and not answer.body.strip():
             return NO_RESULT
         try:
@@ -163,7 +174,7 @@ class BackendClient:
                 return NO_RESULT
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
-            raise self._fault(fault, method, answer, headers)
+            raise self._fault(fault, method, answer, parts)
         return NO_RESULT
 
     async def _post(
@@ -171,15 +182,21 @@ class BackendClient:
         id: str | None,
         method: str,
         params: dict[str, Any] | list[Any] | None,
+        parts: RequestParts,
         headers: Mapping[str, str],
         endpoint: str | None,
         attempts: Attempts,
         version: Version,
     ) -> Answer:
-        """Return the backend's answer. Raises the errors in :data:`_FAULTS`, and :class:`BackendUnauthorized` for any
-        401: the backend refuses the credential, whatever the body says."""
+        """Return the backend's answer. Raises the errors in :data:`_FAULTS`, and :class:`BackendUnauthorized` for a
+        status by which the backend refuses the credential, whatever the body says."""
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
-        body = jsonrpc.request_bytes(id, method, params, version)
+        if parts.query:
+            url = parts.url(url)
+        if parts.params or parts.arguments:
+            params = parts.complete_params(params)
+        body = jsonrpc.request_bytes(id, method, params, version, **parts.message)
+        headers = {**headers, **parts.headers}
         while True:
             try:
                 answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
@@ -193,17 +210,16 @@ class BackendClient:
                 if not again:
                     raise kind(message, retry_after=_retry_unsent(error)) from error
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
-        if answer.status == 401:
-            raise BackendUnauthorized("The backend refuses the credential that it was sent")
+        if answer.status in parts.refusing_statuses:
+            raise BackendUnauthorized(_REFUSED)
         return answer
 
-    def _fault(
-        self, fault: jsonrpc.ResponseError, method: str, answer: Answer, headers: Mapping[str, str]
-    ) -> ToolFault:
-        credential = secrets_in_headers(headers)
-        text = self._redactor.error_text(fault, credential)
-        service_error = self._redactor.service_error(fault, credential) if self._passes_errors else None
+    def _fault(self, fault: jsonrpc.ResponseError, method: str, answer: Answer, parts: RequestParts) -> ToolFault:
+        text = self._redactor.error_text(fault, parts.secrets)
+        service_error = self._redactor.service_error(fault, parts.secrets) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)
+        if parts.refused_with(fault):
+            return BackendUnauthorized(_REFUSED)
         # Drupal answers a missing permission with HTTP 200 and -32600, and says so only in the data.
         if answer.status == 403 or (isinstance(fault.data, str) and fault.data.startswith("Access Denied")):
             return BackendDenied(text, service_error=service_error)

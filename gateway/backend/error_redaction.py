@@ -32,6 +32,7 @@ _REDACTIONS: Final = (
         re.compile(r"\b((?i:bearer|basic|token))(?:\s*[:=]\s*|\s+(?=[\w.~+/=-]*(?:\d|[a-z][A-Z])))[\w.~+/=-]{8,}"),
         rf"\1 {REDACTED}",
     ),
+    (re.compile(r"\bresponse=\"?[0-9A-Fa-f]{32,128}\b"), f"response={REDACTED}"),  # of HTTP Digest
     (re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]+", re.IGNORECASE), "[url]"),
     (re.compile(r"\\?(?<!\w)(?:[A-Za-z_]\w*+\\++){2,}[A-Za-z_]\w*"), "[class]"),
     (re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*+\.)+__\w+__(?:\(\))?"), "[class]"),

@@ -5,7 +5,7 @@
 | no connection, so surely nothing was sent | once, from the budget |
 | the service broke off, so the call may have run | once, from the budget, if the operator marked the tool |
 | params refused, so the other structure may be right | once, if the operator marked the tool |
-| the gateway's own credential refused (401) | once, with a new credential |
+| the gateway's own credential refused (401, or what ``login.expired`` names) | once, with a new credential |
 | no answer in time, no turn in time, any other answer | never |
 
 A tool is marked by ``readOnlyHint`` or ``idempotentHint`` under ``catalog.tools``. Refused params do not prove that

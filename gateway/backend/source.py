@@ -21,7 +21,8 @@ import structlog
 
 from gateway import jsonrpc
 from gateway.backend.queue import QueueFull
-from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text, secrets_in_headers
+from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
 from gateway.model import MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
@@ -48,12 +49,12 @@ log = structlog.get_logger()
 
 
 class BackendSource:
-    """Ask the questions about one listing, with one caller's headers, within one deadline.
+    """Ask the questions about one listing, with one caller's credential, within one deadline.
 
     ``url`` is the JSON-RPC endpoint, ``base`` the same without its last path segment, ``origin`` without its path.
     The operator gives ``listing_url`` and ``file`` (where the listing is), ``custom`` (its form) and ``documents``
     (files for the documents that it refers to).
-    ``patience`` bounds each question, in seconds. ``secrets`` and those in the headers are removed from answers.
+    ``patience`` bounds each question, in seconds. ``secrets`` and those in ``parts`` are removed from answers.
     ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
     understands that one.
     """
@@ -62,7 +63,7 @@ class BackendSource:
         self,
         transport: Transport,
         url: str,
-        headers: Mapping[str, str],
+        parts: RequestParts,
         *,
         listing_url: str | None = None,
         file: str | None = None,
@@ -75,10 +76,10 @@ class BackendSource:
         form: MessageForm = PLAIN,
         others: Sequence[MessageForm] = (ALWAYS, ONE),
     ) -> None:
-        parts = urlsplit(url)
+        scheme, host, path, _, _ = urlsplit(url)
         self.url = url
-        self.base = urlunsplit((parts.scheme, parts.netloc, parts.path.rpartition("/")[0], "", ""))
-        self.origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+        self.base = urlunsplit((scheme, host, path.rpartition("/")[0], "", ""))
+        self.origin = urlunsplit((scheme, host, "", "", ""))
         self.listing_url = listing_url
         self.file = file
         self.custom = custom or CustomListing()
@@ -87,8 +88,8 @@ class BackendSource:
         self.form = form
         self._others = tuple(others)
         self._transport = transport
-        self._headers = headers
-        self._credentials = prepare_secrets((*secrets_in_headers(headers), *secrets))
+        self._parts = parts
+        self._credentials = prepare_secrets((*parts.secrets, *secrets))
         # Params of a custom listing may be ordinary words, so they are removed from error texts but not from listings.
         self._secrets = prepare_secrets((*self._credentials, *self.custom.secrets()))
         self._deadline = time.monotonic() + timeout
@@ -120,9 +121,8 @@ class BackendSource:
             params = []
         # An id of the question's own, and the same each time: services echo it, and equal listings need equal digests.
         id = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]
-        answer = await self._exchange(
-            "POST", self.listing_url or self.url, jsonrpc.request_bytes(id, method, params, form.version)
-        )
+        body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
+        answer = await self._exchange("POST", self.listing_url or self.url, body)
         return (answer, False) if isinstance(answer, SourceAnswer) else await self._result_in(answer, id, form)
 
     async def get_document(self, url: str) -> SourceAnswer:
@@ -150,13 +150,12 @@ class BackendSource:
         if self.size >= _MOST_ANSWERS * self._max_bytes:
             return SourceAnswer(f"not asked, the answers for the listing have {self.size} bytes already")
         timeout = remaining if self.patience is None else min(remaining, self.patience)
+        headers, full_url = self._parts.headers, self._parts.url(url)
         try:
             if body is not None:
-                answer = await self._transport.post(
-                    url, body, self._headers, timeout=timeout, max_bytes=self._max_bytes
-                )
+                answer = await self._transport.post(full_url, body, headers, timeout=timeout, max_bytes=self._max_bytes)
             else:
-                answer = await self._transport.get(url, self._headers, timeout=timeout, max_bytes=self._max_bytes)
+                answer = await self._transport.get(full_url, headers, timeout=timeout, max_bytes=self._max_bytes)
         except ConnectFailed as error:
             return SourceAnswer(str(error), unreachable=True, away=True)
         except DeadlinePassed:
@@ -165,6 +164,8 @@ class BackendSource:
             return await self._exchange(verb, url, body, again=False) if again else SourceAnswer(str(error), away=True)
         except OutboundError as error:
             return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
+        if answer.status != 401 and answer.status in self._parts.refusing_statuses:  # of a 401 the body says more
+            return SourceAnswer(f"HTTP {answer.status}, the login has expired", denied=True, unauthorized=True)
         self._add_to_digest(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
         return answer
 
@@ -183,9 +184,10 @@ class BackendSource:
             return _unusable_answer(answer, str(error)), answer.status in (200, 400, 500)
         if fault is None:
             return SourceAnswer("a result", result, has_value=True), False
-        denied = answer.status in (401, 403)
+        unauthorized = answer.status == 401 or self._parts.refused_with(fault)
+        denied = unauthorized or answer.status == 403
         text = f"error {fault.code}: {_excerpt(redact_text(fault.message, self._secrets))}"
-        return SourceAnswer(text, denied=denied, unauthorized=answer.status == 401), not denied and _complains(fault)
+        return SourceAnswer(text, denied=denied, unauthorized=unauthorized), not denied and _complains(fault)
 
     async def _document_in(self, answer: Answer) -> SourceAnswer:
         if answer.status != 200:

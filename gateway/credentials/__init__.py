@@ -9,10 +9,13 @@ import difflib
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.credentials.basic import BasicCredential
 from gateway.credentials.client_credentials import ClientCredentials
 from gateway.credentials.contract import Credential, CredentialModes, credential_sections
+from gateway.credentials.digest import DigestCredential
 from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import TokenClient
+from gateway.credentials.login import LoginCredential
 from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.credentials.static import StaticCredential
@@ -35,6 +38,9 @@ _ALL_MODES: Final[tuple[type[Credential], ...]] = (
     TokenExchange,
     ClientCredentials,
     StaticCredential,
+    BasicCredential,
+    DigestCredential,
+    LoginCredential,
     NoCredential,
 )
 
@@ -76,8 +82,9 @@ def section_faults(section: Credentials | ListingCredentials, shared: str = "") 
         of = f" of {shared}" if shared and not {*missing[0]} & {*ListingCredentials.model_fields} else ""
         yield f"mode: {section.mode} needs {', '.join(' or '.join(knobs) for knobs in missing)}{of}"
     for knob in mode.refuses:
-        if getattr(section, knob) is not None:
-            fitting = ", ".join(other.name for other in _ALL_MODES if (knob,) in other.needs)
+        # A listing's section that was completed from that of calls also has what only the mode of calls uses.
+        if getattr(section, knob, None) is not None and not (shared and knob not in ListingCredentials.model_fields):
+            fitting = ", ".join(other.name for other in _ALL_MODES if any(knob in group for group in other.needs))
             yield f"mode: {section.mode} takes no {knob}, which is for mode: {fitting}"
 
 

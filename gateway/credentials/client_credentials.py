@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
+from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, CredentialModes
 from gateway.credentials.grants import Grant, GrantRefused, TokenClient, credential_unavailable
 from gateway.credentials.token_cache import TokenCache
@@ -29,8 +30,8 @@ class ClientCredentials(Credential):
             where, off = settings.knob("backend.credentials.token_endpoint"), settings.knob("auth.mode")
             yield f"{where}: must be set with {off}: off, since there is no issuer whose metadata have it"
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {await self._cache.get_token(_KEY, self._fetch_token)}"}
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return RequestParts({"Authorization": f"Bearer {await self._cache.get_token(_KEY, self._fetch_token)}"})
 
     def discard_token(self, caller: Caller) -> None:
         self._cache.forget(_KEY)

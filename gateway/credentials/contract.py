@@ -1,15 +1,21 @@
-"""Define a credential mode: a class that says which settings it needs, and whose objects return the headers."""
+"""Define a credential mode: a class that says which settings it needs, and whose objects return what is sent."""
 
 from __future__ import annotations
 
+import base64
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from gateway.backend.redaction import looks_secret
+from gateway.backend.request_parts import RequestParts
 from gateway.credentials.grants import TokenClient
+from gateway.errors import GatewayError
 from gateway.model import Caller
-from gateway.settings import Credentials, ServiceSettings
+from gateway.settings import Credentials, Send, ServiceSettings
+from gateway.settings.knobs import texts_in
+from gateway.settings.templates import fill
 
 
 class Credential(ABC):
@@ -24,7 +30,7 @@ class Credential(ABC):
     """True if it is the caller's own token, so that the backend's refusal of it is passed on to the caller."""
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
-    refuses: ClassVar[tuple[str, ...]] = ("value",)
+    refuses: ClassVar[tuple[str, ...]] = ("value", "user", "password", "login", "send")
     """Knobs in its section that must not be set."""
 
     def __init__(self, tokens: TokenClient) -> None:
@@ -38,19 +44,61 @@ class Credential(ABC):
         yield from ()
 
     @abstractmethod
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
-        """Return the headers. Raises :class:`~gateway.errors.Unauthorized` where the mode needs a caller's valid token,
-        :class:`~gateway.errors.BackendUnavailable` where the authorization server refuses the gateway,
-        :class:`~gateway.errors.AuthUnavailable` where it does not answer."""
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        """Return what a request of this caller carries. Raises :class:`~gateway.errors.Unauthorized` where the mode
+        needs a caller's valid token, :class:`~gateway.errors.BackendUnavailable` where the gateway itself is refused,
+        :class:`~gateway.errors.AuthUnavailable` where the authorization server does not answer."""
 
     def discard_token(self, caller: Caller) -> None:  # noqa: B027, most have nothing to forget
         """Forget the token that the backend refused for this caller. The next use gets a new one."""
+
+    async def renew(self, caller: Caller, refused: RequestParts) -> RequestParts | None:
+        """Return other parts than those that the backend refused: another call may have renewed them meanwhile. None
+        where there are no others. The caller's own token cannot be renewed."""
+        if self.uses_callers_token:
+            return None
+        try:
+            parts = await self.request_parts(caller)
+            if parts == refused:
+                self.discard_token(caller)
+                parts = await self.request_parts(caller)
+        except GatewayError:
+            return None  # the refusal is what the caller has to know
+        return None if parts == refused else parts
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must never appear in an answer or a log: the section's secrets, also without a scheme before."""
         both = (self._settings.client_secret, self._settings.value)
         texts = [secret.get_secret_value() for secret in both if secret is not None]
-        return tuple(part for text in texts for part in (text, text.rpartition(" ")[2]))
+        given = [] if self._settings.password is None else [self._settings.password.get_secret_value()]
+        given += texts_in([] if self._settings.send is None else self._settings.send.revealed())
+        given += () if self._settings.login is None else self._settings.login.secrets()
+        return (*(part for text in texts for part in (text, text.rpartition(" ")[2])), *filter(looks_secret, given))
+
+    def _given(self) -> dict[str, str | int]:
+        """Return the values that every template may use."""
+        user, password = self._settings.user, self._settings.password
+        given: dict[str, str | int] = {} if user is None else {"user": user}
+        return given if password is None else given | {"password": password.get_secret_value()}
+
+
+def parts_to_send(send: Send | None, values: Mapping[str, str | int], **more: Any) -> RequestParts:
+    """Return what ``send`` says, with its templates filled. ``more`` are further fields; its headers come first.
+    Raises :class:`KeyError` for a name without a value."""
+    filled = fill((send or Send()).revealed(), values)
+    return RequestParts(
+        headers=more.pop("headers", {}) | {name: str(value) for name, value in filled["headers"].items()},
+        query={name: str(value) for name, value in filled["query"].items()},
+        message=filled["message"],
+        params=tuple(filled["params"]),
+        arguments=filled["arguments"],
+        **more,
+    )
+
+
+def basic_header(user: str, password: str) -> dict[str, str]:
+    """Return the header of Basic authentication (RFC 7617), in UTF-8."""
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
 @dataclass(frozen=True)

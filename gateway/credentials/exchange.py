@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, CredentialModes
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE, Grant, GrantRefused, TokenClient, credential_unavailable
 from gateway.credentials.token_cache import TokenCache
@@ -42,7 +43,7 @@ class TokenExchange(Credential):
                 "the first of them"
             )
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
+    async def request_parts(self, caller: Caller) -> RequestParts:
         if caller.principal is None:
             raise Unauthorized("This needs an access token")
         raw = caller.principal.token.reveal()
@@ -50,7 +51,7 @@ class TokenExchange(Credential):
         # The cache must not keep a token longer than the one that it was exchanged for.
         remaining = caller.principal.expires - self._clock()
         token = await self._cache.get_token(key, lambda: self._exchange(raw), remaining)
-        return {"Authorization": f"Bearer {token}"}
+        return RequestParts({"Authorization": f"Bearer {token}"})
 
     def discard_token(self, caller: Caller) -> None:
         if caller.principal is not None:

@@ -10,7 +10,9 @@ import structlog
 
 from gateway.auth.jwks import FetchFailed
 from gateway.auth.oauth_client import OAuthClient
+from gateway.backend.transport import Transport
 from gateway.errors import AuthUnavailable, BackendUnavailable
+from gateway.model import Version
 from gateway.outbound import AnswerTooLarge, Outbound, OutboundError
 from gateway.settings import Credentials
 
@@ -39,17 +41,29 @@ class Grant:
     issued_type: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BackendEndpoint:
+    """Hold how a login reaches the backend: the HTTP client, the JSON-RPC endpoint, the version of JSON-RPC."""
+
+    transport: Transport
+    url: str
+    version: Version
+
+
 class TokenClient:
-    """Request tokens. ``token_endpoint`` returns the URL or raises :class:`FetchFailed`; ``timeout`` is in seconds."""
+    """Request tokens. ``token_endpoint`` returns the URL or raises :class:`FetchFailed`; ``timeout`` is in seconds.
+    ``backend`` is for modes that ask the backend itself."""
 
     def __init__(
         self,
         outbound: Outbound,
         settings: Credentials,
         token_endpoint: Callable[[], Awaitable[str]],
+        backend: BackendEndpoint | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
         self.settings = settings
+        self.backend = backend
         self._client = OAuthClient(outbound, settings, token_endpoint, timeout)
 
     async def request_token(self, form: Mapping[str, str]) -> Grant:

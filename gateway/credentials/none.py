@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Final
 
+from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential
 from gateway.model import Caller
+
+_NOTHING: Final = RequestParts()
 
 
 class NoCredential(Credential):
     name = "none"
     shows = "no credential"
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
-        return {}
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return _NOTHING

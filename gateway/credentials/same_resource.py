@@ -7,11 +7,12 @@ those that a configuration can break are checked here, at start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.auth.presets import preset_of
+from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, CredentialModes
 from gateway.model import Caller
 from gateway.settings import ServiceSettings, is_loopback
@@ -38,10 +39,10 @@ class SameResource(Credential):
                 f"accept a token that is bound to a key; set {where}.mode: token_exchange"
             )
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
+    async def request_parts(self, caller: Caller) -> RequestParts:
         if caller.principal is None:
-            return {}
-        return {"Authorization": f"Bearer {caller.principal.token.reveal()}"}
+            return RequestParts(callers_own=True)
+        return RequestParts({"Authorization": f"Bearer {caller.principal.token.reveal()}"}, callers_own=True)
 
 
 def _audience_faults(settings: ServiceSettings, where: str) -> Iterator[str]:

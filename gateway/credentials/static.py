@@ -1,20 +1,24 @@
-"""Send one fixed header, the same for every caller."""
+"""Send what the settings say, the same for every caller: headers, or a key elsewhere in the request."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from gateway.credentials.contract import Credential
+from gateway.backend.request_parts import RequestParts
+from gateway.credentials.contract import Credential, parts_to_send
+from gateway.credentials.grants import TokenClient
 from gateway.model import Caller
 
 
 class StaticCredential(Credential):
     name = "static"
-    shows = "one fixed header, the same for every caller"
-    needs = (("value",),)
-    refuses = ()
+    shows = "fixed headers or keys, the same for every caller"
+    needs = (("value", "send"),)
+    refuses = ("login",)
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
+    def __init__(self, tokens: TokenClient) -> None:
+        super().__init__(tokens)
         value = self._settings.value
-        assert value is not None  # noqa: S101, needs has it
-        return {self._settings.header: value.get_secret_value()}
+        headers = {} if value is None else {self._settings.header: value.get_secret_value()}
+        self._parts = parts_to_send(self._settings.send, self._given(), headers=headers)
+
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return self._parts

@@ -63,51 +63,37 @@ class Forwarder:
         binding = tool.binding
         trace = {} if extras is None else extras.trace
         exchange = self._client.send_notification if binding.notification else self._client.call_method
-        credential = await self._credential.headers(caller)
+        parts = await self._credential.request_parts(caller)
         timeout = binding.timeout or self._timeout
         attempts = Attempts(rate_limit_key(caller), _key(binding), timeout, self._budget, binding.repeatable)
 
         async def send(params: ParamsValue) -> Any:
-            nonlocal credential
+            nonlocal parts
             if tool.input_required and extras is not None and not isinstance(params, list):
                 params = {**(params or {}), **_input_members(tool, extras, state)}
             while True:
-                headers = {**trace, **credential}
                 try:
                     return await exchange(
                         binding.method,
                         params,
                         attempts=attempts,
-                        headers=headers,
+                        parts=parts,
+                        headers=trace,
                         endpoint=binding.endpoint,
                         version=binding.version,
                     )
                 except BackendUnauthorized:
                     if not attempts.may_repeat(Reason.CREDENTIAL_REFUSED):
                         raise
-                    renewed = await self._renewed_headers(caller, credential)
+                    renewed = await self._credential.renew(caller, parts)
                     if renewed is None:
                         raise
-                    credential = renewed
+                    parts = renewed
 
         try:
             return await self._param_structures.call_method(binding, arguments, send, attempts.may_repeat)
         except BackendUnauthorized:
             raise self._unauthorized_error(caller, tool, answer_started) from None
-
-    async def _renewed_headers(self, caller: Caller, sent_headers: Mapping[str, str]) -> Mapping[str, str] | None:
-        """Return the headers of a new credential in place of the refused ``sent_headers``, or None. Another call may
-        have renewed it meanwhile. The caller's own token cannot be renewed."""
-        if self._credential.uses_callers_token:
-            return None
-        try:
-            headers = await self._credential.headers(caller)
-            if headers == sent_headers:
-                self._credential.discard_token(caller)
-                headers = await self._credential.headers(caller)
-        except GatewayError:
-            return None  # the answer is then the refusal
-        return None if headers == sent_headers else headers
 
     def _unauthorized_error(self, caller: Caller, tool: Tool, answer_started: bool) -> GatewayError:
         """Return the error for a backend's 401. Only where the caller's own token was sent can the caller repair it.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
 from gateway.backend.redaction import REDACTED
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.backend.transport import Transport
 from gateway.listing.dialect import ListingSource, NoListing
@@ -20,17 +21,17 @@ MAX_LISTING: Final = 16 * 1024**2
 
 
 class ListingCredential(Protocol):
-    """Provide the headers that requests for a listing are sent with, and forget a token that the backend refused."""
+    """Provide what requests for a listing are sent with, and other parts than those that the backend refused."""
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]: ...
+    async def request_parts(self, caller: Caller) -> RequestParts: ...
 
-    def discard_token(self, caller: Caller) -> None: ...
+    async def renew(self, caller: Caller, refused: RequestParts) -> RequestParts | None: ...
 
 
 class ListingReader:
     """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
     is the message form. ``transport_of`` returns the way for the listings of one caller, for "" those of all callers.
-    ``secrets``, and the headers of ``credential``, are removed from the listing. ``dialect`` is what an earlier reader
+    ``secrets``, and those of ``credential``, are removed from the listing. ``dialect`` is what an earlier reader
     found, or "auto". ``progress`` is called with each dialect that probing tries."""
 
     def __init__(
@@ -55,28 +56,34 @@ class ListingReader:
         return f"<ListingReader dialect={self.dialect} form={self._form}>"
 
     async def fetch_listing(self, caller: Caller) -> Listing:
-        """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises."""
-        try:
-            return _quarantine_redacted(await self._read_listing(caller))
-        except NoListing as error:
-            if error.unauthorized:
-                self._credential.discard_token(caller)
-            raise
+        """Return the listing that the caller may see. Raise :class:`NoListing`, and what the credential raises.
 
-    async def _read_listing(self, caller: Caller) -> Listing:
-        if self.dialect == "auto":
-            return await self._probe(caller)
+        Where the backend refuses the credential, ask once more with another one, if there is one: a listing has no
+        effects."""
+        parts = await self._credential.request_parts(caller)
         try:
-            return await self._fetch_with_form(DIALECTS[self.dialect].fetch_listing, await self._source(caller, None))
+            return _quarantine_redacted(await self._read_listing(caller, parts))
+        except NoListing as error:
+            renewed = await self._credential.renew(caller, parts) if error.unauthorized else None
+            if renewed is None:
+                raise
+        return _quarantine_redacted(await self._read_listing(caller, renewed))
+
+    async def _read_listing(self, caller: Caller, parts: RequestParts) -> Listing:
+        if self.dialect == "auto":
+            return await self._probe(caller, parts)
+        source = self._source(caller, parts, None)
+        try:
+            return await self._fetch_with_form(DIALECTS[self.dialect].fetch_listing, source)
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
             # A backend that is down, or denies the listing, may still speak the dialect.
             if configured or error.unreachable or error.away or error.denied:
                 raise
-            return await self._probe(caller)
+            return await self._probe(caller, parts)
 
-    async def _probe(self, caller: Caller) -> Listing:
-        source = await self._source(caller, PATIENCE)
+    async def _probe(self, caller: Caller, parts: RequestParts) -> Listing:
+        source = self._source(caller, parts, PATIENCE)
         listing = await self._fetch_with_form(lambda source: probe_dialects(source, self._progress), source)
         self.dialect = listing.dialect
         return listing
@@ -93,17 +100,16 @@ class ListingReader:
         # Discovery compares the digest of the answers, so an unchanged listing is not built again.
         return replace(listing, form=source.form, digest=source.digest, size=source.size)
 
-    async def _source(self, caller: Caller, patience: float | None) -> BackendSource:
+    def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
         listing = self._settings.listing
         # A shared listing has one language. The first caller must not choose it for all.
         language = listing.language if caller.view.is_shared else caller.language or listing.language
-        headers = dict(await self._credential.headers(caller))
         if language:
-            headers["Accept-Language"] = language
+            parts = replace(parts, headers={**parts.headers, "Accept-Language": language})
         return BackendSource(
             self._transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),
             self._settings.url,
-            headers,
+            parts,
             listing_url=listing.url,
             file=listing.file,
             custom=listing.custom,

@@ -41,7 +41,7 @@ class Ubus:
         recognized_by="a map of objects, of methods, of names with a type",
         carries=("parameters", "types"),
         params="by name, at `{endpoint}/call/{object}`",
-        not_carried="Which arguments are required. The session goes into `backend.credentials`, as `Bearer …`.",
+        not_carried="Which arguments are required. `backend.credentials.login` gets the session.",
         probed=False,
     )
 

@@ -20,6 +20,7 @@ from gateway.settings.knobs import Section, is_loopback, knob
 from gateway.settings.limits import Limits
 from gateway.settings.mcp import Mcp
 from gateway.settings.mcp_server import Icon, McpServer
+from gateway.settings.sending import Login, Send
 from gateway.settings.server import ServerSettings, Telemetry
 from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
 
@@ -38,9 +39,11 @@ __all__ = [
     "Issuer",
     "ListingCredentials",
     "ListingSettings",
+    "Login",
     "McpServer",
     "Params",
     "Scopes",
+    "Send",
     "ServiceSettings",
     "Settings",
     "Tls",

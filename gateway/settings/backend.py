@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Literal, TypeVar
 
@@ -11,6 +10,8 @@ from pydantic import Field, JsonValue, Secret, SecretStr, ValidationInfo, field_
 from gateway.settings.auth import ClientSecret, secure_url
 from gateway.settings.custom import CustomListing
 from gateway.settings.knobs import Section, http_url, knob, texts_in
+from gateway.settings.sending import GIVEN, Login, Send, header_name, is_header_value
+from gateway.settings.templates import names_in
 from gateway.units import Duration, Size
 
 AnyCredentials = TypeVar("AnyCredentials", bound=Section)
@@ -56,7 +57,7 @@ class Params(Section):
 
 def header_value(value: SecretStr | None) -> SecretStr | None:
     """Return the value if it can be that of an HTTP header. Raises :class:`ValueError`."""
-    if value is not None and not re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", value.get_secret_value()):
+    if value is not None and not is_header_value(value.get_secret_value()):
         raise ValueError("must be printable ASCII without surrounding spaces, as HTTP header values are")
     return value
 
@@ -95,22 +96,40 @@ class Credentials(ClientSecret):
     scope: str | None = knob(None, "token_exchange, client_credentials: scopes to request, separated by spaces.")
     header: str = knob("Authorization", "static: name of the header.")
     value: SecretStr | None = knob(None, "static: value of the header, e.g. ${file:/run/secrets/backend}.")
+    user: str | None = knob(None, "basic, digest, and {user} in send and login: the gateway's name at the service.")
+    password: SecretStr | None = knob(
+        None, "basic, digest, and {password} in send and login, e.g. ${file:/run/secrets/password}."
+    )
+    login: Login | None = knob(
+        None, "login: the call that logs in, e.g. {method: auth.login, params: ['{password}'], find: {id: $.result}}."
+    )
+    send: Send | None = knob(
+        None, "static, basic, digest, login: where the credential goes, e.g. {headers: {X-Api-Key: '${KEY}'}}."
+    )
 
     @field_validator("token_endpoint")
     @classmethod
     def _check_endpoint(cls, url: str | None) -> str | None:
         return None if url is None else secure_url(url)
 
-    @field_validator("header")
-    @classmethod
-    def _check_header(cls, header: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", header):
-            raise ValueError("must be an HTTP header name")
-        if header.lower() in ("host", "content-length", "content-type", "transfer-encoding", "connection"):
-            raise ValueError("is set by the gateway itself")
-        return header
+    _check_header = field_validator("header")(header_name)
 
     _check_value = field_validator("value")(header_value)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Credentials:
+        """Raise for a template that uses a name without a value."""
+        known = {name for name in GIVEN if getattr(self, name) is not None}
+        if self.login is not None:
+            missing = sorted({*names_in([*self.login.secrets()])} - known)
+            if missing:
+                raise ValueError(f"login.params uses {{{missing[0]}}}, but {missing[0]} is not set")
+            known |= {*self.login.find}
+        for place, value in (self.send.revealed() if self.send is not None else {}).items():
+            for name in sorted({*names_in(value)} - known):
+                where = ", ".join(sorted(known)) or "user, password, and those of login.find"
+                raise ValueError(f"send.{place} uses {{{name}}}, which has no value; there may be {where}")
+        return self
 
     @model_validator(mode="after")
     def _check_mode(self, info: ValidationInfo) -> Credentials:
@@ -131,8 +150,10 @@ class ListingCredentials(Section):
         return checked_mode(self, info)
 
     def over(self, calls: Credentials) -> Credentials:
-        """Return the complete credentials for the listing: those for ``calls``, with the mode and the value of here."""
-        return calls.model_copy(update={"mode": self.mode, "value": self.value})
+        """Return the complete credentials for the listing: those for ``calls``, with the mode and the value of here.
+        With a mode of its own, the listing neither logs in as calls do nor sends what they send."""
+        own = {} if self.mode in ("auto", calls.mode) else {"login": None, "send": None}
+        return calls.model_copy(update={"mode": self.mode, "value": self.value, **own})
 
 
 class ListingSettings(Section):
@@ -226,6 +247,11 @@ class Backend(Section):
     queue_timeout: Duration = knob(
         5.0, "Longest wait of a call for its turn. The deadline of the call includes it.", gt=0, le=300
     )
+    transport: Literal["auto", "lean", "session"] = knob(
+        "auto",
+        "HTTP client towards the backend. lean: our own, which costs less processor time. session: aiohttp's, which "
+        "can use a proxy. auto: lean, unless a proxy or HTTP Digest needs session.",
+    )
     proxy: str | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
     tls: Tls = knob(Tls, "TLS of the connection to the backend.")
     params: Params = knob(Params, "Form of the params that the backend expects.")
@@ -236,3 +262,9 @@ class Backend(Section):
     @classmethod
     def _check_url(cls, url: str | None) -> str | None:
         return None if url is None else http_url(url)
+
+    @model_validator(mode="after")
+    def _check_transport(self) -> Backend:
+        if self.transport == "lean" and self.proxy is not None:
+            raise ValueError("transport lean cannot use a proxy; leave it at auto")
+        return self

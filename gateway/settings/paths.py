@@ -145,7 +145,8 @@ def documents() -> Iterator[tuple[str, type[Document]]]:
     """Yield each model that is a document, with its path. Entries of a list or a map are under ``.*``."""
     pending = [(path, field) for path, field in knobs()]
     for path, field in pending:
-        for where, model in ((path, _as_model(field.annotation)), (f"{path}.*", _element_of(field))):
+        own = next(filter(None, map(_as_model, _alternatives(field.annotation))), None)
+        for where, model in ((path, own), (f"{path}.*", _element_of(field))):
             if model is not None and issubclass(model, Document):
                 yield where, model
                 pending += [(f"{where}.{member.alias or name}", member) for name, member in model.model_fields.items()]

@@ -11,12 +11,15 @@ from gateway.auth.jwks import FetchFailed
 from gateway.credentials import Credential
 from gateway.credentials.client_credentials import ClientCredentials
 from gateway.credentials.exchange import TokenExchange
-from gateway.credentials.grants import TokenClient
+from gateway.credentials.grants import BackendEndpoint, TokenClient
+from gateway.credentials.login import LoginCredential
 from gateway.credentials.token_cache import TokenCache
-from gateway.model import AccessToken, Caller, Principal, View
+from gateway.model import AccessToken, Caller, Principal, Version, View
 from gateway.outbound import Outbound
 from gateway.settings import Credentials
 from tests.authorization.token_endpoint import TokenEndpoint, token_endpoint
+from tests.fault.behaviours import result
+from tests.fault.scripted import ScriptedBackend
 
 SECRET: Final = "s3cret:with/colon"
 STATIC: Final = "Basic Z2F0ZXdheTpzZXNhbWU="
@@ -29,16 +32,28 @@ MODES: Final[dict[str, dict[str, Any]]] = {
     "token_exchange": {**CLIENT, "audience": "https://backend.example.com", "scope": "rpc.call"},
     "client_credentials": {**CLIENT, "resource": "https://backend.example.com/rpc"},
     "static": {"header": "Authorization", "value": STATIC},
+    "basic": {"user": "gw", "password": SECRET},
+    "digest": {"user": "gw", "password": SECRET},
+    "login": {
+        "user": "gw",
+        "password": SECRET,
+        "login": {"method": "log.in", "params": ["{user}", "{password}"], "find": {"session": "$.result"}},
+        "send": {"headers": {"Authorization": "Session {session}"}},
+    },
     "none": {},
 }
 FETCHED: Final = ("token_exchange", "client_credentials")
 
 
-class World:
-    """Hold a token endpoint, an HTTP client, and a clock."""
+SESSION: Final = "session-of-the-gateway"
 
-    def __init__(self, endpoint: TokenEndpoint, outbound: Outbound) -> None:
+
+class World:
+    """Hold a token endpoint, a backend that lets everybody log in, an HTTP client, and a clock."""
+
+    def __init__(self, endpoint: TokenEndpoint, backend: ScriptedBackend, outbound: Outbound) -> None:
         self.endpoint = endpoint
+        self.backend = backend
         self.outbound = outbound
         self.now = BEGAN
         self.timeout = 5.0
@@ -57,7 +72,8 @@ class World:
                 raise FetchFailed("the issuer's metadata have no token_endpoint")
             return self.endpoint.url
 
-        return TokenClient(self.outbound, settings, token_endpoint_url, self.timeout)
+        backend = BackendEndpoint(self.outbound, self.backend.url, Version.TWO)
+        return TokenClient(self.outbound, settings, token_endpoint_url, backend, self.timeout)
 
     def credential(self, mode: str) -> Credential:
         settings = Credentials.model_validate({"mode": mode, **MODES[mode]})
@@ -66,12 +82,14 @@ class World:
             return TokenExchange(tokens, TokenCache(self.clock), self.clock)
         if mode == "client_credentials":
             return ClientCredentials(tokens, TokenCache(self.clock))
+        if mode == "login":
+            return LoginCredential(tokens, self.clock)
         return credentials.MODES[mode](tokens)
 
 
 async def shown(credential: Credential, caller: Caller) -> str | None:
     """Return the ``Authorization`` header that the backend gets. Assert that there is no other header."""
-    headers = dict(await credential.headers(caller))
+    headers = dict((await credential.request_parts(caller)).headers)
     found = headers.pop("Authorization", None)
     assert not headers
     return found
@@ -79,9 +97,10 @@ async def shown(credential: Credential, caller: Caller) -> str | None:
 
 @asynccontextmanager
 async def credentials_world() -> AsyncIterator[World]:
-    async with token_endpoint() as endpoint:
+    async with token_endpoint() as endpoint, ScriptedBackend() as backend:
+        backend.on("log.in", result(SESSION))
         outbound = Outbound()
         try:
-            yield World(endpoint, outbound)
+            yield World(endpoint, backend, outbound)
         finally:
             await outbound.close()

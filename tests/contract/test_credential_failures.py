@@ -30,7 +30,7 @@ def fetching(request: pytest.FixtureRequest) -> str:
 async def test_a_server_that_fails_is_503_and_no_verdict_on_the_token(world: World, fetching: str, status: int) -> None:
     world.endpoint.answer = lambda form: (status, {"error": "server_error"})
     with pytest.raises(AuthUnavailable) as caught:
-        await world.credential(fetching).headers(world.caller("ann"))
+        await world.credential(fetching).request_parts(world.caller("ann"))
     assert (caught.value.status, caught.value.retry_after) == (503, 5)
 
 
@@ -38,27 +38,27 @@ async def test_a_server_that_does_not_answer_in_time_is_503(world: World, fetchi
     world.timeout = 0.05
     world.endpoint.gate.clear()
     with pytest.raises(AuthUnavailable):
-        await world.credential(fetching).headers(world.caller("ann"))
+        await world.credential(fetching).request_parts(world.caller("ann"))
 
 
 async def test_a_server_that_is_down_is_503(world: World, fetching: str, unused_tcp_port: int) -> None:
     world.endpoint.url = f"http://127.0.0.1:{unused_tcp_port}/token"
     with capture_logs() as lines, pytest.raises(AuthUnavailable):
-        await world.credential(fetching).headers(world.caller("ann"))
+        await world.credential(fetching).request_parts(world.caller("ann"))
     assert [line["reason"] for line in lines] == ["connection refused"]
 
 
 async def test_an_endpoint_that_nobody_knows_is_503_and_said_in_the_log(world: World, fetching: str) -> None:
     world.endpoint.url = ""
     with capture_logs() as lines, pytest.raises(AuthUnavailable):
-        await world.credential(fetching).headers(world.caller("ann"))
+        await world.credential(fetching).request_parts(world.caller("ann"))
     assert [line["reason"] for line in lines] == ["the issuer's metadata have no token_endpoint"]
 
 
 async def test_a_callers_token_that_is_refused_is_the_callers_to_mend(world: World) -> None:
     world.endpoint.answer = lambda form: (400, {"error": "invalid_grant", "error_description": "revoked"})
     with capture_logs() as lines, pytest.raises(Unauthorized) as caught:
-        await world.credential("token_exchange").headers(world.caller("ann"))
+        await world.credential("token_exchange").request_parts(world.caller("ann"))
     assert (caught.value.status, caught.value.error) == (401, "invalid_token")
     assert "revoked" not in caught.value.message
     assert [line for line in lines if line["log_level"] == "error"] == []
@@ -74,7 +74,7 @@ async def test_a_refusal_of_the_gateway_is_502_and_an_error_in_the_log(
 ) -> None:
     world.endpoint.answer = lambda form: (status, {"error": word})
     with capture_logs() as lines, pytest.raises(BackendUnavailable) as caught:
-        await world.credential(fetching).headers(world.caller("ann"))
+        await world.credential(fetching).request_parts(world.caller("ann"))
     assert caught.value.status == 502
     (line,) = lines
     assert line["log_level"] == "error"
@@ -84,7 +84,7 @@ async def test_a_refusal_of_the_gateway_is_502_and_an_error_in_the_log(
 async def test_invalid_grant_for_the_gateways_own_token_is_nothing_a_caller_could_mend(world: World) -> None:
     world.endpoint.answer = lambda form: (400, {"error": "invalid_grant"})
     with pytest.raises(BackendUnavailable):
-        await world.credential("client_credentials").headers(world.caller("ann"))
+        await world.credential("client_credentials").request_parts(world.caller("ann"))
 
 
 ABSURD: Final[dict[str, Any]] = {
@@ -110,7 +110,7 @@ ABSURD: Final[dict[str, Any]] = {
 async def test_an_absurd_answer_gives_no_token(world: World, fetching: str, body: Any) -> None:
     world.endpoint.answer = lambda form: (200, body)
     with capture_logs() as lines, pytest.raises(BackendUnavailable):
-        await world.credential(fetching).headers(world.caller("ann"))
+        await world.credential(fetching).request_parts(world.caller("ann"))
     assert [line["log_level"] for line in lines] == ["error"]
 
 
@@ -119,7 +119,7 @@ async def test_an_exchange_that_gives_another_type_of_token_is_502(world: World,
     issued = f"urn:ietf:params:oauth:token-type:{kind}"
     world.endpoint.answer = lambda form: (200, world.endpoint.grant(form, issued_token_type=issued))
     with capture_logs() as lines, pytest.raises(BackendUnavailable):
-        await world.credential("token_exchange").headers(world.caller("ann"))
+        await world.credential("token_exchange").request_parts(world.caller("ann"))
     assert [line["log_level"] for line in lines] == ["error"]
 
 
@@ -127,7 +127,7 @@ async def test_an_exchange_that_gives_another_type_of_token_is_502(world: World,
 async def test_the_client_secret_follows_no_redirect(world: World, fetching: str, status: int) -> None:
     world.endpoint.answer = lambda form: (status, {})
     with pytest.raises(BackendUnavailable):
-        await world.credential(fetching).headers(world.caller("ann"))
+        await world.credential(fetching).request_parts(world.caller("ann"))
     assert len(world.endpoint.forms) == 1
 
 
@@ -136,5 +136,5 @@ async def test_where_no_token_can_be_had_nothing_else_is_tried(world: World, fet
     credential = world.credential(fetching)
     for _ in range(2):
         with pytest.raises(BackendUnavailable):
-            await credential.headers(world.caller("ann"))
+            await credential.request_parts(world.caller("ann"))
     assert len({json.dumps(form, sort_keys=True) for form in world.endpoint.forms}) == 1

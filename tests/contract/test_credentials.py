@@ -6,6 +6,7 @@ The token endpoint is a real server on loopback; the tests set the clock.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -27,6 +28,7 @@ from tests.contract.credentials import (
     LIFE,
     MODES,
     SECRET,
+    SESSION,
     STATIC,
     World,
     credentials_world,
@@ -64,6 +66,9 @@ WITH_TOKEN: Final = {
     "token_exchange": "Bearer token-of-ann.at-backend.1",
     "client_credentials": "Bearer the-gateway.at-backend.1",
     "static": STATIC,
+    "basic": "Basic " + base64.b64encode(f"gw:{SECRET}".encode()).decode(),
+    "digest": None,
+    "login": f"Session {SESSION}",
     "none": None,
 }
 
@@ -77,7 +82,7 @@ async def test_a_caller_without_a_token_gets_nothing_that_is_somebody_elses(worl
     credential = world.credential(mode)
     if mode == "token_exchange":
         with pytest.raises(Unauthorized, match="needs an access token"):
-            await credential.headers(Caller())
+            await credential.request_parts(Caller())
         assert world.endpoint.forms == []
     else:
         expected = None if mode == "same_resource" else WITH_TOKEN[mode]
@@ -135,13 +140,17 @@ async def test_repr_and_logs_show_no_secret(world: World, mode: str) -> None:
             with suppress(Unauthorized, BackendUnavailable, AuthUnavailable):
                 found.append(await shown(credential, world.caller("ann")))
     seen = repr(credential) + str(credential) + repr(lines) + repr(world.caller("ann"))
-    for secret in (SECRET, STATIC, STATIC.split()[1], "token-of-ann", "at-backend"):
+    for secret in (SECRET, STATIC, STATIC.split()[1], "token-of-ann", "at-backend", SESSION):
         assert secret not in seen
     assert found, "the first answer is a good one"
 
 
 async def test_secrets_are_listed_so_that_answers_can_be_cleaned_of_them(world: World, mode: str) -> None:
-    expected = {"token_exchange": {SECRET}, "client_credentials": {SECRET}, "static": {STATIC, STATIC.split()[1]}}
+    known = {SECRET}
+    expected = {
+        "token_exchange": known, "client_credentials": known, "static": {STATIC, STATIC.split()[1]},
+        "basic": known, "digest": known, "login": {SECRET, "Session {session}", "{password}"},
+    }  # fmt: skip
     assert set(world.credential(mode).secrets()) == expected.get(mode, set())
 
 
@@ -149,7 +158,7 @@ async def test_secrets_are_listed_so_that_answers_can_be_cleaned_of_them(world: 
 
 
 async def test_an_exchange_asks_as_rfc_8693_has_it(world: World) -> None:
-    await world.credential("token_exchange").headers(world.caller("ann"))
+    await world.credential("token_exchange").request_parts(world.caller("ann"))
     assert world.endpoint.forms == [
         {
             "grant_type": GRANT_TYPE,
@@ -164,7 +173,7 @@ async def test_an_exchange_asks_as_rfc_8693_has_it(world: World) -> None:
 
 
 async def test_a_token_of_our_own_is_asked_for_in_nobodys_name(world: World) -> None:
-    await world.credential("client_credentials").headers(world.caller("ann"))
+    await world.credential("client_credentials").request_parts(world.caller("ann"))
     asked = {"grant_type": "client_credentials", "resource": "https://backend.example.com/rpc"}
     assert world.endpoint.forms == [asked]
 
@@ -221,7 +230,7 @@ async def test_a_failure_is_not_kept(world: World, fetching: str) -> None:
     credential = world.credential(fetching)
     world.endpoint.answer = lambda form: (503, {})
     with pytest.raises(AuthUnavailable):
-        await credential.headers(world.caller("ann"))
+        await credential.request_parts(world.caller("ann"))
     world.endpoint.answer = lambda form: (200, world.endpoint.grant(form))
     assert (await shown(credential, world.caller("ann")) or "").endswith(".at-backend.2")
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 from aiohttp import web
 
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.outbound import Outbound
 from tests.fault.behaviours import InTurn, Raw, result
@@ -88,7 +89,7 @@ async def serving(answer: Callable[[Body], web.Response]) -> AsyncIterator[tuple
 async def source(url: str, **members: Any) -> AsyncIterator[BackendSource]:
     transport = Outbound()
     try:
-        yield BackendSource(transport, url, {}, timeout=10, max_bytes=2**20, **members)
+        yield BackendSource(transport, url, RequestParts(), timeout=10, max_bytes=2**20, **members)
     finally:
         await transport.close()
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
@@ -128,11 +129,11 @@ class Timed:
 class Nothing:
     """Add no credential."""
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
-        return {}
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return RequestParts()
 
-    def discard_token(self, caller: Caller) -> None:
-        raise AssertionError("nothing was shown")
+    async def renew(self, caller: Caller, refused: RequestParts) -> RequestParts | None:
+        return None
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ async def transport() -> AsyncIterator[Timed]:
 
 
 async def probed(transport: Timed, service: Service, patience: float = 3.0) -> Listing:
-    source = BackendSource(transport, service.url, {}, timeout=10.0, max_bytes=2**20, patience=patience)
+    source = BackendSource(transport, service.url, RequestParts(), timeout=10.0, max_bytes=2**20, patience=patience)
     return await probe_dialects(source)
 
 

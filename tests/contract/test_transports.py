@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from gateway.backend.http_digest import HttpDigest
+from gateway.backend.lanes import Lanes
 from gateway.backend.lean import LeanTransport
 from gateway.backend.transport import Transport
 from gateway.outbound import (
@@ -37,7 +39,11 @@ from tests.fault.behaviours import (
 )
 from tests.fault.scripted import ScriptedBackend
 
-TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {"Outbound": Outbound, "LeanTransport": LeanTransport}
+TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {
+    "Outbound": Outbound,
+    "LeanTransport": LeanTransport,
+    "Lanes": lambda: Lanes(lambda: Outbound(connections=1, middlewares=(HttpDigest("gw", "sesame-opens"),)), 100),
+}
 CALL: Final = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 HEADERS: Final = {"Content-Type": "application/json", "X-Own": "yes"}
 MIB: Final = 1024 * 1024

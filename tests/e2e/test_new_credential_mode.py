@@ -21,8 +21,7 @@ SECRET: Final = "sesame-opens"
 MODE: Final = '''\
 """A key of the gateway's own, in a header of the service's own."""
 
-from collections.abc import Mapping
-
+from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential
 from gateway.model import Caller
 
@@ -32,10 +31,10 @@ class ApiKey(Credential):
     shows = "a key of the gateway's own"
     needs = (("client_secret",),)
 
-    async def headers(self, caller: Caller) -> Mapping[str, str]:
+    async def request_parts(self, caller: Caller) -> RequestParts:
         secret = self._settings.client_secret
         assert secret is not None
-        return {"X-Api-Key": f"{self._settings.client_id}.{secret.get_secret_value()}"}
+        return RequestParts({"X-Api-Key": f"{self._settings.client_id}.{secret.get_secret_value()}"})
 '''
 IMPORT: Final = "from gateway.credentials.api_key import ApiKey"
 KEYED: Final = f"backend.credentials={{mode: api_key, client_id: gw, client_secret: {SECRET}}}"

@@ -32,6 +32,18 @@ def mopidy() -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
+def monerod() -> Iterator[Service]:
+    with launch.monerod() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def transmission() -> Iterator[Service]:
+    with launch.transmission() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
 def tryton() -> Iterator[Service]:
     with launch.tryton() as service:
         yield service

@@ -29,7 +29,7 @@ FLASK2_PYTHON = HERE / "flask2" / ".venv" / "bin" / "python"
 
 # Below the range from which the kernel takes the ports of outgoing connections.
 PORTS = range(20000, 32000)
-START_SECONDS = 20.0
+START_SECONDS = 40.0
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.02
 PORT_ATTEMPTS = 3
@@ -37,6 +37,7 @@ OUTPUT_FILE = "output.log"
 SHOWN_OUTPUT = 4000
 
 ARIA2_SECRET = "s3cret"
+LOGIN_PASSWORD = "sesame-0pens"
 
 
 class ServiceMissing(Exception):
@@ -73,6 +74,12 @@ class Service:
     def url(self) -> str:
         """The JSON-RPC endpoint."""
         return self.base + self._path
+
+    @property
+    def folder(self) -> Path:
+        """The working directory of the program, which was started."""
+        assert self._directory is not None
+        return Path(self._directory.name)
 
     @property
     def running(self) -> bool:
@@ -236,13 +243,29 @@ def mopidy() -> Service:
     return Service("mopidy", lambda port: [*folders, program, *options, "-o", f"http/port={port}"], "/mopidy/rpc")
 
 
+def monerod() -> Service:
+    """Debian's monerod without a network, user ``gateway``, password ``sesame-0pens``: HTTP Digest, no listing."""
+    program = require_program("monerod", "monero")
+    chain = ["--regtest", "--offline", "--fixed-difficulty=1", "--data-dir=.", "--non-interactive", "--no-zmq"]
+    command = [program, *chain, f"--rpc-login=gateway:{LOGIN_PASSWORD}", "--rpc-bind-ip=127.0.0.1"]
+    return Service("monerod", lambda port: [*command, f"--rpc-bind-port={port}"], "/json_rpc")
+
+
+def transmission() -> Service:
+    """Debian's transmission-daemon, user ``admin``, password ``sesame-0pens``: Basic, and an id that a 409 gives."""
+    program = require_program("transmission-daemon", "transmission-daemon")
+    command = [program, "--foreground", "--config-dir=.", "--rpc-bind-address=127.0.0.1", "--no-portmap", "--no-dht"]
+    login = ["--auth", "--username=admin", f"--password={LOGIN_PASSWORD}"]
+    return Service("transmission", lambda port: [*command, *login, f"--port={port}"], "/transmission/rpc")
+
+
 def tryton() -> Service:
     """Debian's trytond with the database ``demo`` and the user ``admin``, password ``admin``: JSON-RPC 1.0, and only to
     users."""
     require_program("trytond", "tryton-server")
-    configuration = r"[web]\nlisten = 127.0.0.1:%s\n[database]\nuri = sqlite:///\npath = .\n"
+    configuration = r"[web]\nlisten = 127.0.0.1:%s\n[database]\nuri = sqlite:///\npath = %s\n"
     script = (
-        f"printf '{configuration}' $0 >conf && echo admin >pass && touch demo.sqlite && "
+        f"printf '{configuration}' $0 \"$PWD\" >conf && echo admin >pass && touch demo.sqlite && "
         "TRYTONPASSFILE=pass trytond-admin -c conf -d demo --all --email admin@tryton.example && exec trytond -c conf"
     )
     return Service("tryton", lambda port: ["sh", "-c", script, str(port)], "/demo/")

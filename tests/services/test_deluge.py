@@ -2,10 +2,13 @@
 
 import json
 import urllib.request
+from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.front import SURFACES, Surface, front
+from tests.presets import preset
 from tests.services.launch import Service
 from tests.services.test_services_answer import call
 
@@ -42,3 +45,13 @@ async def test_a_call_of_deluge_comes_to_what_a_session_may(deluge: Service) -> 
         assert (host, port) == ("127.0.0.1", 58846)
         assert (await gateway.call("modern", "web_set_config", {"params": [{"theme": "gray"}]})).value is None
         assert (await gateway.call("modern", "web_get_config", {})).value["theme"] == "gray"
+
+
+async def test_deluge_is_logged_in_to_and_again_when_the_session_is_gone(deluge: Service, tmp_path: Path) -> None:
+    with capture_logs() as lines:
+        async with front(deluge.url, file=preset(tmp_path, "Deluge", deluge.url, "deluge")) as gateway:
+            for _ in range(2):
+                ((_, host, port, _),) = (await gateway.call("modern", "web_get_hosts", {})).value
+                assert (host, port) == ("127.0.0.1", 58846)
+                assert (await gateway.call("modern", "auth_delete_session", {})).value is True
+    assert [line["method"] for line in lines if line["event"].startswith("logged in")] == ["auth.login"] * 2

@@ -1,10 +1,14 @@
 """Debian's trytond through the gateway: JSON-RPC 1.0 to the letter, and bare results or pages to everybody else."""
 
 import base64
+import sqlite3
+from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.front import SURFACES, Surface, front
+from tests.presets import preset
 from tests.program import run, settings
 from tests.services.launch import Service
 from tests.services.test_services_answer import fetch
@@ -36,3 +40,21 @@ async def test_without_credentials_check_says_that_they_are_needed(tryton: Servi
     ran = await run("check", *settings(tryton.url))
     assert ran.code == 3
     assert "It wants credentials: set backend.credentials" in ran.said
+
+
+async def test_tryton_is_logged_in_to_and_again_when_the_session_is_gone(tryton: Service, tmp_path: Path) -> None:
+    with capture_logs() as lines:
+        async with front(tryton.url, file=preset(tmp_path, "Tryton", tryton.url, "admin")) as gateway:
+            assert len(await gateway.tools()) > 1000
+            for _ in range(2):
+                read = await gateway.call("modern", READ, {"params": [[1], ["name", "login"], {}]})
+                assert read.value == [{"id": 1, "name": "Administrator", "login": "admin"}]
+                with sqlite3.connect(tryton.folder / "demo.sqlite") as database:
+                    assert database.execute("DELETE FROM ir_session").rowcount == 1
+    assert [line["method"] for line in lines if line["event"].startswith("logged in")] == ["common.db.login"] * 2
+
+
+async def test_tryton_takes_a_user_and_a_password_with_each_call(tryton: Service) -> None:
+    async with front(tryton.url, "backend.credentials={mode: basic, user: admin, password: admin}") as gateway:
+        read = await gateway.call("modern", READ, {"params": [[1], ["login"], {}]})
+        assert read.value == [{"id": 1, "login": "admin"}]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.listing import help as help_pages
 from gateway.listing import introspection, openrpc, smd
@@ -111,7 +112,7 @@ class Names:
 
 
 async def listed_by(service: Names, max_bytes: int = 2**20) -> dict[str, str]:
-    source = BackendSource(service, "http://backend.example/rpc", {}, timeout=60, max_bytes=max_bytes)
+    source = BackendSource(service, "http://backend.example/rpc", RequestParts(), timeout=60, max_bytes=max_bytes)
     listing = await introspection.SystemIntrospection().fetch_listing(source)
     return {method.name: method.description for method in listing.methods}
 
@@ -141,7 +142,9 @@ async def test_the_answers_about_one_listing_are_bounded_together() -> None:
 
 async def test_a_page_that_fails_is_named_without_the_token_in_its_address() -> None:
     key = "7f9a2c41d8e04b3f9c6a5b1e2d3f4a5b"
-    source = BackendSource(Answering("", None), f"http://backend.example/{key}/rpc", {}, timeout=60, max_bytes=2**20)
+    source = BackendSource(
+        Answering("", None), f"http://backend.example/{key}/rpc", RequestParts(), timeout=60, max_bytes=2**20
+    )
     with pytest.raises(NoListing) as raised:
         await JsonrpcMcp().fetch_listing(source)
     assert "GET /…/mcp/tools/list" in str(raised.value)
@@ -174,7 +177,7 @@ class Answering:
 async def test_to_read_many_descriptions_does_not_hold_the_loop() -> None:
     entries = [{"name": f"f{number}", "description": ":param a: an a\n" * 40} for number in range(1500)]
     service = Answering("rpc_methods", entries)
-    source = BackendSource(service, "http://backend.example/rpc", {}, timeout=60, max_bytes=2**24)
+    source = BackendSource(service, "http://backend.example/rpc", RequestParts(), timeout=60, max_bytes=2**24)
     over = asyncio.Event()
     turns = 0
 

@@ -14,6 +14,7 @@ from gateway.credentials.contract import credential_sections
 from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.settings import Settings
+from tests.each import each
 from tests.front import built
 
 GATEWAY = Path(__file__).parents[2] / "gateway"
@@ -45,7 +46,7 @@ def test_what_was_written_in_place_of_a_mode_is_not_shown() -> None:
 
 
 LACKING = {
-    "static, no value": ("{mode: static}", "mode: static needs value"),
+    "static, no value": ("{mode: static}", "mode: static needs value or send"),
     "exchange, no client": (
         "{mode: token_exchange, audience: a}", "mode: token_exchange needs client_id, client_secret",
     ),
@@ -73,10 +74,43 @@ def test_a_mode_says_what_it_lacks_and_what_it_has_no_use_for(knobs: str, told: 
     assert fault.startswith(f"backend.credentials: {told}")
 
 
+LOGIN = "{method: m, params: ['{user}', '{password}'], find: {session: $.result}}"
+BESIDE = {
+    "a name that nothing gives": (
+        f"{{mode: login, user: u, password: p, login: {LOGIN}, send: {{headers: {{X: '{{sesion}}'}}}}}}",
+        "send.headers uses {sesion}, which has no value; there may be password, session, user",
+    ),
+    "a password that is not set": (
+        f"{{mode: login, user: u, login: {LOGIN}, send: {{headers: {{X: '{{session}}'}}}}}}",
+        "login.params uses {password}, but password is not set",
+    ),
+    "no login": ("{mode: login, send: {headers: {X: y}}}", "mode: login needs login"),
+    "no place": (f"{{mode: login, user: u, password: p, login: {LOGIN}}}", "mode: login needs send"),
+    "a name of a knob": (
+        "{mode: login, login: {method: m, find: {user: $.result}}, send: {headers: {X: y}}}",
+        "is the name of a knob beside it",
+    ),
+    "a member of JSON-RPC": ("{mode: static, send: {message: {id: x}}}", "id is set by the gateway itself"),
+    "a header of the gateway's": ("{mode: static, send: {headers: {Host: x}}}", "is set by the gateway itself"),
+    "a login without its mode": (f"{{user: u, password: p, login: {LOGIN}}}", "mode: auto takes no user"),
+    "another origin": (
+        "{mode: login, login: {method: m, endpoint: //evil.example/x, find: {x: $.result}}, send: {query: {x: y}}}",
+        "login.endpoint",
+    ),
+}
+
+
+@each(("knobs", "told"), BESIDE.values(), ids=BESIDE)
+def test_a_login_that_cannot_be_is_told_with_what_is_wrong_in_it(knobs: str, told: str) -> None:
+    (fault,) = faults(f"backend.credentials={knobs}")
+    assert fault.startswith("backend.credentials")
+    assert told in fault
+
+
 @pytest.mark.parametrize(
     ("knobs", "told"),
     [
-        ("{mode: static}", "needs value"),
+        ("{mode: static}", "needs value or send"),
         ("{mode: none, value: x}", "takes no value, which is for mode: static"),
         ("{mode: client_credentials}", "needs client_id, client_secret of backend.credentials"),
         ("{mode: token_exchange}", "needs client_id, client_secret, audience or resource of backend.credentials"),
@@ -159,7 +193,7 @@ def test_what_everybody_is_shown_is_not_asked_for_in_a_callers_name(mode: str) -
         "backend.listing.identity=shared",
     )
     assert fault.startswith(f"backend.listing.credentials.mode: {mode} asks in a caller's name")
-    assert fault.endswith("use client_credentials, static, none")
+    assert fault.endswith("use client_credentials, static, basic, digest, login, none")
 
 
 def test_a_mode_is_one_file_and_is_named_by_no_other() -> None:

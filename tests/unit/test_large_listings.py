@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gateway import jsonrpc
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
 from gateway.discovery.discovery import Discovery
@@ -90,7 +91,7 @@ def discovery(document: Json) -> Discovery:
     settings = CatalogSettings(exclude=())
 
     async def fetch(caller: Caller) -> Listing:
-        source = BackendSource(transport, "http://backend.example/rpc", {}, timeout=60, max_bytes=2**25)
+        source = BackendSource(transport, "http://backend.example/rpc", RequestParts(), timeout=60, max_bytes=2**25)
         return await OpenRpc().fetch_listing(source)
 
     return Discovery(fetch, Builder(Params(), ValidatorCache()), settings)
@@ -160,7 +161,9 @@ async def test_a_large_catalog_is_nothing_for_the_garbage_collector_to_look_at()
 async def test_an_ordinary_tool_is_made_within_a_millisecond() -> None:
     settings = CatalogSettings()
     listing = await OpenRpc().fetch_listing(
-        BackendSource(OneListing(openrpc(200)), "http://backend.example/rpc", {}, timeout=60, max_bytes=2**25)
+        BackendSource(
+            OneListing(openrpc(200)), "http://backend.example/rpc", RequestParts(), timeout=60, max_bytes=2**25
+        )
     )
     with quickly(200 * 0.001):
         await Builder(Params(), ValidatorCache()).build_catalog(listing, settings)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
 from gateway.listing.dialect import NoListing
@@ -127,7 +128,7 @@ async def test_the_files_are_those_of_the_configuration(tmp_path: Path) -> None:
     transport = Outbound()
     try:
         source = BackendSource(
-            transport, "http://127.0.0.1:9/", {}, file=str(tmp_path / "openrpc.json"), documents=files,
+            transport, "http://127.0.0.1:9/", RequestParts(), file=str(tmp_path / "openrpc.json"), documents=files,
             timeout=5, max_bytes=2**20,
         )  # fmt: skip
         listing = await Static().fetch_listing(source)

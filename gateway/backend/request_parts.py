@@ -1,0 +1,68 @@
+"""Hold what a request to the backend carries so that the backend knows who asks, and put it into the request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from gateway.backend.redaction import looks_secret, secrets_in_headers, written_forms
+from gateway.jsonrpc import ResponseError
+from gateway.settings.knobs import texts_in
+
+
+@dataclass(frozen=True)
+class RequestParts:
+    """Hold the parts of a request that are a credential: ``headers``, parameters of the ``query``, members of the
+    ``message``, leading ``params``, named ``arguments``.
+
+    ``known_secrets`` are texts within them that no answer may show. ``refusing_statuses`` are the HTTP statuses that
+    mean that the backend does not accept these parts, ``refusing_errors`` the codes of errors, and texts in them.
+    ``callers_own`` says that it is the caller's own token, which the caller may see.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    message: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    params: tuple[Any, ...] = field(default=(), repr=False)
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    known_secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    refusing_statuses: frozenset[int] = field(default=frozenset((401,)), compare=False)
+    refusing_errors: tuple[int | str, ...] = field(default=(), compare=False)
+    callers_own: bool = False
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Return every text in the parts that is a secret, or looks like one."""
+        others = (*self.query.values(), *texts_in([self.message, [*self.params], self.arguments]))
+        return (*self.known_secrets, *filter(looks_secret, (*secrets_in_headers(self.headers), *others)))
+
+    @cached_property
+    def secrets_in_results(self) -> tuple[bytes, ...]:
+        """Return the secrets as they may stand in a result's JSON, except for the caller's own token."""
+        return () if self.callers_own else written_forms(self.secrets)
+
+    def url(self, url: str) -> str:
+        """Return the URL with the parameters of the query."""
+        return f"{url}{'&' if '?' in url else '?'}{urlencode(self.query)}" if self.query else url
+
+    def complete_params(self, params: dict[str, Any] | list[Any] | None) -> dict[str, Any] | list[Any] | None:
+        """Return the params of a call with those of the credential. Params by position get no named ones."""
+        if self.arguments and not isinstance(params, list):
+            given = params or {}
+            params = {**given, **{name: _joined(value, given.get(name)) for name, value in self.arguments.items()}}
+        if not self.params:
+            return params
+        return [*self.params, *(params if isinstance(params, list) else [] if params is None else [params])]
+
+    def refused_with(self, error: ResponseError) -> bool:
+        """Tell whether an error means that the backend does not accept these parts."""
+        words = f"{error.message} {error.data}" if self.refusing_errors else ""
+        return any(one in words if isinstance(one, str) else one == error.code for one in self.refusing_errors)
+
+
+def _joined(value: Any, given: Any) -> Any:
+    """Return a fixed argument; a list stands before the caller's own."""
+    return [*value, *given] if isinstance(value, list) and isinstance(given, list) else value

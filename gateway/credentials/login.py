@@ -1,0 +1,187 @@
+"""Log in with a call of the service's own, and send what its answer gives: a token, a cookie, an id.
+
+One login serves all callers and the listing. It counts until the service says that it has expired (``login.expired``).
+Then one call logs in again, for all that wait. What was refused is sent once more by who sent it, see
+:meth:`~gateway.credentials.contract.Credential.renew`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+
+import structlog
+
+from gateway import jsonrpc
+from gateway.backend.client import same_origin
+from gateway.backend.redaction import prepare_secrets, redact_text
+from gateway.backend.request_parts import RequestParts
+from gateway.credentials.contract import Credential, parts_to_send
+from gateway.credentials.grants import TIMEOUT, TokenClient, credential_unavailable
+from gateway.errors import BackendUnavailable
+from gateway.model import Caller
+from gateway.outbound import Answer, OutboundError
+from gateway.settings import Login, Send
+from gateway.settings.sending import is_header_value
+from gateway.settings.templates import fill, names_in
+from gateway.single_flight import SingleFlight
+from gateway.text import excerpt
+
+MAX_ANSWER: Final = 1024 * 1024
+"""Bytes of the answer to a login."""
+MAX_VALUE: Final = 8192
+"""Characters of one value that is found in it."""
+SETTLED: Final = 5.0
+"""Seconds after a renewal in which refusals do not renew again: they have another reason, such as a lack of rights."""
+REFUSED_FOR: Final = 30.0
+"""Seconds for which a refused login is not repeated: many services lock a user out after some."""
+_UNAUTHORIZED: Final = frozenset((401,))
+_KEY: Final = b"login"
+_ID: Final = "login"
+_REMEMBERED: Final = 4
+"""Logins whose values are redacted: a late answer may quote one that has been renewed."""
+_EXCERPT: Final = 200
+
+log = structlog.get_logger()
+
+
+class LoginRefused(Exception):
+    """Raised where the service does not let the gateway in; the message is for the operator. ``busy`` says that it did
+    not decide: a proxy answered, or it had no time."""
+
+    def __init__(self, reason: str, *, busy: bool = False) -> None:
+        super().__init__(reason)
+        self.busy = busy
+
+
+class LoginCredential(Credential):
+    """Send what a login gave. ``clock`` is monotonic seconds."""
+
+    name = "login"
+    shows = "what a login call of the service gives: a token, a cookie"
+    needs = (("login",), ("send",))
+    refuses = ("value",)
+
+    def __init__(self, tokens: TokenClient, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(tokens)
+        assert self._settings.login is not None and self._settings.send is not None  # noqa: S101, PT018, needs has them
+        self._login: Login = self._settings.login
+        self._send: Send = self._settings.send
+        self._clock = clock
+        self._parts: RequestParts | None = None
+        self._found: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
+        self._flights = SingleFlight[bytes, RequestParts]()
+        self._renewed_at = self._refused_at = float("-inf")
+
+    def __repr__(self) -> str:
+        return f"<LoginCredential {'logged in' if self._parts is not None else 'not logged in'}>"
+
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        parts = self._parts or await self._flights.join(_KEY, self._log_in)
+        # In this time a refusal has another reason, so it is an error of the call like any other.
+        return replace(parts, refusing_statuses=_UNAUTHORIZED, refusing_errors=()) if self._is_settling() else parts
+
+    def discard_token(self, caller: Caller) -> None:
+        if self._parts is not None and not self._is_settling():
+            self._parts = None
+            self._renewed_at = self._clock()
+
+    def secrets(self) -> tuple[str, ...]:
+        return (*super().secrets(), *(value for values in self._found for value in values))
+
+    def _is_settling(self) -> bool:
+        return self._clock() - self._renewed_at < SETTLED
+
+    async def _log_in(self) -> RequestParts:
+        if self._clock() - self._refused_at < REFUSED_FOR:
+            raise BackendUnavailable("The backend does not let the gateway log in", retry_after=int(REFUSED_FOR))
+        try:
+            found = _values_in(await self._ask(), self._login)
+            values = self._given() | found
+            self._found.append(tuple(str(value) for value in found.values()))
+            secrets = tuple(text for texts in self._found for text in texts)
+            expired = self._login.expired
+            statuses = _UNAUTHORIZED.union(one for one in expired if isinstance(one, int))
+            parts = parts_to_send(
+                self._send, values, known_secrets=secrets, refusing_statuses=statuses, refusing_errors=expired
+            )
+            if not all(map(is_header_value, parts.headers.values())):
+                raise LoginRefused("a value that it gives cannot be sent in a header")
+        except LoginRefused as refusal:
+            if not refusal.busy:
+                self._refused_at = self._clock()
+            raise credential_unavailable(f"login: {self._redacted(str(refusal))}") from None
+        except OutboundError as error:
+            raise credential_unavailable(f"login: {error}") from None
+        self._parts = parts
+        log.info("logged in at the backend", method=self._login.method)
+        return parts
+
+    async def _ask(self) -> Answer:
+        backend, login = self._tokens.backend, self._login
+        assert backend is not None  # noqa: S101, the service gives it
+        given = self._given()
+        url = backend.url if login.endpoint is None else same_origin(backend.url, login.endpoint)
+        params = None if login.params is None else fill(login.params.get_secret_value(), given)
+        parts = parts_to_send(_sent_at_login(self._send, given), given)
+        body = jsonrpc.request_bytes(_ID, login.method, params if params is not None else [], backend.version)
+        return await backend.transport.post(parts.url(url), body, parts.headers, timeout=TIMEOUT, max_bytes=MAX_ANSWER)
+
+    def _redacted(self, text: str) -> str:
+        return excerpt(redact_text(text, prepare_secrets(self.secrets())), _EXCERPT)
+
+
+def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:
+    """Return the headers and parameters of the query that need nothing of the answer to the login."""
+    headers = {name: one for name, one in send.headers.items() if {*names_in(one.get_secret_value())} <= given.keys()}
+    query = {name: one for name, one in send.query.items() if {*names_in(one.get_secret_value())} <= given.keys()}
+    return Send(headers=headers, query=query)
+
+
+def _values_in(answer: Answer, login: Login) -> dict[str, str | int]:
+    """Return the values that ``login.find`` names. The status does not count: Transmission gives its id with a 409.
+    Raises :class:`LoginRefused` where one is missing, or is neither a text nor an integer."""
+    result, reason = _result_of(answer)
+    document = {
+        "result": result,
+        "cookies": _cookies_of(answer),
+        "headers": {name.lower(): value for name, value in answer.headers.items()},
+    }
+    found: dict[str, str | int] = {}
+    for name, path in login.find.items():
+        try:
+            value = path.first(document)
+        except ValueError as error:
+            raise LoginRefused(str(error)) from None
+        if isinstance(value, bool) or not isinstance(value, str | int) or value == "" or len(str(value)) > MAX_VALUE:
+            raise LoginRefused(
+                f"HTTP {answer.status}{reason}; no text or integer at {path}, which find.{name} needs",
+                busy=not reason and (answer.status >= 500 or answer.status == 429),
+            )
+        found[name] = value
+    return found
+
+
+def _result_of(answer: Answer) -> tuple[Any, str]:
+    """Return the result, None where there is none, and what else the answer says."""
+    try:
+        result, error = jsonrpc.parse_response(answer.body, _ID, bare=True)
+    except ValueError:
+        return None, ""
+    return result, "" if error is None else f", error {error.code}: {error.message}"
+
+
+def _cookies_of(answer: Answer) -> dict[str, str]:
+    """Return the cookies that an answer sets, by name; the later one counts."""
+    cookies: dict[str, str] = {}
+    for name, header in answer.headers.items():
+        if name.lower() == "set-cookie":
+            try:
+                cookies |= {key: morsel.coded_value for key, morsel in SimpleCookie(header).items()}
+            except CookieError:
+                continue
+    return cookies

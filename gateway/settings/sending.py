@@ -1,0 +1,133 @@
+"""Define the knobs that say where a credential goes in a request, and how the gateway logs in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, JsonValue, Secret, field_validator
+
+from gateway.settings.jsonpath import JsonPath
+from gateway.settings.knobs import Document, knob, texts_in
+from gateway.settings.templates import NAME_PATTERN, names_in
+
+GIVEN: Final = ("user", "password")
+"""Names that templates may use in every mode: the two knobs."""
+_OWN_MEMBERS: Final = ("jsonrpc", "id", "method", "params")
+_OWN_HEADERS: Final = ("host", "content-length", "content-type", "transfer-encoding", "connection")
+
+
+def header_name(name: str) -> str:
+    """Return the name if it can be that of a header which the gateway does not set. Raises :class:`ValueError`."""
+    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+        raise ValueError("must be an HTTP header name")
+    if name.lower() in _OWN_HEADERS:
+        raise ValueError("is set by the gateway itself")
+    return name
+
+
+def is_header_value(text: str) -> bool:
+    """Tell whether a text is printable ASCII without surrounding spaces, as the values of headers are."""
+    return re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", text) is not None
+
+
+def _text_value(value: Secret[Any]) -> Secret[Any]:
+    if not isinstance(value.get_secret_value(), str) or not is_header_value(value.get_secret_value()):
+        raise ValueError("must be printable ASCII without surrounding spaces")
+    return value
+
+
+def _value_name(name: str) -> str:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise ValueError("must have at most 32 lower-case letters, digits and underscores, and begin with a letter")
+    if name in GIVEN:
+        raise ValueError("is the name of a knob beside it: choose another")
+    return name
+
+
+HeaderName = Annotated[str, AfterValidator(header_name)]
+TextValue = Annotated[Secret[JsonValue], AfterValidator(_text_value)]
+
+
+class Send(Document):
+    """Where the credential goes in each request. In the texts, {user} and {password} are the knobs beside it, and
+    with mode: login {name} is a value of login.find; {base64(…)} encodes what stands in it."""
+
+    headers: dict[HeaderName, TextValue] = knob(dict, "Headers, e.g. {X-Api-Key: '${KEY}', X-Tenant: crm}.")
+    query: dict[str, TextValue] = knob(dict, "Parameters of the URL's query, e.g. {api_key: '${KEY}'}.")
+    message: dict[str, Secret[JsonValue]] = knob(
+        dict, "Further members of the JSON-RPC message, e.g. {auth: '{token}'} for Zabbix before 7.2."
+    )
+    params: tuple[Secret[JsonValue], ...] = knob(
+        (), "Values before the positional params of every call. The listing is asked without them."
+    )
+    arguments: dict[str, Secret[JsonValue]] = knob(
+        dict,
+        "Named params of every call, which callers do not see and cannot set. A list stands before the list that the "
+        "caller gives, e.g. {args: [mydb, '{uid}', '{password}']} for Odoo. The listing is asked without them.",
+    )
+
+    @field_validator("message")
+    @classmethod
+    def _check_members(cls, message: dict[str, Secret[JsonValue]]) -> dict[str, Secret[JsonValue]]:
+        for name in _OWN_MEMBERS:
+            if name in message:
+                raise ValueError(f"{name} is set by the gateway itself")
+        return message
+
+    def revealed(self) -> dict[str, Any]:
+        """Return the members by name, with the secrets in them as they are."""
+        return {
+            "headers": {name: value.get_secret_value() for name, value in self.headers.items()},
+            "query": {name: value.get_secret_value() for name, value in self.query.items()},
+            "message": {name: value.get_secret_value() for name, value in self.message.items()},
+            "params": [value.get_secret_value() for value in self.params],
+            "arguments": {name: value.get_secret_value() for name, value in self.arguments.items()},
+        }
+
+
+class Login(Document):
+    """A call that logs in, and what its answer gives. It is sent with those headers and query parameters of send that
+    need nothing of its answer."""
+
+    method: str = Field(description="JSON-RPC method of the call, e.g. auth.login.", min_length=1)
+    params: Secret[JsonValue] | None = knob(
+        None, "Its params, e.g. ['{user}', '{password}']. {user} and {password} are the knobs beside login."
+    )
+    endpoint: str | None = knob(
+        None, "Path of the call on the backend's origin, where it is not backend.url's.", pattern="^/([^/].*)?$"
+    )
+    find: dict[Annotated[str, AfterValidator(_value_name)], JsonPath] = Field(
+        description="Names for the values in its answer, each with a JSONPath (RFC 9535), for send to use. $.result is "
+        "the result, $.cookies has the cookies by name, $.headers the headers by lower-case name: "
+        "{session: $.result[1]}, {sid: $.cookies._session_id}. A login without one of them is refused.",
+        min_length=1,
+    )
+    expired: tuple[int | str, ...] = knob(
+        (401,),
+        "Answers to a call which mean that the login has expired: HTTP statuses, codes of JSON-RPC errors, and texts "
+        "in an error's message or data. The gateway then logs in again, and sends the call once more.",
+    )
+
+    @field_validator("params")
+    @classmethod
+    def _check_params(cls, params: Secret[JsonValue] | None) -> Secret[JsonValue] | None:
+        value = None if params is None else params.get_secret_value()
+        if params is not None and not isinstance(value, list | dict):
+            raise ValueError("must be a list or an object, as JSON-RPC requires")
+        unknown = sorted({*names_in(value)} - {*GIVEN})
+        if unknown:
+            raise ValueError(f"{{{unknown[0]}}} is not {{user}} or {{password}}")
+        return params
+
+    @field_validator("expired")
+    @classmethod
+    def _check_expired(cls, expired: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        if "" in expired:
+            raise ValueError("an empty text is in every error")
+        return expired
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the texts in ``params``, which may be a password."""
+        return texts_in(None if self.params is None else self.params.get_secret_value())

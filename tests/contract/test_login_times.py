@@ -1,0 +1,80 @@
+"""How often the gateway logs in, by the clock. What a login sends and finds is in tests/protocol/test_logins.py."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from gateway.credentials.login import REFUSED_FOR, SETTLED, LoginCredential
+from gateway.errors import BackendUnavailable
+from gateway.model import ANONYMOUS
+from tests.contract.credentials import World, credentials_world
+from tests.fault.behaviours import Body, Exchange, error, result
+
+
+@dataclass(frozen=True)
+class NewSessions:
+    """Give another session at each login."""
+
+    given: list[str]
+
+    async def play(self, exchange: Exchange) -> None:
+        self.given.append(f"session-{len(self.given)}")
+        await result(self.given[-1]).play(exchange)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with credentials_world() as world:
+        yield world
+
+
+async def header_of(credential: LoginCredential) -> str:
+    return (await credential.request_parts(ANONYMOUS)).headers["Authorization"]
+
+
+def login_of(world: World) -> LoginCredential:
+    credential = world.credential("login")
+    assert isinstance(credential, LoginCredential)
+    return credential
+
+
+async def test_a_login_is_renewed_at_once_and_then_for_some_seconds_not_again(world: World) -> None:
+    world.backend.on("log.in", NewSessions([]))
+    credential = login_of(world)
+    first = await credential.request_parts(ANONYMOUS)
+    renewed = await credential.renew(ANONYMOUS, first)
+    assert renewed is not None
+    assert renewed.headers["Authorization"] == "Session session-1"
+    assert await credential.renew(ANONYMOUS, first) == renewed, "another call was refused with the first one, too"
+    world.now += SETTLED - 0.1
+    assert await credential.renew(ANONYMOUS, renewed) is None
+    assert await header_of(credential) == "Session session-1"
+    world.now += 0.2
+    again = await credential.renew(ANONYMOUS, renewed)
+    assert again is not None
+    assert again.headers["Authorization"] == "Session session-2"
+
+
+async def test_a_refused_login_is_tried_again_after_a_while(world: World) -> None:
+    world.backend.on("log.in", error(1, "no"))
+    credential = login_of(world)
+    for _ in range(3):
+        with pytest.raises(BackendUnavailable):
+            await credential.request_parts(ANONYMOUS)
+    assert world.backend.calls("log.in") == 1
+    world.backend.on("log.in", NewSessions([]))
+    world.now += REFUSED_FOR
+    assert await header_of(credential) == "Session session-0"
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+async def test_a_service_that_is_busy_has_refused_nobody(world: World, status: int) -> None:
+    world.backend.on("log.in", Body(b"later", status=status, content_type="text/plain"))
+    credential = login_of(world)
+    with pytest.raises(BackendUnavailable):
+        await credential.request_parts(ANONYMOUS)
+    world.backend.on("log.in", NewSessions([]))
+    assert await header_of(credential) == "Session session-0"

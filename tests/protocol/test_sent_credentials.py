@@ -1,0 +1,266 @@
+"""Where a credential goes in a request to the service, and that nobody sees it in what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.each import each
+from tests.fault.behaviours import Behaviour, Body, Exchange, Honest, error, result
+from tests.fault.scripted import ScriptedBackend
+from tests.fault.wire import Request
+from tests.front import SURFACES, Surface, front
+from tests.presets import preset
+
+SUM: Final = {"a": 2, "b": 3}
+KEY: Final = "k3y-for-the-service"
+PASSWORD: Final = "sesame-0pens"
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[ScriptedBackend]:
+    async with ScriptedBackend() as scripted:
+        yield scripted
+
+
+def sent(backend: ScriptedBackend, method: str) -> Request:
+    """Return the one request for a method."""
+    (request,) = [one for one in backend.requests if one.method == method]
+    return request
+
+
+async def test_several_headers_go_with_the_listing_and_calls(backend: ScriptedBackend) -> None:
+    send = f"{{headers: {{X-Api-Key: {KEY}, X-Tenant: crm, X-User: '{{user}} {{base64({{user}}:{{password}})}}'}}}}"
+    knobs = f"backend.credentials={{mode: static, value: Bearer {KEY}, user: gw, password: {PASSWORD}, send: {send}}}"
+    async with front(backend.url, knobs) as gateway:
+        assert (await gateway.call("modern", "add", SUM)).value == {"sum": 5}
+    for request in backend.requests:
+        assert request.headers["Authorization"] == f"Bearer {KEY}"
+        assert request.headers["X-Api-Key"] == KEY
+        assert request.headers["X-Tenant"] == "crm"
+        assert request.headers["X-User"] == "gw Z3c6c2VzYW1lLTBwZW5z"
+
+
+async def test_a_key_goes_into_the_query_and_the_message_of_the_listing_and_of_calls(backend: ScriptedBackend) -> None:
+    send = f"{{query: {{key: {KEY}, q: 'a&b'}}, message: {{auth: {KEY}, version: '1.1'}}}}"
+    async with front(f"{backend.url}?site=1", f"backend.credentials={{mode: static, send: {send}}}") as gateway:
+        assert (await gateway.call("modern", "add", SUM)).value == {"sum": 5}
+    asked = [one for one in backend.requests if one.method in ("rpc.discover", "add")]
+    assert len(asked) == 2
+    for request in asked:
+        assert request.path == f"/jsonrpc?site=1&key={KEY}&q=a%26b"
+        assert (request.json["auth"], request.json["version"]) == (KEY, "1.1")
+
+
+PLACES: Final[dict[str, tuple[str, str, Any]]] = {
+    "first of params": ("{params: [KEY]}", "by-position", [KEY, 2, 3]),
+    "before named params": ("{params: [KEY]}", "by-name", [KEY, {"a": 2, "b": 3}]),
+    "among named params": ("{arguments: {token: KEY, a: 7}}", "by-name", {"a": 7, "b": 3, "token": KEY}),
+    "nowhere by position": ("{arguments: {token: KEY}}", "by-position", [2, 3]),
+}
+
+
+@each(("send", "structure", "params"), PLACES.values(), ids=PLACES)
+async def test_a_key_goes_among_the_params_of_calls_alone(send: str, structure: str, params: Any) -> None:
+    knobs = f"backend.credentials={{mode: static, send: {send.replace('KEY', KEY)}}}"
+    async with ScriptedBackend() as backend:
+        backend.on("add", result({"sum": 5}))
+        async with front(backend.url, knobs, f"backend.params.structure={structure}") as gateway:
+            assert (await gateway.call("modern", "add", SUM)).value == {"sum": 5}
+        assert sent(backend, "add").params == params
+        assert KEY.encode() not in sent(backend, "rpc.discover").body
+
+
+async def test_a_callers_list_follows_a_fixed_one_and_cannot_replace_it(backend: ScriptedBackend) -> None:
+    send = f"{{arguments: {{value: [production, 7, {KEY}]}}}}"
+    async with front(backend.url, f"backend.credentials={{mode: static, send: {send}}}") as gateway:
+        for value, params in (
+            ([1, [2]], ["production", 7, "[redacted]", 1, [2]]),
+            ("x", ["production", 7, "[redacted]"]),
+        ):
+            assert (await gateway.call("modern", "echo", {"value": value})).value == params
+    assert [one.params["value"][2] for one in backend.requests if one.method == "echo"] == [KEY, KEY]
+
+
+async def test_basic_sends_user_and_password_in_utf_8(backend: ScriptedBackend) -> None:
+    async with front(backend.url, "backend.credentials={mode: basic, user: gär, password: 'a:bß'}") as gateway:
+        assert (await gateway.call("modern", "add", SUM)).value == {"sum": 5}
+    assert {one.headers["Authorization"] for one in backend.requests} == {"Basic Z8OkcjphOmLDnw=="}
+
+
+CANARIES: Final = {
+    "static": f"{{mode: static, send: {{headers: {{X-Key: {KEY}}}}}}}",
+    "query": f"{{mode: static, send: {{query: {{key: {KEY}}}}}}}",
+    "message": f"{{mode: static, send: {{message: {{auth: {{deep: [{KEY}]}}}}}}}}",
+    "params": f"{{mode: static, send: {{params: [{KEY}]}}}}",
+    "arguments": f"{{mode: static, send: {{arguments: {{token: {KEY}}}}}}}",
+    "basic": f"{{mode: basic, user: gw, password: {KEY}}}",
+    "digest": f"{{mode: digest, user: gw, password: {KEY}}}",
+}
+
+
+@each("credentials", CANARIES.values(), ids=CANARIES)
+async def test_a_key_is_in_no_error_no_result_and_no_log_wherever_it_is_sent(credentials: str) -> None:
+    quoted = {"message": f"sent: {KEY}", KEY: [KEY, "admin", 7]}
+    clean = {"message": "sent: [redacted]", "[redacted]": ["[redacted]", "admin", 7]}
+    with capture_logs() as lines:
+        async with (
+            ScriptedBackend() as backend,
+            front(backend.url, f"backend.credentials={credentials}", "backend.errors=passed") as gateway,
+        ):
+            backend.on("add", result(quoted))
+            backend.on("echo", error(-32000, f"not with {KEY}", quoted))
+            for surface in SURFACES:
+                called = await gateway.call(surface, "add", SUM)
+                assert "sent: [redacted]" in called.everything
+                failed = await gateway.call(surface, "echo", {"value": 1})
+                assert failed.message.startswith("not with [redacted]")
+                assert KEY not in called.everything + failed.everything
+            plain = await gateway.post(
+                f"{gateway.base}/jsonrpc", {"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {"value": 1}}
+            )
+            assert plain.body["error"]["data"] == clean
+            assert KEY not in repr(gateway.gateway)
+    assert KEY not in repr(lines)
+
+
+async def test_a_word_is_not_taken_for_a_password_and_what_is_not_quoted_stays(backend: ScriptedBackend) -> None:
+    async with front(backend.url, "backend.credentials={mode: basic, user: admin, password: administrator}") as gateway:
+        value = {"login": "administrator", "text": "a" * 100_000}
+        assert (await gateway.call("modern", "echo", {"value": value})).value == value
+
+
+async def test_a_caller_may_see_its_own_words_that_are_part_of_no_secret(backend: ScriptedBackend) -> None:
+    async with front(backend.url, f"backend.credentials={{mode: static, value: {KEY}}}") as gateway:
+        assert (await gateway.call("modern", "echo", {"value": "k3y-for"})).value == "k3y-for"
+
+
+# --- HTTP Digest ------------------------------------------------------------------------------------------------
+
+CHALLENGE: Final = Body(
+    b"who?", status=401, content_type="text/plain",
+    headers=(("WWW-Authenticate", 'Digest realm="r", nonce="n0nce", qop="auth", algorithm=MD5'),),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Challenged:
+    """Challenge a request without an answer; else behave. The digest itself is checked by the real monerod."""
+
+    behaviour: Behaviour
+
+    async def play(self, exchange: Exchange) -> None:
+        answers = exchange.request.headers.get("Authorization", "").startswith('Digest username="gw", realm="r"')
+        await (self.behaviour if answers else CHALLENGE).play(exchange)
+
+
+DIGEST: Final = f"backend.credentials={{mode: digest, user: gw, password: {PASSWORD}}}"
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_challenge_is_answered_once_and_later_calls_answer_at_once(
+    backend: ScriptedBackend, surface: Surface
+) -> None:
+    backend.on("add", Challenged(Honest()))
+    async with front(backend.url, DIGEST) as gateway:
+        for _ in range(3):
+            assert (await gateway.call(surface, "add", SUM)).value == {"sum": 5}
+    answered = ["Authorization" in one.headers for one in backend.requests if one.method == "add"]
+    assert answered == [False, True, True, True]
+
+
+async def test_a_call_that_was_answered_or_broke_off_is_not_sent_again(backend: ScriptedBackend) -> None:
+    backend.on("add", Challenged(Body(b"", ending="reset")))
+    async with front(backend.url, DIGEST) as gateway:
+        await gateway.call("modern", "add", SUM)
+        backend.on("echo", error(-32000, "no"))
+        assert (await gateway.call("modern", "echo", {"value": 1})).message == "no"
+    assert (backend.calls("add"), backend.calls("echo")) == (2, 1), "one of them was the challenge"
+
+
+async def test_a_challenge_that_never_ends_does_not_hold_a_call(backend: ScriptedBackend) -> None:
+    endless = Body(b"x" * 1_000_000, status=401, headers=CHALLENGE.headers, chunked=True)
+    backend.on("add", endless)
+    async with front(backend.url, DIGEST) as gateway, asyncio.timeout(20):
+        assert (await gateway.call("modern", "add", SUM)).failed
+    assert backend.calls("add") == 1
+
+
+# --- the services of docs/credentials.md that cannot be installed here ------------------------------------------
+
+
+@dataclass(frozen=True)
+class Unless:
+    """Behave, unless the request lacks what ``accepts`` looks for."""
+
+    accepts: Any
+    refusal: Behaviour
+    behaviour: Behaviour
+
+    async def play(self, exchange: Exchange) -> None:
+        await (self.behaviour if self.accepts(exchange.request) else self.refusal).play(exchange)
+
+
+async def test_ubus_gets_its_session_as_a_bearer_token(backend: ScriptedBackend, tmp_path: Path) -> None:
+    session = "c1ed6c7b025d0caca723a816fa61b668"
+    backend.pages["/jsonrpc/list"] = Body(b'{"system": {"info": {}}}')
+    backend.on("call", result([0, {"ubus_rpc_session": session, "timeout": 300, "expires": 299}]))
+    accepts = lambda request: request.headers["Authorization"] == f"Bearer {session}"  # noqa: E731
+    backend.on("info", Unless(accepts, error(-32002, "Access denied"), result({"uptime": 7})))
+    async with front(backend.url, file=preset(tmp_path, "ubus (OpenWrt)", backend.url, PASSWORD)) as gateway:
+        assert (await gateway.call("modern", "system_info", {})).value == {"uptime": 7}
+    nobody = "0" * 32
+    login = {"username": "root", "password": PASSWORD}
+    assert sent(backend, "call").params == [nobody, "session", "login", login]
+    assert sent(backend, "info").path == "/jsonrpc/call/system"
+
+
+async def test_zabbix_gets_its_token_as_a_member_and_says_in_words_that_it_ended(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    (tmp_path / "zabbix-methods.yaml").write_text("methods: {host.get: {params: {output: {}}}}")
+    tokens = iter(["0424bd59b807674191e7d77572075f33", "1535ce60c918785202f8e88683186044"])
+    ended = error(-32602, "Invalid params.", "Session terminated, re-login, please.")
+    accepts = lambda request: request.json["auth"].startswith("1535")  # noqa: E731
+    backend.on("user.login", InTurnOf(tokens))
+    backend.on("host.get", Unless(accepts, ended, result([{"hostid": "10084"}])))
+    async with front(backend.url, file=preset(tmp_path, "Zabbix", backend.url, PASSWORD)) as gateway:
+        assert (await gateway.call("modern", "host_get", {"output": "extend"})).value == [{"hostid": "10084"}]
+        refused = error(-32602, "Invalid params.", 'Invalid parameter "/": unexpected parameter "x".')
+        backend.on("host.get", refused)
+        assert 'unexpected parameter "x"' in (await gateway.call("modern", "host_get", {})).message
+    logins = [one for one in backend.requests if one.method == "user.login"]
+    assert [one.json["params"] for one in logins] == [{"username": "gateway", "password": PASSWORD}] * 2
+    assert all("auth" not in one.json for one in logins), "the login of Zabbix refuses the member"
+
+
+@dataclass(frozen=True)
+class InTurnOf:
+    """Answer with one result after the other."""
+
+    results: Any
+
+    async def play(self, exchange: Exchange) -> None:
+        await result(next(self.results)).play(exchange)
+
+
+async def test_odoo_gets_database_user_and_password_before_what_the_caller_says(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    is_login = lambda request: request.params["service"] == "common"  # noqa: E731
+    backend.on("call", Unless(is_login, result([{"id": 3, "name": "Azure Interior"}]), result(2)))
+    asked = ["res.partner", "search_read", [[["is_company", "=", True]]], {"fields": ["name"], "limit": 1}]
+    async with front(backend.url, file=preset(tmp_path, "Odoo", backend.url, PASSWORD)) as gateway:
+        assert "production" not in str(await gateway.tools())
+        called = await gateway.call("modern", "call", {"args": asked})
+        assert called.value == [{"id": 3, "name": "Azure Interior"}]
+        assert PASSWORD not in called.everything
+    login, call = (one.params for one in backend.requests)
+    assert login == {"service": "common", "method": "login", "args": ["production", "gateway@example.com", PASSWORD]}
+    assert call == {"service": "object", "method": "execute_kw", "args": ["production", 2, PASSWORD, *asked]}
