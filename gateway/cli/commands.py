@@ -1,4 +1,4 @@
-"""The commands: serve, check, tools, call, schema, demo.
+"""The commands: serve, check, tools, call, schema, demo; those of other files are added here.
 
 With several services, ``check`` reports on each and exits with the highest code; ``tools`` and ``call`` need --service.
 
@@ -8,7 +8,6 @@ command line or the configuration is wrong, or a port is taken; 3 the backend ga
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from gateway.catalog.lint import lint_catalog
 from gateway.catalog.pins import PinError, write_pins
 from gateway.cli import config_reference, demo, report
 from gateway.cli.auth_report import Findings, principal_lines
+from gateway.cli.loop import run
 from gateway.cli.options import (
     FAILED,
     NO_LISTING,
@@ -34,6 +34,7 @@ from gateway.cli.options import (
     with_service,
     with_token,
 )
+from gateway.cli.stdio_command import stdio
 from gateway.cli.structure_trial import TrialRefused, try_structures
 from gateway.config import ConfigError, ConfigSource, load_settings
 from gateway.errors import CatalogUnavailable, GatewayError
@@ -49,16 +50,6 @@ from gateway.telemetry import logs
 
 COMMAND: Final = "jsonrpc-mcp-gateway"
 """The name of the program, and of the distribution in pyproject.toml."""
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run on uvloop where it is installed."""
-    try:
-        import uvloop  # noqa: PLC0415, absent on Windows
-    except ImportError:
-        return asyncio.run(work)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -161,7 +152,7 @@ def tools(
 @configured
 @with_one_service
 @with_token
-@click.argument("tool")
+@click.argument("tool", required=False)
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; read as its schema says.")
 @click.option("--args", "whole", metavar="JSON", help="All arguments as one JSON object.")
 def call(
@@ -199,6 +190,9 @@ def demo_command(port: int) -> None:
     """Start a small JSON-RPC service on loopback, and the gateway in front of it. Needs nothing else."""
     logs.configure("warning", "auto")
     run(demo.run(port, click.echo))
+
+
+main.add_command(stdio)
 
 
 def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> None:

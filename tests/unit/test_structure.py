@@ -47,7 +47,7 @@ HOMES = {
     "uvloop": ("cli",),
     "pydantic": ("settings", "units", "config", "cli.config_reference"),
 }
-WITHIN_FUNCTIONS = {("gateway.cli.commands", "uvloop")}
+WITHIN_FUNCTIONS = {("gateway.cli.loop", "uvloop")}
 TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350
 
