@@ -10,10 +10,11 @@ import asyncio
 import os
 import stat
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from queue import SimpleQueue
-from typing import Final
+from typing import Any, Final, TypeVar
 
+Result = TypeVar("Result")
 _CHUNK: Final = 65536
 
 
@@ -69,40 +70,71 @@ class LineSplitter:
         return line
 
 
+class _Thread:
+    """Run functions in a thread, one after another, and hand what they return to the loop."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._work: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    async def call(self, function: Callable[[], Result]) -> Result:
+        """Return what the function returns, and raise the :class:`OSError` that it raises."""
+        done: asyncio.Future[Result] = self._loop.create_future()
+        self._work.put((function, done))
+        return await done
+
+    def end(self) -> None:
+        """Let the thread end after the work that it has."""
+        self._work.put(None)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            function, done = work
+            error, result = None, None
+            try:
+                result = function()
+            except OSError as raised:
+                error = raised
+            try:
+                self._loop.call_soon_threadsafe(_settle, done, result, error)
+            except RuntimeError:  # the loop is closed
+                return
+
+
+def _settle(done: asyncio.Future[Any], result: Any, error: OSError | None) -> None:
+    if done.done():  # who waited for it is cancelled
+        return
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
+
+
 class LineReader:
     """Read lines of at most ``longest`` bytes from a descriptor. It reads no further while nobody takes them."""
 
     def __init__(self, descriptor: int, longest: int) -> None:
         self._descriptor = descriptor
         self._splitter = LineSplitter(longest)
-        self._chunks: asyncio.Queue[bytes] = asyncio.Queue(1)
 
     async def lines(self) -> AsyncIterator[bytes | None]:
         """Yield each line until the stream ends; None stands for one that was too long."""
-        threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), name="stdin", daemon=True).start()
-        while chunk := await self._chunks.get():
-            for line in self._splitter.feed(chunk):
-                yield line
+        thread = _Thread("stdin")
+        try:
+            while chunk := await thread.call(self._read):
+                for line in self._splitter.feed(chunk):
+                    yield line
+        finally:
+            thread.end()
         for line in self._splitter.close():
             yield line
 
-    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        chunk = b"."
-        while chunk:
-            try:
-                chunk = os.read(self._descriptor, _CHUNK)
-            except OSError:  # a connection that was reset has ended, too
-                chunk = b""
-            taken = threading.Event()
-            try:
-                loop.call_soon_threadsafe(self._put, loop, chunk, taken)
-            except RuntimeError:  # the loop is closed
-                return
-            taken.wait()
-
-    def _put(self, loop: asyncio.AbstractEventLoop, chunk: bytes, taken: threading.Event) -> None:
-        putting = loop.create_task(self._chunks.put(chunk))
-        putting.add_done_callback(lambda _: taken.set())
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._descriptor, _CHUNK)
+        except ConnectionError:  # a socket whose peer is gone
+            return b""
 
 
 class LineWriter:
@@ -111,55 +143,39 @@ class LineWriter:
     def __init__(self, descriptor: int) -> None:
         self.broken = asyncio.Event()
         self._descriptor = descriptor
-        self._loop = asyncio.get_running_loop()
-        self._lines: SimpleQueue[tuple[bytes, asyncio.Future[None]]] = SimpleQueue()
+        self._thread = _Thread("stdout")
         self._watching = _tells_of_its_reader(descriptor)
         if self._watching:
-            self._loop.add_reader(descriptor, self._lose)
-        threading.Thread(target=self._write, name="stdout", daemon=True).start()
+            asyncio.get_running_loop().add_reader(descriptor, self._lose)
 
     async def write(self, line: bytes) -> None:
         """Write a line and its end; return once that is done. Raises :class:`BrokenPipeError`."""
         if self.broken.is_set():
             raise BrokenPipeError
-        written: asyncio.Future[None] = self._loop.create_future()
-        self._lines.put((line + b"\n", written))
-        await written
-        if self.broken.is_set():
-            raise BrokenPipeError
+        try:
+            await self._thread.call(lambda: _write_all(self._descriptor, line + b"\n"))
+        except OSError:
+            self._lose()
+            raise BrokenPipeError from None
 
     def close(self) -> None:
-        """Stop watching the descriptor."""
-        if self._watching:
-            self._loop.remove_reader(self._descriptor)
-            self._watching = False
+        """Stop watching the descriptor, and end the thread. The descriptor stays open."""
+        self._unwatch()
+        self._thread.end()
 
     def _lose(self) -> None:
-        self.close()
+        self._unwatch()
         self.broken.set()
 
-    def _write(self) -> None:
-        while True:
-            line, written = self._lines.get()
-            try:
-                while line:
-                    line = line[os.write(self._descriptor, line) :]
-                done = _resolve
-            except OSError:
-                done = self._fail
-            try:
-                self._loop.call_soon_threadsafe(done, written)
-            except RuntimeError:  # the loop is closed
-                return
-
-    def _fail(self, written: asyncio.Future[None]) -> None:
-        self._lose()
-        _resolve(written)
+    def _unwatch(self) -> None:
+        if self._watching:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._watching = False
 
 
-def _resolve(written: asyncio.Future[None]) -> None:
-    if not written.done():  # who waited for it may be cancelled
-        written.set_result(None)
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 def _tells_of_its_reader(descriptor: int) -> bool:

@@ -29,6 +29,8 @@ from gateway.telemetry.internal_errors import to_gateway_error
 
 MAX_UNDER_WAY: Final = 128
 """Most requests of the client that run at a time, its subscriptions among them."""
+_AT_ONCE: Final = ("initialize", "ping")
+"""Requests that wait for nothing. What follows the first belongs to its session; the second is never one too many."""
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 
 log = structlog.get_logger()
@@ -72,7 +74,7 @@ class Conversation:
         method = value.get("method") if isinstance(value, dict) else None
         if isinstance(value, dict) and "id" not in value and isinstance(method, str):
             await self._take_notification(method, value)
-        elif method == "initialize":  # at once: what follows belongs to its session
+        elif method in _AT_ONCE:
             await self._answer(value, _id_of(value))
         else:
             await self._start(value)

@@ -56,7 +56,7 @@ def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None,
         service = _with_token(service, token)
         incoming, outgoing = claim_streams()
         logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
-        run(_serve(service, token, incoming, outgoing))
+        run(_serve_until_signal(service, token, incoming, outgoing))
     except ConfigError as error:
         fail(UNUSABLE, *error.faults)
     except SecretError as error:
@@ -105,13 +105,19 @@ def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
     return replace(settings, backend=settings.backend.model_copy(update={"credentials": section}))
 
 
-async def _serve(settings: ServiceSettings, token: Token, incoming: int, outgoing: int) -> None:
-    """Serve until the client ends its side, stops reading, or a signal comes."""
+async def _serve_until_signal(settings: ServiceSettings, token: Token, incoming: int, outgoing: int) -> None:
+    stop = asyncio.Event()
+    stop_on_signal(stop)
+    await serve_client(settings, token, incoming, outgoing, stop)
+
+
+async def serve_client(
+    settings: ServiceSettings, token: Token, incoming: int, outgoing: int, stop: asyncio.Event
+) -> None:
+    """Serve one client on two descriptors until it ends its side, stops reading, or ``stop`` is set."""
     secrets, files, mount = read_secrets(settings.server.secret_file), await ServiceFiles.read(settings), Mount()
     service = await Service.build(settings, files, MemoryStore(), secrets, mount)
     service.start()
-    stop = asyncio.Event()
-    stop_on_signal(stop)
     longest = settings.server.max_body
     writer = LineWriter(outgoing)
     conversation = Conversation(service.site.endpoint, lambda: _caller(service, token), writer.write, longest)
