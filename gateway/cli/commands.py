@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 import yaml
@@ -23,6 +23,7 @@ from gateway.catalog.lint import lint_catalog
 from gateway.catalog.pins import PinError, write_pins
 from gateway.cli import config_reference, demo, report
 from gateway.cli.auth_report import Findings, principal_lines
+from gateway.cli.connect_command import connect
 from gateway.cli.loop import run
 from gateway.cli.options import (
     FAILED,
@@ -47,9 +48,6 @@ from gateway.settings import ServiceSettings, Settings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
-
-COMMAND: Final = "jsonrpc-mcp-gateway"
-"""The name of the program, and of the distribution in pyproject.toml."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -193,6 +191,7 @@ def demo_command(port: int) -> None:
 
 
 main.add_command(stdio)
+main.add_command(connect)
 
 
 def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> None:

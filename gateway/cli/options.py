@@ -16,6 +16,8 @@ from gateway.config import ConfigError, ConfigSource
 from gateway.layers import mistaken_names
 from gateway.settings import ServiceSettings, Settings
 
+COMMAND: Final = "jsonrpc-mcp-gateway"
+"""The name of the program, and of the distribution in pyproject.toml."""
 FAILED: Final = 1
 UNUSABLE: Final = 2
 NO_LISTING: Final = 3

@@ -45,6 +45,7 @@ HOMES = {
     "jsonpath_rfc9535": ("settings.jsonpath",),
     "click": ("cli", "cli.options"),
     "uvloop": ("cli",),
+    "tomlkit": ("cli.client_entries",),
     "pydantic": ("settings", "units", "config", "cli.config_reference"),
 }
 WITHIN_FUNCTIONS = {("gateway.cli.loop", "uvloop")}
