@@ -14,6 +14,7 @@ from typing import Any, Final
 
 _SKIPPED: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _SCALAR: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"/]+')
+_LAST_LINE: Final = re.compile(r"\r?\n[ \t]*\Z|[ \t]+\Z")
 _MAX_DEPTH: Final = 100
 _UNIT: Final = "  "
 
@@ -25,14 +26,13 @@ class NotJson(Exception):
 @dataclass
 class _Value:
     """A value, and where it stands: ``text[start:end]``. An object has its ``members``; its last one is followed by a
-    comma or not, and its last member, comma or comment ends at ``content_end``."""
+    comma or not."""
 
     value: Any
     start: int
     end: int = 0
     members: dict[str, _Value] = field(default_factory=dict)
     has_last_comma: bool = False
-    content_end: int = 0
 
 
 def read_jsonc(text: str) -> Any:
@@ -76,15 +76,14 @@ def _insert(text: str, node: _Value, name: str, value: Any) -> str:
     line_end = "\r\n" if "\r\n" in text else "\n"
     outer = _margin(text, node.start)
     first = next(iter(node.members.values()), None)
-    inner = outer + _UNIT if first is None else max(_margin(text, first.start), outer + _UNIT, key=len)
-    if first is not None and line_end in text[node.start : first.start]:
+    inner = outer + _UNIT
+    if first is not None and "\n" in text[node.start : first.start]:
         inner = _margin(text, first.start)
-    member = f"{line_end}{inner}{json.dumps(name)}: {_render(value, inner, text)}{line_end}{outer}"
-    if not node.members:
-        return text[: node.content_end] + member + text[node.end - 1 :]
-    last = list(node.members.values())[-1].end
-    comma = "" if node.has_last_comma else ","
-    return text[:last] + comma + text[last : node.content_end] + member + text[node.end - 1 :]
+    last = node.start + 1 if first is None else list(node.members.values())[-1].end
+    comma = "" if first is None or node.has_last_comma else ","
+    rest = _LAST_LINE.sub("", text[last : node.end - 1])
+    member = f"{json.dumps(name)}: {_render(value, inner, text)}"
+    return f"{text[:last]}{comma}{rest}{line_end}{inner}{member}{line_end}{outer}{text[node.end - 1 :]}"
 
 
 def _render(value: Any, margin: str, text: str) -> str:
@@ -126,7 +125,7 @@ class _Parser:
     def _object(self, start: int, depth: int) -> _Value:
         found = _Value({}, start)
         while True:
-            found.content_end = self._skip_to_content()
+            self._skip()
             if self._take("}"):
                 return found
             if found.members and not found.has_last_comma:
@@ -172,13 +171,6 @@ class _Parser:
     def _skip(self) -> None:
         match = _SKIPPED.match(self._text, self._place)
         self._place = match.end() if match else self._place
-
-    def _skip_to_content(self) -> int:
-        """Skip, and return where what was skipped ends without its last white space."""
-        before = self._place
-        self._skip()
-        skipped = self._text[before : self._place]
-        return before + len(skipped.rstrip())
 
     def _take(self, mark: str) -> bool:
         taken = self._text.startswith(mark, self._place)
