@@ -153,7 +153,7 @@ def tools(
 @configured
 @with_one_service
 @with_token
-@click.argument("tool", required=False)
+@click.argument("tool", required=False, metavar="TOOL")
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; read as its schema says.")
 @click.option("--args", "whole", metavar="JSON", help="All arguments as one JSON object.")
 def call(

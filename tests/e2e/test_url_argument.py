@@ -1,4 +1,4 @@
-"""A URL is enough for a first try, a configuration is found where it usually is, and a person gets colours and advice."""
+"""A URL is enough for a first try, a configuration is found where it usually is, and a person is shown what to do."""
 
 from __future__ import annotations
 
