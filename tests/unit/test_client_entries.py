@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -189,3 +190,15 @@ def test_the_names_of_entries_are_ones_that_all_clients_take(home: Path) -> None
 def test_the_program_is_named_so_that_it_starts_without_a_path(home: Path) -> None:
     command = json.loads(connect(home, URL).stdout)["mcpServers"]["crm"]["command"]
     assert command in (str(Path(sys.executable).with_name("jsonrpc-mcp-gateway")), sys.executable)
+
+
+def test_the_page_about_clients_shows_what_is_written() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
+    command = ("/home/me/.local/bin/jsonrpc-mcp-gateway", "stdio", "https://crm.example.com/jsonrpc")
+    for name, client in CLIENTS.items():
+        section = page.partition(f"\n### {client.title}\n")[2].partition("\n##")[0]
+        blocks = re.findall(r"```(?:json|toml)\n(.*?)```", section, re.DOTALL)
+        shown = [client.entry(command, None)]
+        shown += [] if client.http is None else [client.entry((), "http://127.0.0.1:8080/mcp")]
+        assert blocks == [client.render("crm", entry) for entry in shown], name
+        assert f"| `{name}` | {client.title} |" in page
