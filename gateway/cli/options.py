@@ -79,7 +79,8 @@ def _configured(command: Callable[..., None], finders: Iterable[Callable[[], Pat
         try:
             settings = source.load_settings()
         except ConfigError as error:
-            fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults))
+            hint = (f"The URL stands in for {knob}; --service NAME says of which service.",) if url else ()
+            fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults), *hint)
         if defaults and context.info_name in _OPENING:
             click.echo(_OPEN, err=True)
         command(settings=settings, source=source, **arguments)

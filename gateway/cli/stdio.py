@@ -115,7 +115,6 @@ class Conversation:
             await self._ask(value)
         except Exception as error:  # noqa: BLE001, what is wrong with it is logged
             to_gateway_error(error, method=method)
-            return
         params = value.get("params")
         if method == "notifications/cancelled" and isinstance(params, dict):
             id = _id_of(params, "requestId")
@@ -156,6 +155,8 @@ class Conversation:
             reply = await self._endpoint.answer(self._request(caller), value)
         elif isinstance(value, dict) and value.get("method") == "initialize":
             self._keep_session(reply, value)
+        if self._notices is not None and self._notices.done():  # it was refused, or its token had expired
+            self._notices = asyncio.create_task(self._send_notices())
         return reply
 
     async def _open_session(self, caller: Caller, initialize: dict[str, Any]) -> None:

@@ -99,9 +99,11 @@ def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:
     if credentials.mode != "auto":
         knob = settings.knob("backend.credentials")
         raise ConfigError([f"A token is given, but nothing takes it: auth.mode is off, and {knob} has its own"])
-    section = type(credentials).model_validate(
-        {**credentials.model_dump(exclude_unset=True), "mode": "static", "value": f"Bearer {given}"}
-    )
+    values = {**credentials.model_dump(exclude_unset=True), "mode": "static", "value": f"Bearer {given}"}
+    try:
+        section = type(credentials).model_validate(values)
+    except ValueError:  # whose text has the token
+        raise ConfigError(["The token has characters that no header may have"]) from None
     return replace(settings, backend=settings.backend.model_copy(update={"credentials": section}))
 
 

@@ -123,6 +123,19 @@ async def test_an_older_client_hears_of_changed_tools_once(backend: Backend) -> 
         assert len([one for one in client.received if one.get("method", "").endswith("list_changed")]) == 1
 
 
+async def test_notices_that_were_refused_come_once_there_is_room_for_them(backend: Backend) -> None:
+    async with connected(backend.url, *QUICK, "limits.streams=1") as client:
+        id = await client.request("subscriptions/listen", {"_meta": META, "notifications": {}})
+        await client.notification("notifications/subscriptions/acknowledged")
+        await client.initialize()
+        await client.ask("ping")
+        await client.notify("notifications/cancelled", requestId=id)
+        await client.ask("tools/list")
+        await client.ask("ping")
+        await client.call("grow", name="fresh")
+        await client.notification("notifications/tools/list_changed")
+
+
 async def test_a_subscription_is_acknowledged_told_of_changes_and_ended_by_its_client(backend: Backend) -> None:
     async with connected(backend.url, *QUICK) as client:
         wanted = {"_meta": META, "notifications": {"toolsListChanged": True}}
@@ -250,6 +263,7 @@ async def test_the_token_of_the_environment_or_of_a_file_is_sent_to_a_service_wi
     [
         ((), "backend.url: is required"),
         (("http://127.0.0.1:1/x", "--token-file", "/nowhere/token"), "--token-file /nowhere/token: No such file"),
+        (("http://127.0.0.1:1/x", "--token-file", __file__), "The token has characters that no header may have"),
         (("127.0.0.1:1/x",), "127.0.0.1:1/x is not a URL: it begins with http:// or https://"),
         (("http://127.0.0.1:1/x", *ISSUER), "A token is needed here (auth.anonymous is none): give --token-file"),
         (

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from gateway.cli import main
 from gateway.config import ConfigSource
 from tests.each import each
+from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.program import PATIENCE, run, started
 
@@ -142,6 +143,12 @@ async def test_a_person_is_shown_a_table_in_colours_that_no_color_leaves_out(bac
     checked = await on_a_terminal("check", backend.url, NO_COLOR="1")
     assert "\x1b" not in checked
     assert "tools        4\n" in checked
+
+
+async def test_a_person_is_told_what_takes_over_a_second(backend: ScriptedBackend) -> None:
+    backend.on("rpc.discover", Hang("head"))
+    printed = await on_a_terminal("tools", backend.url, until="asking for a listing: ")
+    assert f"{backend.url}: asking for a listing: " in printed
 
 
 async def test_serve_tells_a_person_the_url_and_what_to_type_next(backend: ScriptedBackend) -> None:
