@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-_SKIPPED: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
+_SKIPPED: Final = re.compile(r"[ \t\r\n]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SCALAR: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"/]+')
 _LAST_LINE: Final = re.compile(r"\r?\n[ \t]*\Z|[ \t]+\Z")
 _MAX_DEPTH: Final = 100
@@ -169,8 +169,8 @@ class _Parser:
         return value
 
     def _skip(self) -> None:
-        match = _SKIPPED.match(self._text, self._place)
-        self._place = match.end() if match else self._place
+        while match := _SKIPPED.match(self._text, self._place):
+            self._place = match.end()
 
     def _take(self, mark: str) -> bool:
         taken = self._text.startswith(mark, self._place)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -23,7 +22,6 @@ from gateway.cli.options import COMMAND, Given
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.server import Server
 
-_LABEL: Final = re.compile(r"(?!  )([a-z][a-z ]*[a-z])( {2,})(.+)")
 _PAINTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("  FAULT ", {"fg": "red", "bold": True}),
     ("    remedy: ", {"fg": "green"}),
@@ -50,8 +48,9 @@ def _paint(line: str) -> str:
     for beginning, paint in _PAINTS:
         if line.startswith(beginning):
             return click.style(line, **paint)
-    label = _LABEL.fullmatch(line)
-    return click.style(label[1], bold=True) + label[2] + label[3] if label else line
+    label, gap, rest = line.partition("  ")
+    is_label = label.islower() and label.replace(" ", "").isalpha() and bool(rest)
+    return click.style(label, bold=True) + gap + rest if is_label else line
 
 
 def is_terminal() -> bool:
