@@ -58,7 +58,8 @@ class Conversation:
         self._session: str | None = None
 
     def __repr__(self) -> str:
-        return f"<Conversation {self._session and 'with a session '}{len(self._requests)} under way>"
+        session = "with a session, " if self._session else ""
+        return f"<Conversation {session}{len(self._requests)} under way>"
 
     async def receive(self, line: bytes | None) -> None:
         """Take one line; None stands for one that was too long. A request is answered later."""

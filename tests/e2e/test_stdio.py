@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from gateway.cli import main
-from gateway.cli.stdio import MAX_UNDER_WAY
+from gateway.cli.stdio import MAX_UNDER_WAY, Conversation
+from gateway.config import load_settings
+from gateway.model import AccessToken, Caller, Principal
 from tests.clients.backend import Backend
 from tests.e2e.stdio_client import META, connected, started
 from tests.each import each
 from tests.fault.behaviours import Body
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
-from tests.front import LEGACY, MODERN
+from tests.front import LEGACY, MODERN, built, ground
 from tests.program import PATIENCE
 
 QUICK = ("catalog.ttl=100ms", "catalog.notify_interval=100ms", "mcp.heartbeat=100ms")
@@ -134,6 +138,33 @@ async def test_notices_that_were_refused_come_once_there_is_room_for_them(backen
         await client.ask("ping")
         await client.call("grow", name="fresh")
         await client.notification("notifications/tools/list_changed")
+
+
+async def test_a_session_that_is_good_no_more_is_opened_again_in_its_revision(backend: Backend) -> None:
+    service = await built(load_settings(None, ground(backend.url), environ={}).by_mount[""])
+    answers: list[dict[str, Any]] = []
+    subject = "before"
+
+    async def caller() -> Caller:  # a session is one subject's
+        return Caller(principal=Principal("https://i", subject, "c", frozenset(), math.inf, AccessToken("t")))
+
+    async def send(line: bytes) -> None:
+        answers.append(json.loads(line))
+
+    conversation = Conversation(service.site.endpoint, caller, send, 1000)
+    initialize = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    await conversation.receive(message("initialize", initialize))
+    subject = "after"
+    await conversation.receive(message("tools/list", {}))
+    await conversation.finish(PATIENCE)
+    await conversation.close()
+    await service.close()
+    add = next(tool for tool in answers[1]["result"]["tools"] if tool["name"] == "add")
+    assert "outputSchema" in add  # without a session, the revision would be 2025-03-26, which has none
+
+
+def message(method: str, params: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": params}).encode()
 
 
 async def test_a_subscription_is_acknowledged_told_of_changes_and_ended_by_its_client(backend: Backend) -> None:
