@@ -33,6 +33,7 @@ conformance: services ## the official conformance suite, for each revision of MC
 
 clients: services ## the official MCP clients: client × era × what they do
 	$(BIN)/python -m tests.clients
+	$(BIN)/python -m tests.clean_install
 
 bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP; what strangers can cost
 	$(BIN)/python -m tests.bench

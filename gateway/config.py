@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -39,19 +40,23 @@ class ConfigError(Exception):
 
 
 class ConfigSource:
-    """Hold where settings come from: a file, the environment and ``overrides``. ``files`` are those that the last load
-    read: the file itself, and the files whose content is the value of a knob."""
+    """Hold where settings come from: a file, the environment, ``overrides``, and ``defaults`` for sections that none of
+    these has. ``files`` are those that the last load read: the file itself, and the files whose content is the value of
+    a knob."""
 
-    def __init__(self, file: Path | None, overrides: Iterable[str] = ()) -> None:
+    def __init__(
+        self, file: Path | None, overrides: Iterable[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self.files: frozenset[Path] = frozenset()
         self._file = file
         self._overrides = tuple(overrides)
+        self._defaults = defaults
 
     def load_settings(self) -> Settings:
         """Return the settings. Raises :class:`ConfigError`. Sets ``files`` in either case."""
         read: set[Path] = set()
         try:
-            return load_settings(self._file, self._overrides, read=read)
+            return load_settings(self._file, self._overrides, read=read, defaults=self._defaults)
         finally:
             self.files = frozenset(read)
 
@@ -61,14 +66,17 @@ def load_settings(
     overrides: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
     read: set[Path] | None = None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Settings:
-    """Return the settings from all layers. Adds the files that were read to ``read``. Raises :class:`ConfigError`."""
+    """Return the settings from all layers, with ``defaults`` for sections that no layer has. Adds the files that were
+    read to ``read``. Raises :class:`ConfigError`."""
     layers = Layers(os.environ if environ is None else environ)
     if file is not None:
         layers.add_file(file)
     layers.add_environment()
     for override in overrides:
         layers.add_override(override)
+    layers.tree = {**defaults, **layers.tree}
     if read is not None:
         read |= layers.files
     faults = layers.faults

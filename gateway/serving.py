@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -20,10 +21,10 @@ _GC_THRESHOLDS: Final = (10_000, 20, 50)
 log = structlog.get_logger()
 
 
-async def serve(settings: Settings, source: ConfigSource) -> None:
+async def serve(settings: Settings, source: ConfigSource, started: Callable[[Server], None] = lambda _: None) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reloads the configuration from
-    ``source`` and refreshes the listings; a change of a file does so for what depends on the file. Raises what
-    :meth:`Server.start` raises."""
+    ``source`` and refreshes the listings; a change of a file does so for what depends on the file. ``started`` is
+    called once the ports are open. Raises what :meth:`Server.start` raises."""
     server = Server(settings)
     stop = asyncio.Event()
     reloads = Reloads(server, source)
@@ -31,6 +32,7 @@ async def serve(settings: Settings, source: ConfigSource) -> None:
     call_on_hangup(reloads.ask)
     await server.start()
     reloads.start()
+    started(server)
     tuning = asyncio.create_task(_tune_gc(server))
     try:
         await stop.wait()

@@ -156,7 +156,7 @@ async def started(
     output: int = asyncio.subprocess.PIPE,
 ) -> asyncio.subprocess.Process:
     """The process itself; ``output`` is where both its streams go."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY__")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
         env={**inherited, **environ},

@@ -178,14 +178,21 @@ def _parse_pin(entry: Any) -> Pin:
 
 
 def write_pins(file: Path, tools: Iterable[Tool]) -> None:
-    """Write the pins of tools. Replace the file in one step: no reader sees half of it. Raises :class:`OSError`."""
+    """Write the pins of tools. Raises :class:`OSError`."""
     pins = {tool.method: asdict(pin_of(tool)) for tool in sorted(tools, key=lambda tool: tool.method)}
-    text = jsonrpc.pretty({"tools": pins}) + "\n"
+    replace_file(file, jsonrpc.pretty({"tools": pins}) + "\n")
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Write a file in one step: no reader sees half of it. An old one keeps its mode, and a link leads to the new one.
+
+    Raises :class:`OSError`.
+    """
     target = file.resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     scratch = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

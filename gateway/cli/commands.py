@@ -1,4 +1,4 @@
-"""The commands: serve, check, tools, call, schema, demo.
+"""The commands: serve, check, tools, call, schema, demo; those of other files are added here.
 
 With several services, ``check`` reports on each and exits with the highest code; ``tools`` and ``call`` need --service.
 
@@ -8,12 +8,10 @@ command line or the configuration is wrong, or a port is taken; 3 the backend ga
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 import yaml
@@ -23,18 +21,23 @@ from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.lint import lint_catalog
 from gateway.catalog.pins import PinError, write_pins
-from gateway.cli import config_reference, demo, report
+from gateway.cli import config_reference, demo, report, terminal
 from gateway.cli.auth_report import Findings, principal_lines
+from gateway.cli.completion import completion
+from gateway.cli.connect_command import connect
+from gateway.cli.loop import run
 from gateway.cli.options import (
     FAILED,
     NO_LISTING,
     UNUSABLE,
+    Given,
     configured,
     fail,
     with_one_service,
     with_service,
     with_token,
 )
+from gateway.cli.stdio_command import stdio
 from gateway.cli.structure_trial import TrialRefused, try_structures
 from gateway.config import ConfigError, ConfigSource, load_settings
 from gateway.errors import CatalogUnavailable, GatewayError
@@ -48,20 +51,6 @@ from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 
-COMMAND: Final = "jsonrpc-mcp-gateway"
-"""The name of the program, and of the distribution in pyproject.toml."""
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run on uvloop where it is installed. Windows' usual loop has no ``add_reader``, which accepts connections."""
-    make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop
-    with suppress(ImportError):
-        import uvloop  # noqa: PLC0415, absent on Windows
-
-        make_loop = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=make_loop) as runner:
-        return runner.run(work)
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
@@ -71,11 +60,12 @@ def main() -> None:
 
 @main.command()
 @configured
-def serve(settings: Settings, source: ConfigSource) -> None:
+@click.pass_obj
+def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
     """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
     logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
     try:
-        run(serving.serve(settings, source))
+        run(serving.serve(settings, source, lambda server: terminal.guide(server, given)))
     except (ConfigError, SecretError) as error:
         fail(UNUSABLE, str(error))
     except OSError as error:
@@ -96,7 +86,7 @@ def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str 
         click.echo("\n".join(report.remarks(remarks)))
     for service in services:
         if service.name:
-            click.echo(report.heading(service))
+            terminal.say(report.heading(service))
         try:
             _check(service, token, [] if service.name else remarks)
         except SystemExit as end:
@@ -111,16 +101,16 @@ def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> N
 
     async def report_auth(parts: Service) -> None:
         async for line in findings.lines(parts):
-            click.echo(line)
+            terminal.say(line)
 
     async def work(_: Service, caller: Caller, catalog: Catalog) -> Catalog:
         for line in principal_lines(caller.principal) if caller.principal else ():
-            click.echo(line)
+            terminal.say(line)
         return catalog
 
     catalog = _with_catalog(service, work, token, report_auth)
     for line in report.check(service, catalog, [*remarks, *lint_catalog(catalog, service.catalog)]):
-        click.echo(line)
+        terminal.say(line)
     if findings.faults:
         fail(FAILED, "No caller can get in:", *(f"  {fault}" for fault in findings.faults))
     if not catalog.tools:
@@ -154,16 +144,16 @@ def tools(
         return _pin(service, token)
     catalog = _with_catalog(service, _return_catalog, token)
     name_style = NameStyle(service.catalog.names)
-    text = report.tools_json(catalog, name_style) if as_json else "\n".join(report.tools_table(catalog, name_style))
-    click.echo(text)
-    return None
+    if as_json:
+        return click.echo(report.tools_json(catalog, name_style))
+    return terminal.show_tools(catalog, name_style)
 
 
 @main.command()
 @configured
 @with_one_service
 @with_token
-@click.argument("tool")
+@click.argument("tool", required=False, metavar="TOOL")
 @click.option("--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; read as its schema says.")
 @click.option("--args", "whole", metavar="JSON", help="All arguments as one JSON object.")
 def call(
@@ -203,6 +193,10 @@ def demo_command(port: int) -> None:
     run(demo.run(port, click.echo))
 
 
+for command in (stdio, connect, completion):
+    main.add_command(command)
+
+
 def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> None:
     """Print what changed since a file was written. Ignores pins, which would hide the changed tools."""
     try:
@@ -218,7 +212,7 @@ def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> N
     after = snapshots_of(_catalog_without_pins(service, token).tools, NameStyle(service.catalog.names))
     found = compare_catalogs(before, after)
     for line in report.differences(found):
-        click.echo(line)
+        terminal.say(line)
     if found:
         raise SystemExit(FAILED)
 

@@ -122,7 +122,8 @@ def _markdown() -> str:
         "",
         "Made by `make config` from `gateway/settings/`; do not edit.",
         "",
-        "Later layers win: the YAML file (`--config`), the environment, `--set section.knob=value`.",
+        "Later layers win: the YAML file (`--config`, else `$GATEWAY_CONFIG`, else `gateway.yaml` of this folder), "
+        "the environment, `--set section.knob=value`.",
         "The environment name of a knob is its path in upper case: `catalog.ttl` is "
         f"`{environment_name(('catalog', 'ttl'))}`.",
         "",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -15,9 +16,15 @@ from gateway.config import ConfigError, ConfigSource
 from gateway.layers import mistaken_names
 from gateway.settings import ServiceSettings, Settings
 
+COMMAND: Final = "jsonrpc-mcp-gateway"
+"""The name of the program, and of the distribution in pyproject.toml."""
 FAILED: Final = 1
 UNUSABLE: Final = 2
 NO_LISTING: Final = 3
+_FILE: Final = "gateway.yaml"
+_FILE_VARIABLE: Final = "GATEWAY_CONFIG"
+_OPENING: Final = ("serve", "check")
+_OPEN: Final = "There is no configuration file: authentication is off, on loopback only."
 
 
 def fail(code: int, *lines: str) -> NoReturn:
@@ -27,24 +34,85 @@ def fail(code: int, *lines: str) -> NoReturn:
     raise SystemExit(code)
 
 
-def configured(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options --config and --set. The command gets ``settings``, and the ``source`` to load them again."""
+@dataclass(frozen=True)
+class Given:
+    """Hold where the command line said that the configuration is: ``file`` also where it was found."""
 
-    @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="YAML file with the knobs.")
+    url: str | None
+    file: Path | None
+    overrides: tuple[str, ...]
+
+
+def configured(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the argument URL and the options --config and --set. Without --config, ``$GATEWAY_CONFIG`` is read, else
+    gateway.yaml of this folder. The command gets ``settings``, and the ``source`` to load them again."""
+    return _configured(command, (_named_by_environment, _in_this_folder))
+
+
+def configured_by_name(command: Callable[..., None]) -> Callable[..., None]:
+    """Do as :func:`configured` does, but for the file of this folder: a client chooses the folder, and what lies there
+    may be a stranger's."""
+    return _configured(command, (_named_by_environment,))
+
+
+def _configured(command: Callable[..., None], finders: Iterable[Callable[[], Path | None]]) -> Callable[..., None]:
+    @click.argument("url", required=False)
+    @click.option("--config", "file", type=click.Path(path_type=Path), metavar="FILE",
+                  help="YAML file with the knobs, or the folder of gateway.yaml.")  # fmt: skip
     @click.option("--set", "overrides", multiple=True, metavar="SECTION.KNOB=VALUE",
                   help="One knob. Text is taken as it is, everything else is YAML.")  # fmt: skip
+    @click.pass_context
     @wraps(command)
-    def with_settings(file: Path | None, overrides: tuple[str, ...], **arguments: Any) -> None:
-        source = ConfigSource(file, overrides)
+    def with_settings(
+        context: click.Context, /, url: str | None, file: Path | None, overrides: tuple[str, ...], **arguments: Any
+    ) -> None:
+        url = _check_url(context, url, arguments)
+        file = file or next(filter(None, (found() for found in finders)), None)
+        file = file / _FILE if file is not None and file.is_dir() else file
+        context.obj = Given(url, file, overrides)
+        knob = f"services.{name}.backend.url" if (name := arguments.get("name")) else "backend.url"
+        stands_in = () if url is None else (f"{knob}={url}",)
+        defaults = {} if url is None or file is not None else {"auth": {"mode": "off"}}
+        source = ConfigSource(file, (*overrides, *stands_in), defaults)
         for line in mistaken_names(os.environ):
             click.echo(f"Warning: {line}", err=True)
         try:
             settings = source.load_settings()
         except ConfigError as error:
-            fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults))
+            hint = (f"The URL stands in for {knob}; --service NAME says of which service.",) if url else ()
+            fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults), *hint)
+        if defaults and context.info_name in _OPENING:
+            click.echo(_OPEN, err=True)
         command(settings=settings, source=source, **arguments)
 
     return with_settings
+
+
+def _named_by_environment() -> Path | None:
+    return Path(os.environ[_FILE_VARIABLE]) if os.environ.get(_FILE_VARIABLE) else None
+
+
+def _in_this_folder() -> Path | None:
+    file = Path(_FILE)
+    if not file.is_file():
+        return None
+    click.echo(f"The configuration is {_FILE} of this folder.", err=True)
+    return file
+
+
+def _check_url(context: click.Context, url: str | None, arguments: dict[str, Any]) -> str | None:
+    """Return the argument URL. Where the first word is no URL, it is the argument TOOL of a command that has one.
+
+    Raises :class:`click.UsageError`.
+    """
+    takes_tool = "tool" in arguments
+    if url is not None and "://" not in url and takes_tool and arguments["tool"] is None:
+        url, arguments["tool"] = None, url
+    if takes_tool and arguments["tool"] is None:
+        raise click.MissingParameter(ctx=context, param_hint="'TOOL'", param_type="argument")
+    if url is not None and "://" not in url:
+        raise click.UsageError(f"{url} is not a URL: it begins with http:// or https://", context)
+    return url
 
 
 def with_token(command: Callable[..., None]) -> Callable[..., None]:

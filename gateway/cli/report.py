@@ -25,7 +25,7 @@ _SLOW: Final = 1.0
 
 
 class Progress:
-    """Print on standard error what the command waits for, once that takes longer than a second."""
+    """Print on standard error, if it is a terminal, what the command waits for once that takes longer than a second."""
 
     def __init__(self, url: str) -> None:
         self._url = masked_url(url)
@@ -35,7 +35,8 @@ class Progress:
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        self._timer.start()
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._timer.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

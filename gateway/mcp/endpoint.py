@@ -29,6 +29,13 @@ class Endpoint:
         """Return the reply to one POST. A bad message gets an error reply; nothing is raised for it."""
         try:
             value = jsonrpc.decode_strictly(mcp_request.body)
+        except GatewayError as error:
+            return _reply(error.status, jsonrpc.error_bytes(None, error), error)
+        return await self.answer(mcp_request, value)
+
+    async def answer(self, mcp_request: McpRequest, value: Any) -> McpReply | McpStreamReply:
+        """Return the reply to a decoded message or batch; the body of the request is not read."""
+        try:
             if isinstance(value, list) and self.legacy.serves_version(mcp_request):
                 return await self.legacy.answer_batch(mcp_request, value, self._answer_one)
         except GatewayError as error:

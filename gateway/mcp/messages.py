@@ -32,11 +32,13 @@ class Headers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class McpRequest:
-    """One HTTP request to the MCP endpoint, without HTTP types."""
+    """One request to the MCP endpoint, without HTTP types."""
 
     headers: Headers
     body: bytes
     caller: Caller
+    repeats_body: bool = True
+    """False where the transport has no headers (stdio): then none repeat what the body says."""
     is_single: bool = True
     """False for a message of a batch: its answer is an element of one JSON body, so it cannot be a stream."""
 

@@ -118,7 +118,7 @@ class Modern:
             return McpReply(202, method=message.method)
         if not isinstance(message, Request):
             raise BadMessage("Invalid request: responses are not accepted, since the gateway sends no requests")
-        handler, revision, params = self._check_request(mcp_request.headers, message)
+        handler, revision, params = self._check_request(mcp_request, message)
         return await handler(mcp_request, revision, message, params)
 
     def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
@@ -126,17 +126,18 @@ class Modern:
         in_response = isinstance(error, InvalidParams | InternalError)  # row 7 of the list above
         return 200 if in_response else error.status, jsonrpc.error_bytes(id, error)
 
-    def _check_request(self, headers: Headers, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
+    def _check_request(self, mcp_request: McpRequest, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
         """Make checks 2 to 6 of the list above. Return the request's handler, revision and params."""
-        params = request.params if isinstance(request.params, dict) else {}
+        headers, params = mcp_request.headers, request.params if isinstance(request.params, dict) else {}
         for name in (PROTOCOL_VERSION, METHOD, NAME):
             if len(headers.getall(name, [])) > 1:
                 raise HeaderMismatch(f"{name} is given twice")
         version = envelope_version(params.get("_meta"))
-        check_header(headers, PROTOCOL_VERSION, version)
-        check_header(headers, METHOD, request.method)
-        if request.method == "tools/call" and isinstance(params.get("name"), str):  # only this method has Mcp-Name
-            check_header(headers, NAME, params["name"], encoded=True)
+        if mcp_request.repeats_body:
+            check_header(headers, PROTOCOL_VERSION, version)
+            check_header(headers, METHOD, request.method)
+            if request.method == "tools/call" and isinstance(params.get("name"), str):  # only this method has Mcp-Name
+                check_header(headers, NAME, params["name"], encoded=True)
         revision = _revision(version)
         handler = self._handlers.get(request.method)
         if handler is None:
@@ -172,7 +173,7 @@ class Modern:
         name, arguments, token = parse_call_params(params)
 
         def check_arguments(tool: Tool) -> dict[str, Any]:
-            if tool.headers:
+            if tool.headers and mcp_request.repeats_body:
                 check_header_parameters(mcp_request.headers, tool, arguments)
             return arguments
 

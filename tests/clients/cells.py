@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import aiohttp
 
 from tests.clients.driver import Driver, Failed
+from tests.clients.pipe_tap import PipeTap
 from tests.clients.rows import Row
 from tests.clients.tap import Tap, tapped
 from tests.clients.world import PAGE, Served, World
@@ -21,14 +23,16 @@ PATIENCE: Final = 10.0
 """Seconds for what has to happen at the backend."""
 _ROUND_TRIPS: Final = 3
 
-Check = Callable[[Row, Driver, Tap, Served, str], Awaitable[None]]
+Check = Callable[[Row, Driver, Any, Served, str], Awaitable[None]]
 
 
 async def check(capability: str, row: Row, driver: Driver, world: World) -> None:
     """Raises :class:`Failed`, with the conversation, and what :meth:`Driver.observe` raises."""
+    if capability == "stdio":
+        await _check_stdio(row, driver, world)
+        return
     served = {"page": world.paged, "change": world.changing}.get(capability, world.whole)
-    # The name of a method that grows, so one that is shown as it is.
-    token = re.sub(r"[^A-Za-z0-9_-]", "_", "_".join((capability, row.client, row.era)))
+    token = _token(capability, row)
     async with tapped(served.port) as tap:
         try:
             await _CHECKS[capability](row, driver, tap, served, token)
@@ -37,31 +41,50 @@ async def check(capability: str, row: Row, driver: Driver, world: World) -> None
             raise Failed(f"{row.name}, {capability}: {failure}\n{tap.transcript()}") from None
 
 
+async def _check_stdio(row: Row, driver: Driver, world: World) -> None:
+    for scenario in row.stdio:
+        served = world.changing if scenario == "change" else world.whole
+        token = _token("stdio", scenario, row)
+        command = (sys.executable, "-m", "gateway", "stdio", "--config", str(served.file))
+        tap = PipeTap(world.scratch / token, *command)
+        try:
+            await _CHECKS[scenario](row, driver, tap, served, token)
+            _expect(tap.versions == {row.revision}, f"the client spoke {sorted(tap.versions)}, not {row.revision}")
+        except Failed as failure:
+            raise Failed(f"{row.name}, {scenario} over stdio: {failure}\n{tap.transcript()}") from None
+
+
+def _token(*parts: str | Row) -> str:
+    """The name of a method that grows, so one that is shown as it is."""
+    words = [f"{part.client}_{part.era}" if isinstance(part, Row) else part for part in parts]
+    return re.sub(r"[^A-Za-z0-9_-]", "_", "_".join(words))
+
+
 def _expect(holds: bool, otherwise: str) -> None:
     if not holds:
         raise Failed(otherwise)
 
 
-async def _list(_: Row, driver: Driver, tap: Tap, served: Served, token: str) -> None:
+async def _list(_: Row, driver: Driver, tap: Tap | PipeTap, served: Served, token: str) -> None:
     observed = await driver.observe("list", tap.url, token)
     _expect(observed["tools"] == served.backend.names, f"listed {observed['tools']}, not {served.backend.names}")
 
 
-async def _call(_: Row, driver: Driver, tap: Tap, __: Served, token: str) -> None:
+async def _call(_: Row, driver: Driver, tap: Tap | PipeTap, __: Served, token: str) -> None:
     observed = await driver.observe("call", tap.url, token)
     _expect(observed["structured"] == {"sum": 5} and not observed["failed"], f"a good call came to {observed}")
     _expect(observed["error"], f"a tool's error was not seen as one: {observed}")
     _expect("as it always does" in observed["message"], f"the error's text did not arrive: {observed}")
 
 
-async def _page(_: Row, driver: Driver, tap: Tap, served: Served, token: str) -> None:
+async def _page(_: Row, driver: Driver, tap: Tap | PipeTap, served: Served, token: str) -> None:
     observed = await driver.observe("page", tap.url, token)
     _expect(observed["tools"] == served.backend.names, f"gathered {observed['tools']}, not {served.backend.names}")
     sizes = [len(message["result"]["tools"]) for message in tap.responses if "tools" in message.get("result", {})]
     _expect(len(sizes) > 1 and max(sizes) <= PAGE, f"the pages had {sizes} tools")
 
 
-async def _change(_: Row, driver: Driver, tap: Tap, __: Served, token: str) -> None:
+async def _change(_: Row, driver: Driver, tap: Tap | PipeTap, __: Served, token: str) -> None:
     observed = await driver.observe("change", tap.url, token)
     _expect(token not in observed["before"], f"{token} was there before: {observed}")
     _expect(token in observed["after"] and observed["heard"] > 0, f"the new tool was not heard of: {observed}")
@@ -69,7 +92,7 @@ async def _change(_: Row, driver: Driver, tap: Tap, __: Served, token: str) -> N
     _expect(bool(heard), "no notifications/tools/list_changed on the wire")
 
 
-async def _cancel(row: Row, driver: Driver, tap: Tap, _: Served, token: str) -> None:
+async def _cancel(row: Row, driver: Driver, tap: Tap | PipeTap, _: Served, token: str) -> None:
     observed = await driver.observe("cancel", tap.url, token)
     _expect(observed["begun"] == {"happened": True}, "the call did not reach the backend")
     _expect(observed["stopped"] == {"happened": True}, "the backend's connection was not closed")

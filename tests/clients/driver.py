@@ -31,7 +31,7 @@ class Driver:
         self._log = scratch / f"{row.name.replace(' ', '-')}.log"
         self._process: asyncio.subprocess.Process | None = None
 
-    async def observe(self, scenario: str, url: str, token: str) -> dict[str, Any]:
+    async def observe(self, scenario: str, url: str | list[str], token: str) -> dict[str, Any]:
         """What the client saw. Raises :class:`Failed` where it failed,
         :class:`~tests.clients.environments.ClientMissing` where it cannot be installed."""
         process = await self.order(scenario, url, token)
@@ -49,7 +49,7 @@ class Driver:
             raise Failed(f"the client failed:\n{observed['failure']}\n{self._output()}")
         return observed
 
-    async def order(self, scenario: str, url: str, token: str) -> asyncio.subprocess.Process:
+    async def order(self, scenario: str, url: str | list[str], token: str) -> asyncio.subprocess.Process:
         """Begin a scenario, and do not wait for what comes of it."""
         process = self._process
         if process is None or process.returncode is not None:

@@ -9,9 +9,11 @@ from typing import Final
 from tests.clients.environments import DRIVERS, main_python, node, own_python
 from tests.front import LEGACY, MODERN
 
-CAPABILITIES: Final = ("list", "call", "page", "change", "cancel", "killed")
+CAPABILITIES: Final = ("list", "call", "page", "change", "cancel", "killed", "stdio")
 
 _ONE_REQUEST: Final = "its command line asks once and ends"
+_AS_AUTO: Final = {"stdio": "as in the mode auto"}
+_NO_STDIO: Final = dict.fromkeys(("change", "cancel", "stdio"), _ONE_REQUEST)
 _NO_SUBSCRIPTION: Final = "this client opens no subscription in 2026-07-28"
 
 
@@ -19,6 +21,7 @@ _NO_SUBSCRIPTION: Final = "this client opens no subscription in 2026-07-28"
 class Row:
     """A client in one of its modes. ``era`` is the client's word for it, ``revision`` what it must come to speak.
 
+    ``stdio`` are the scenarios that also run over standard input and output.
     ``without`` has the capabilities that the client lacks, each with the reason. ``interpreter`` gives the program
     that runs the driver, and installs what it needs first.
     """
@@ -29,6 +32,7 @@ class Row:
     driver: str
     interpreter: Callable[[], str]
     without: Mapping[str, str] = field(default_factory=dict)
+    stdio: tuple[str, ...] = ("change", "cancel")
 
     @property
     def modern(self) -> bool:
@@ -55,19 +59,19 @@ def _fastmcp() -> str:
 ROWS: Final = (
     Row("mcp 2.3", "auto", MODERN, "mcp2.py", main_python),
     Row("mcp 2.3", "legacy", LEGACY, "mcp2.py", main_python),
-    Row("mcp 2.3", "2026-07-28", MODERN, "mcp2.py", main_python),
-    Row("mcp 1.30", "legacy", LEGACY, "mcp1.py", _mcp1),
-    Row("fastmcp 4.1", "auto", MODERN, "fastmcp_client.py", _fastmcp, {"change": _NO_SUBSCRIPTION}),
-    Row("fastmcp 4.1", "legacy", LEGACY, "fastmcp_client.py", _fastmcp),
-    Row("fastmcp 4.1", "2026-07-28", MODERN, "fastmcp_client.py", _fastmcp, {"change": _NO_SUBSCRIPTION}),
+    Row("mcp 2.3", "2026-07-28", MODERN, "mcp2.py", main_python, _AS_AUTO),
+    # Its driver reads the id of the call to cancel from the HTTP request.
+    Row("mcp 1.30", "legacy", LEGACY, "mcp1.py", _mcp1, stdio=("change",)),
+    Row(
+        "fastmcp 4.1", "auto", MODERN, "fastmcp_client.py", _fastmcp, {"change": _NO_SUBSCRIPTION},
+        stdio=("call", "cancel"),
+    ),
+    Row("fastmcp 4.1", "legacy", LEGACY, "fastmcp_client.py", _fastmcp, stdio=("change",)),
+    Row("fastmcp 4.1", "2026-07-28", MODERN, "fastmcp_client.py", _fastmcp, {"change": _NO_SUBSCRIPTION, **_AS_AUTO}),
     Row("npm sdk 1.32", "legacy", LEGACY, "sdk.mjs", node),
     Row("npm client 2.4", "legacy", LEGACY, "client.mjs", node),
     Row("npm client 2.4", "auto", MODERN, "client.mjs", node),
-    Row("npm client 2.4", "2026-07-28", MODERN, "client.mjs", node),
-    Row(
-        "npm inspector 2.12", "legacy", LEGACY, "inspector.mjs", node, dict.fromkeys(("change", "cancel"), _ONE_REQUEST)
-    ),
-    Row(
-        "npm inspector 2.12", "modern", MODERN, "inspector.mjs", node, dict.fromkeys(("change", "cancel"), _ONE_REQUEST)
-    ),
-)
+    Row("npm client 2.4", "2026-07-28", MODERN, "client.mjs", node, _AS_AUTO),
+    Row("npm inspector 2.12", "legacy", LEGACY, "inspector.mjs", node, _NO_STDIO),
+    Row("npm inspector 2.12", "modern", MODERN, "inspector.mjs", node, _NO_STDIO),
+)  # fmt: skip

@@ -23,9 +23,10 @@ PAGE: Final = 2
 
 @dataclass(frozen=True)
 class Served:
-    """A gateway's public port, and the backend that it fronts."""
+    """A gateway's public port, its configuration, and the backend that it fronts."""
 
     port: int
+    file: Path
     backend: Backend
 
 
@@ -60,7 +61,7 @@ async def _gateway(file: Path, backend: Backend, **catalog: Any) -> AsyncIterato
     _configure(file, backend.url, catalog)
     async with Program("serve", "--config", str(file)) as program:
         await program.logged("listing refreshed")
-        yield Served((await program.logged("gateway started"))["port"], backend)
+        yield Served((await program.logged("gateway started"))["port"], file, backend)
 
 
 def _configure(file: Path, url: str, catalog: Mapping[str, Any]) -> None:

@@ -61,9 +61,9 @@ def test_the_command_has_the_name_of_the_distribution() -> None:
 def test_it_calls_itself_by_that_name_however_it_is_started(start: list[str]) -> None:
     for arguments, said in (
         (["--help"], f"Usage: {cli.COMMAND} [OPTIONS]"),
-        (["call", "--help"], f"Usage: {cli.COMMAND} call [OPTIONS] TOOL"),
+        (["call", "--help"], f"Usage: {cli.COMMAND} call [OPTIONS] [URL] TOOL"),
         (["--version"], f"{cli.COMMAND}, version {__version__}\n"),
-        (["call"], f"Usage: {cli.COMMAND} call [OPTIONS] TOOL"),
+        (["call"], f"Usage: {cli.COMMAND} call [OPTIONS] [URL] TOOL"),
     ):
         ran = subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=30)
         assert (ran.stdout + ran.stderr).startswith(said)

@@ -1,12 +1,13 @@
 // npm @modelcontextprotocol/client 2, in its modes legacy, auto and pinned to 2026-07-28. See driving.mjs.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { drive, scenarios } from './driving.mjs';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { drive, scenarios, transport } from './driving.mjs';
 
 async function connect(order, options) {
   const mode = ['legacy', 'auto'].includes(order.era) ? order.era : { pin: order.era };
   const client = new Client({ name: 'client-driver', version: '1.0.0' }, { ...options, versionNegotiation: { mode } });
   client.callOptions = [];
-  await client.connect(new StreamableHTTPClientTransport(new URL(order.url)));
+  await client.connect(transport(order, StreamableHTTPClientTransport, StdioClientTransport));
   return client;
 }
 

@@ -28,6 +28,12 @@ async function bounded(promise) {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
+/** The transport of an order: `url` is a URL, or the command of a server on standard input and output. */
+export function transport(order, Http, Stdio) {
+  const [command, ...args] = Array.isArray(order.url) ? order.url : [];
+  return command ? new Stdio({ command, args }) : new Http(new URL(order.url));
+}
+
 /** The scenarios of a client whose `connect(order, options)` gives an object with both npm clients' methods. */
 export function scenarios(connect) {
   /** Run `use` with a client, which is closed in the end. */

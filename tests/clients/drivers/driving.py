@@ -25,11 +25,12 @@ PATIENCE = 15.0
 
 @dataclass(frozen=True)
 class Order:
-    """``token`` names what this order adds to the backend: a call of ``slow``, or a tool."""
+    """``token`` names what this order adds to the backend: a call of ``slow``, or a tool. Over standard input and
+    output, ``url`` is the command that the client starts."""
 
     era: str
     scenario: str
-    url: str
+    url: str | list[str]
     token: str
 
 

@@ -8,10 +8,13 @@ from typing import Any
 import mcp_types as types
 from driving import Observed, Order, abandoned, drive
 from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 
 
 def connected(order: Order, **options: Any) -> Client[Any]:
+    if isinstance(order.url, list):
+        return Client(StdioTransport(order.url[0], order.url[1:], keep_alive=False), mode=order.era, **options)
     return Client(order.url, mode=order.era, **options)
 
 

@@ -10,8 +10,15 @@ from typing import Any
 
 import httpx
 from driving import PATIENCE, Observed, Order, abandoned, drive
-from mcp import ClientSession, types
+from mcp import ClientSession, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+
+
+def streams(order: Order, http: httpx.AsyncClient | None) -> Any:
+    if isinstance(order.url, list):
+        return stdio_client(StdioServerParameters(command=order.url[0], args=order.url[1:]))
+    return streamable_http_client(order.url, http_client=http)
 
 
 @asynccontextmanager
@@ -19,7 +26,7 @@ async def connected(
     order: Order, http: httpx.AsyncClient | None = None, **options: Any
 ) -> AsyncIterator[ClientSession]:
     async with (
-        streamable_http_client(order.url, http_client=http) as (reading, writing, _),
+        streams(order, http) as (reading, writing, *_),
         ClientSession(reading, writing, **options) as session,
     ):
         await session.initialize()

@@ -7,10 +7,14 @@ from typing import Any
 
 import mcp_types as types
 from driving import Observed, Order, abandoned, drive
+from mcp import StdioServerParameters
 from mcp.client.client import Client
 
 
 def connected(order: Order, **options: Any) -> Client:
+    if isinstance(order.url, list):
+        server = StdioServerParameters(command=order.url[0], args=order.url[1:])
+        return Client(server, mode=order.era, **options)
     return Client(order.url, mode=order.era, **options)
 
 

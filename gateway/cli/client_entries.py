@@ -1,0 +1,183 @@
+"""The entries that make MCP clients use the gateway: where each client reads them, in which form, and how to add one.
+
+A file belongs to its client and its owner: everything but our own entry stays as it is, to the character.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from gateway import jsonrpc
+from gateway.catalog.pins import replace_file
+from gateway.cli.jsonc import NotJson, read_jsonc, with_member
+
+Entry: TypeAlias = Mapping[str, Any]
+_OF_STDIO: Final = ("command", "args")
+_OF_URL: Final = ("url", "httpUrl", "serverUrl")
+
+
+class NotAdded(Exception):
+    """Raised where an entry cannot be added to a file; the message says why."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """How a client is configured.
+
+    ``file`` returns its usual file, None where it has none; ``section`` is the member that holds the entries.
+    ``stdio`` and ``http`` are the members that an entry has beside the command or the URL; None where the client's file
+    does not take such an entry. ``then`` is what to do after a change.
+    """
+
+    title: str
+    file: Callable[[], Path] | None
+    section: str = "mcpServers"
+    stdio: Entry | None = None
+    http: Entry | None = None
+    then: str = ""
+    instead_of_http: str = ""
+    is_toml: bool = False
+
+    def entry(self, command: tuple[str, ...], url: str | None) -> Entry:
+        """Return the entry that starts ``command``, or that connects to ``url``. Raises :class:`NotAdded`."""
+        if url is None:
+            return {**(self.stdio or {}), "command": command[0], "args": list(command[1:])}
+        if self.http is None:
+            raise NotAdded(self.instead_of_http)
+        return {**self.http, "url": url}
+
+    def render(self, name: str, entry: Entry) -> str:
+        """Return a file with this entry alone."""
+        tree = {self.section: {name: dict(entry)}}
+        return tomlkit.dumps(tree) if self.is_toml else jsonrpc.pretty(tree) + "\n"
+
+
+def _home(*parts: str) -> Callable[[], Path]:
+    return lambda: Path.home().joinpath(*parts)
+
+
+def _project(*parts: str) -> Callable[[], Path]:
+    return lambda: Path.cwd().joinpath(*parts)
+
+
+def _claude_desktop() -> Path:
+    if sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        folder = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    else:
+        folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return folder / "Claude" / "claude_desktop_config.json"
+
+
+def _codex() -> Path:
+    return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
+
+
+_STDIO: Final = {"type": "stdio"}
+_HTTP: Final = {"type": "http"}
+CLIENTS: Final[Mapping[str, Client]] = {
+    "claude-desktop": Client(
+        "Claude Desktop", _claude_desktop, then="Quit Claude Desktop and start it again.",
+        instead_of_http="Claude Desktop's file takes commands only. Add a URL in its settings, under Connectors, or "
+        "leave --http out",
+    ),
+    "claude-code": Client(
+        "Claude Code", _project(".mcp.json"), stdio=_STDIO, http=_HTTP,
+        then="Start claude in this folder; it asks once whether to use the server.",
+    ),
+    "vscode": Client(
+        "VS Code", _project(".vscode", "mcp.json"), "servers", _STDIO, _HTTP,
+        "Open this folder in VS Code; MCP: List Servers starts it.",
+    ),
+    "cursor": Client("Cursor", _home(".cursor", "mcp.json"), http={}, then="Restart Cursor."),
+    "codex": Client("Codex", _codex, "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True),
+    "gemini": Client(
+        "Gemini CLI", _home(".gemini", "settings.json"), http=_HTTP, then="Start gemini; /mcp shows it."
+    ),
+    "json": Client("Any other client", None, stdio=_STDIO, http=_HTTP, then="Restart the client."),
+}  # fmt: skip
+"""Every client by its name on the command line."""
+
+
+def add_entry(client: Client, file: Path, name: str, entry: Entry, owns: Callable[[Entry], bool]) -> bool:
+    """Write an entry to a file; return False where it is there already. ``owns`` tells whether an entry of that name is
+    ours to change; members that it has beside ours are kept.
+
+    Raises :class:`NotAdded`, and :class:`OSError`.
+    """
+    text = file.read_bytes().decode() if file.exists() else ""
+    try:
+        tree = tomllib.loads(text) if client.is_toml else read_jsonc(text) if text.strip("\ufeff \t\r\n") else {}
+        old = _old_entry(client, tree, name)
+        if old is not None:
+            _check_change(old, name, entry, owns)
+            if {**old, **entry} == old:
+                return False
+        changed = (_with_toml if client.is_toml else _with_json)(client, text, name, entry, old)
+    except (NotJson, tomllib.TOMLDecodeError, TOMLKitError) as error:
+        raise NotAdded(f"{file} cannot be parsed: {error}") from None
+    except UnicodeDecodeError:
+        raise NotAdded(f"{file} cannot be parsed: it is not UTF-8") from None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(file, changed)
+    return True
+
+
+def _old_entry(client: Client, tree: Any, name: str) -> Entry | None:
+    section = tree.get(client.section, {}) if isinstance(tree, dict) else None
+    if not isinstance(section, dict):
+        raise NotJson(f"{client.section} is not a mapping")
+    old = section.get(name)
+    if old is not None and not isinstance(old, dict):
+        raise NotJson(f"{client.section}.{name} is not a mapping")
+    return old
+
+
+def _check_change(old: Entry, name: str, entry: Entry, owns: Callable[[Entry], bool]) -> None:
+    if {**old, **entry} == old:
+        return
+    if not owns(old):
+        raise NotAdded(f"it has an entry {name} that is not this program's: choose another name with --entry")
+    foreign = [key for key in (*_OF_STDIO, *_OF_URL) if key in old and key not in entry]
+    if foreign:
+        raise NotAdded(f"its entry {name} has {foreign[0]}: remove the entry, or choose another name with --entry")
+
+
+def _with_json(client: Client, text: str, name: str, entry: Entry, old: Entry | None) -> str:
+    if not text.strip("\ufeff \t\r\n"):
+        return client.render(name, entry)
+    if old is None:
+        return with_member(text, (client.section, name), dict(entry))
+    for key, value in entry.items():
+        if old.get(key) != value:
+            text = with_member(text, (client.section, name, key), value)
+    return text
+
+
+def _with_toml(client: Client, text: str, name: str, entry: Entry, old: Entry | None) -> str:
+    document = tomlkit.parse(text)
+    if client.section not in document:
+        document[client.section] = tomlkit.table(is_super_table=True)
+    section: Any = document[client.section]
+    if old is None:
+        table = tomlkit.table()
+        table.update(entry)
+        section[name] = table
+    else:
+        section[name].update({key: value for key, value in entry.items() if old.get(key) != value})
+    changed = tomlkit.dumps(document)
+    wanted = tomllib.loads(text)
+    wanted.setdefault(client.section, {})[name] = {**(old or {}), **entry}
+    if tomllib.loads(changed) != wanted:
+        raise NotJson("it has a form that cannot be edited safely")
+    return changed

@@ -1,0 +1,114 @@
+"""The command ``connect``: print or write the entry that makes an MCP client use the gateway."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import click
+
+from gateway.cli.client_entries import CLIENTS, Entry, NotAdded, add_entry
+from gateway.cli.options import COMMAND, UNUSABLE, Given, configured, fail, with_one_service
+from gateway.layers import ENVIRONMENT_PREFIX
+from gateway.settings import ServiceSettings
+from gateway.settings.paths import find_knob
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@click.command()
+@configured
+@with_one_service
+@click.option("--client", "client_name", type=click.Choice(list(CLIENTS)), default="json", show_default=True,
+              help="For which client.")  # fmt: skip
+@click.option("--http", is_flag=True, help="An entry with the URL of serve, in place of one that starts stdio.")
+@click.option("--entry", "entry_name", metavar="NAME", help="Name of the entry. Absent: the service's.")
+@click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="File with the access token that stdio acts with.")  # fmt: skip
+@click.option("--write", is_flag=True, help="Add the entry to the client's file. Nothing else in it changes.")
+@click.option("--file", "target", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Another file than the client's usual one.")  # fmt: skip
+@click.pass_obj
+def connect(
+    given: Given, /, service: ServiceSettings, client_name: str, http: bool, entry_name: str | None,
+    token_file: Path | None, write: bool, target: Path | None, **_: Any,
+) -> None:  # fmt: skip
+    """Print the entry that makes an MCP client use the gateway, or write it to the client's file."""
+    client = CLIENTS[client_name]
+    name = entry_name or _name_of(service)
+    if not _NAME.fullmatch(name):
+        fail(UNUSABLE, f"--entry {name}: use at most 64 letters, digits, hyphens and underscores.")
+    file = target or (client.file() if client.file else None)
+    try:
+        entry = client.entry(_command(given, service, token_file), service.resource if http else None)
+    except NotAdded as error:
+        fail(UNUSABLE, f"{error}.")
+    if not write:
+        click.echo(client.render(name, entry), nl=False)
+        where = file or "the client's file"
+        click.echo(f"Add this to {where}" + (", or run it again with --write." if file else "."), err=True)
+        return
+    if file is None:
+        fail(UNUSABLE, "--write needs --client, or --file with the file to write to.")
+    try:
+        is_new = add_entry(client, file, name, entry, lambda old: _is_ours(old, entry))
+    except (NotAdded, OSError) as error:
+        reason = f"{file}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        fail(UNUSABLE, f"Nothing is written: {reason}.", "The entry to add by hand:", client.render(name, entry))
+    click.echo(f"{file} has the entry {name}{'' if is_new else ' already'}. {client.then}")
+
+
+def _name_of(service: ServiceSettings) -> str:
+    """Return the service's name; without one, the first part of its host, if that is a word."""
+    host = urlsplit(service.backend.url).hostname or ""
+    first = host.partition(".")[0]
+    plain = first.isdigit() or ":" in host or first in ("", "localhost")
+    return service.name or ("gateway" if plain else first)
+
+
+def _command(given: Given, service: ServiceSettings, token_file: Path | None) -> tuple[str, ...]:
+    """Return what a client starts. It starts it in any folder, so every path is absolute."""
+    _check_left_out(given)
+    options: list[str] = [] if given.url is None else [given.url]
+    if given.file is not None:
+        options += ["--config", str(given.file.absolute())]
+    for override in given.overrides:
+        options += ["--set", override]
+    if service.name:
+        options += ["--service", service.name]
+    if token_file is not None:
+        options += ["--token-file", str(token_file.absolute())]
+    return (*_program(), "stdio", *options)
+
+
+def _check_left_out(given: Given) -> None:
+    """End the program where a secret would stand in the entry; name what the environment has and the entry lacks."""
+    for override in given.overrides:
+        knob = find_knob(override.partition("=")[0].split("."))
+        if knob is not None and knob.is_secret and "${" not in override:
+            path = ".".join(map(str, knob.path))
+            fail(UNUSABLE, f"--set {path}: a secret does not belong in a client's file. Write --set "
+                           f"'{path}=${{file:/path/to/secret}}', or use a configuration file.")  # fmt: skip
+    names = [name for name in sorted(os.environ) if name.startswith(ENVIRONMENT_PREFIX)]
+    if names:
+        click.echo(f"Warning: the entry does not have what the environment sets here: {', '.join(names)}", err=True)
+
+
+def _program() -> tuple[str, ...]:
+    """Return the command of this installation; a client may not have its folder on the path."""
+    for script in (Path(sys.argv[0]), Path(sys.executable).with_name(COMMAND)):
+        if script.stem == COMMAND and script.exists():
+            return (str(script.absolute()),)
+    return (sys.executable, "-m", "gateway")
+
+
+def _is_ours(old: Entry, entry: Entry) -> bool:
+    """Tell whether an entry is one that this command wrote: it starts this program, or has the same URL."""
+    command, args = old.get("command"), old.get("args")
+    words = [command, *(args if isinstance(args, list) else [])]
+    starts = isinstance(command, str) and (Path(command).stem == COMMAND or words[1:3] == ["-m", "gateway"])
+    return (starts and "stdio" in words) or ("url" in entry and old.get("url") == entry["url"])

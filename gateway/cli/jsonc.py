@@ -1,0 +1,181 @@
+"""Set members in a JSON text with comments, and change no other character of it.
+
+Editors write such files: JSON with ``//`` and ``/* */`` comments, and with commas before a closing bracket.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_SKIPPED: Final = re.compile(r"[ \t\r\n]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_SCALAR: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"/]+')
+_LAST_LINE: Final = re.compile(r"\r?\n[ \t]*\Z|[ \t]+\Z")
+_MAX_DEPTH: Final = 100
+_UNIT: Final = "  "
+
+
+class NotJson(Exception):
+    """Raised for a text that cannot be read, or has no place for a member; the message says where and why."""
+
+
+@dataclass
+class _Value:
+    """A value, and where it stands: ``text[start:end]``. An object has its ``members``; its last one is followed by a
+    comma or not."""
+
+    value: Any
+    start: int
+    end: int = 0
+    members: dict[str, _Value] = field(default_factory=dict)
+    has_last_comma: bool = False
+
+
+def read_jsonc(text: str) -> Any:
+    """Return the value of the text. Raises :class:`NotJson`."""
+    return _Parser(text).parse().value
+
+
+def with_member(text: str, path: Sequence[str], value: Any) -> str:
+    """Return the text with this value at ``path``; objects on the way there are made. Raises :class:`NotJson`."""
+    root = _Parser(text).parse()
+    wanted = _with_value(root.value, path, value)
+    node, depth = root, 0
+    while depth < len(path) and path[depth] in node.members:
+        node, depth = node.members[path[depth]], depth + 1
+    if depth == len(path):
+        changed = text[: node.start] + _render(value, _margin(text, node.start), text) + text[node.end :]
+    else:
+        for name in reversed(path[depth + 1 :]):
+            value = {name: value}
+        changed = _insert(text, node, path[depth], value)
+    if read_jsonc(changed) != wanted:
+        raise NotJson("it has a form that cannot be edited safely")
+    return changed
+
+
+def _with_value(tree: Any, path: Sequence[str], value: Any) -> Any:
+    """Return a copy of the tree with the value at ``path``. Raises :class:`NotJson`."""
+    tree = node = copy.deepcopy(tree)
+    for depth, name in enumerate(path, 1):
+        if not isinstance(node, dict):
+            raise NotJson(f"{'.'.join(path[: depth - 1]) or 'its value'} is not an object")
+        if depth == len(path):
+            node[name] = value
+        else:
+            node = node.setdefault(name, {})
+    return tree
+
+
+def _insert(text: str, node: _Value, name: str, value: Any) -> str:
+    """Return the text with one more member at the end of an object."""
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    outer = _margin(text, node.start)
+    first = next(iter(node.members.values()), None)
+    inner = outer + _UNIT
+    if first is not None and "\n" in text[node.start : first.start]:
+        inner = _margin(text, first.start)
+    last = node.start + 1 if first is None else list(node.members.values())[-1].end
+    comma = "" if first is None or node.has_last_comma else ","
+    rest = _LAST_LINE.sub("", text[last : node.end - 1])
+    member = f"{json.dumps(name)}: {_render(value, inner, text)}"
+    return f"{text[:last]}{comma}{rest}{line_end}{inner}{member}{line_end}{outer}{text[node.end - 1 :]}"
+
+
+def _render(value: Any, margin: str, text: str) -> str:
+    lines = json.dumps(value, indent=len(_UNIT), ensure_ascii=False).split("\n")
+    return ("\r\n" if "\r\n" in text else "\n").join((lines[0], *(margin + line for line in lines[1:])))
+
+
+def _margin(text: str, place: int) -> str:
+    """Return the white space that the line of this place begins with."""
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 1 if text.startswith("\ufeff") else 0
+
+    def parse(self) -> _Value:
+        self._skip()
+        value = self._value(0)
+        self._skip()
+        if self._place != len(self._text):
+            raise self._fault("something follows the value")
+        return value
+
+    def _value(self, depth: int) -> _Value:
+        if depth > _MAX_DEPTH:
+            raise self._fault("it nests too deeply")
+        start, mark = self._place, self._text[self._place : self._place + 1]
+        if mark in ("{", "["):
+            self._place += 1
+            found = self._object(start, depth) if mark == "{" else self._array(start, depth)
+        else:
+            found = _Value(self._scalar(), start)
+        found.end = self._place
+        return found
+
+    def _object(self, start: int, depth: int) -> _Value:
+        found = _Value({}, start)
+        while True:
+            self._skip()
+            if self._take("}"):
+                return found
+            if found.members and not found.has_last_comma:
+                raise self._fault("a comma is missing")
+            name = self._scalar()
+            if not isinstance(name, str):
+                raise self._fault("a name in quotes is missing")
+            if name in found.members:
+                raise self._fault(f"{name} stands there twice")
+            self._skip()
+            if not self._take(":"):
+                raise self._fault("a colon is missing")
+            self._skip()
+            found.members[name] = self._value(depth + 1)
+            found.value[name] = found.members[name].value
+            self._skip()
+            found.has_last_comma = self._take(",")
+
+    def _array(self, start: int, depth: int) -> _Value:
+        found = _Value([], start)
+        more = True
+        while True:
+            self._skip()
+            if self._take("]"):
+                return found
+            if not more:
+                raise self._fault("a comma is missing")
+            found.value.append(self._value(depth + 1).value)
+            self._skip()
+            more = self._take(",")
+
+    def _scalar(self) -> Any:
+        match = _SCALAR.match(self._text, self._place)
+        if match is None:
+            raise self._fault("a value is missing")
+        try:
+            value = json.loads(match[0])
+        except ValueError:
+            raise self._fault(f"{match[0][:40]} is not JSON") from None
+        self._place = match.end()
+        return value
+
+    def _skip(self) -> None:
+        while match := _SKIPPED.match(self._text, self._place):
+            self._place = match.end()
+
+    def _take(self, mark: str) -> bool:
+        taken = self._text.startswith(mark, self._place)
+        self._place += taken
+        return taken
+
+    def _fault(self, what: str) -> NotJson:
+        return NotJson(f"line {self._text.count(chr(10), 0, self._place) + 1}: {what}")

@@ -1,0 +1,206 @@
+"""MCP over standard input and output, for one client: its messages in, answers and notifications out.
+
+A line is one message (2025-11-25, basic/transports "stdio"; 2026-07-28, basic/transports/stdio). Requests run side by
+side. There are no HTTP requests to hang up and no headers, so that
+
+- ``notifications/cancelled`` cancels a request of either era, which then gets no answer
+- the session of the older era is this connection; its notifications follow ``notifications/initialized``
+- the end of ``subscriptions/listen`` by the gateway is told by ``notifications/cancelled``, after the result
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any, Final
+
+import structlog
+from multidict import CIMultiDict
+
+from gateway import jsonrpc
+from gateway.errors import GatewayError, RateLimited, SessionNotFound, TooLarge
+from gateway.jsonrpc import Id
+from gateway.mcp.endpoint import Endpoint
+from gateway.mcp.messages import EVENT_STREAM, SESSION, McpReply, McpRequest, McpStreamReply
+from gateway.model import Caller
+from gateway.telemetry.internal_errors import to_gateway_error
+
+MAX_UNDER_WAY: Final = 128
+"""Most requests of the client that run at a time, its subscriptions among them."""
+_AT_ONCE: Final = ("initialize", "ping")
+"""Requests that wait for nothing. What follows the first belongs to its session; the second is never one too many."""
+_LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
+
+log = structlog.get_logger()
+
+
+class Conversation:
+    """Answer one client's messages. ``caller`` returns who it is, for each message anew, since a token expires;
+    ``send`` writes one line, and raises :class:`ConnectionError` where nobody reads it any more."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        caller: Callable[[], Awaitable[Caller]],
+        send: Callable[[bytes], Awaitable[None]],
+        longest: int,
+    ) -> None:
+        self._endpoint = endpoint
+        self._caller = caller
+        self._write = send
+        self._longest = longest
+        self._requests: set[asyncio.Task[None]] = set()
+        self._by_id: dict[Id, asyncio.Task[None]] = {}
+        self._notices: asyncio.Task[None] | None = None
+        self._initialize: dict[str, Any] | None = None
+        self._session: str | None = None
+
+    def __repr__(self) -> str:
+        session = "with a session, " if self._session else ""
+        return f"<Conversation {session}{len(self._requests)} under way>"
+
+    async def receive(self, line: bytes | None) -> None:
+        """Take one line; None stands for one that was too long. A request is answered later."""
+        if line is not None and not line.strip():
+            return
+        try:
+            if line is None:
+                raise TooLarge(f"The line is longer than {self._longest} bytes; server.max_body sets the limit")
+            value = jsonrpc.decode_strictly(line)
+        except GatewayError as error:
+            await self._send(jsonrpc.error_bytes(None, error))
+            return
+        method = value.get("method") if isinstance(value, dict) else None
+        if isinstance(value, dict) and "id" not in value and isinstance(method, str):
+            await self._take_notification(method, value)
+        elif method in _AT_ONCE:
+            await self._answer(value, _id_of(value))
+        else:
+            await self._start(value)
+
+    async def finish(self, seconds: float) -> None:
+        """Return when the requests under way are answered, at the latest after so many seconds."""
+        if self._requests:
+            await asyncio.wait(self._requests, timeout=seconds)
+
+    async def close(self) -> None:
+        """Cancel everything that is under way."""
+        tasks = {*self._requests, *((self._notices,) if self._notices else ())}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _start(self, value: Any) -> None:
+        id = _id_of(value)
+        if len(self._requests) >= MAX_UNDER_WAY:
+            error = RateLimited(f"Too many requests under way, at most {MAX_UNDER_WAY}")
+            await self._send(jsonrpc.error_bytes(id, error))
+            return
+        task = asyncio.create_task(self._answer(value, id))
+        self._requests.add(task)
+        if id is not None:
+            self._by_id[id] = task
+        task.add_done_callback(lambda _: self._forget(task, id))
+
+    def _forget(self, task: asyncio.Task[None], id: Id | None) -> None:
+        self._requests.discard(task)
+        if id is not None and self._by_id.get(id) is task:  # a client may reuse an id, although MCP forbids it
+            del self._by_id[id]
+
+    async def _take_notification(self, method: str, value: dict[str, Any]) -> None:
+        """Take a notification, which gets no answer, not even an error."""
+        try:
+            await self._ask(value)
+        except Exception as error:  # noqa: BLE001, what is wrong with it is logged
+            to_gateway_error(error, method=method)
+        params = value.get("params")
+        if method == "notifications/cancelled" and isinstance(params, dict):
+            id = _id_of(params, "requestId")
+            if id is not None and id in self._by_id:
+                self._by_id[id].cancel()
+        elif method == "notifications/initialized" and self._session is not None and self._notices is None:
+            self._notices = asyncio.create_task(self._send_notices())
+
+    async def _answer(self, value: Any, id: Id | None) -> None:
+        """Answer one request or batch, and log it."""
+        started = time.perf_counter()
+        fields: dict[str, Any] = {}
+        try:
+            reply = await self._ask(value)
+            fields = {"mcp": reply.method, **({"tool": reply.tool[:128]} if reply.tool else {})}
+            if isinstance(reply, McpStreamReply):
+                await self._send_stream(reply, id)
+            elif reply.body:
+                await self._send(reply.body)
+        except ConnectionError:
+            fields["left"] = True
+        except asyncio.CancelledError:
+            fields["cancelled"] = True
+            raise
+        except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
+            failure = to_gateway_error(error)
+            with suppress(ConnectionError):
+                await self._send(jsonrpc.error_bytes(id, failure))
+        finally:
+            log.info("request", **fields, ms=round((time.perf_counter() - started) * 1000, 1))
+
+    async def _ask(self, value: Any) -> McpReply | McpStreamReply:
+        caller = await self._caller()
+        reply = await self._endpoint.answer(self._request(caller), value)
+        if isinstance(reply, McpReply) and isinstance(reply.error, SessionNotFound) and self._initialize is not None:
+            # A session is good for a day, and for one subject. This connection may last longer, and its token change.
+            await self._open_session(caller, self._initialize)
+            reply = await self._endpoint.answer(self._request(caller), value)
+        elif isinstance(value, dict) and value.get("method") == "initialize":
+            self._keep_session(reply, value)
+        if self._notices is not None and self._notices.done():  # it was refused, or its token had expired
+            self._notices = asyncio.create_task(self._send_notices())
+        return reply
+
+    async def _open_session(self, caller: Caller, initialize: dict[str, Any]) -> None:
+        self._keep_session(await self._endpoint.answer(self._request(caller), initialize), initialize)
+        if self._notices is not None:
+            self._notices.cancel()
+            self._notices = asyncio.create_task(self._send_notices())
+
+    def _keep_session(self, reply: McpReply | McpStreamReply, initialize: dict[str, Any]) -> None:
+        if SESSION in reply.headers:
+            self._session, self._initialize = reply.headers[SESSION], initialize
+
+    def _request(self, caller: Caller) -> McpRequest:
+        headers = CIMultiDict({"Accept": EVENT_STREAM})
+        if self._session is not None:
+            headers[SESSION] = self._session
+        return McpRequest(headers, b"", caller, repeats_body=False)
+
+    async def _send_notices(self) -> None:
+        """Send the older era's notifications that belong to no request."""
+        try:
+            stream = await self._endpoint.open_stream(self._request(await self._caller()))
+            await self._send_stream(stream, None)
+        except ConnectionError:
+            return
+        except Exception as error:  # noqa: BLE001, there is no request to answer
+            failure = to_gateway_error(error)
+            log.warning("no notifications of changed tools", reason=failure.message)
+
+    async def _send_stream(self, reply: McpStreamReply, id: Id | None) -> None:
+        async with aclosing(reply.events) as events:
+            async for message in events:
+                if message is not None:  # a keep-alive: a pipe needs none
+                    await self._send(message)
+        if reply.notices and id is not None:
+            await self._send(jsonrpc.request_bytes(None, "notifications/cancelled", {"requestId": id}))
+
+    async def _send(self, message: bytes) -> None:
+        # Outside of its strings JSON may have line ends, inside it has none: a service may write its results so.
+        await self._write(message.translate(_LINE_ENDS))
+
+
+def _id_of(value: Any, member: str = "id") -> Id | None:
+    """Return the id in a message, None where it has none that MCP allows."""
+    id = value.get(member) if isinstance(value, dict) else None
+    return id if type(id) is str or type(id) is int else None

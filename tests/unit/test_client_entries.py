@@ -1,0 +1,204 @@
+"""``connect`` prints and writes the entry for each client, and touches nothing else in a client's file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.cli import main
+from gateway.cli.client_entries import CLIENTS
+from tests.each import each
+
+URL = "http://crm.example.com/jsonrpc"
+# What each client's documentation requires and allows in an entry: (its section, for a command, for a URL).
+DOCUMENTED: dict[str, tuple[str, set[str], set[str] | None]] = {
+    "claude-desktop": ("mcpServers", {"command", "args"}, None),
+    "claude-code": ("mcpServers", {"type=stdio", "command", "args"}, {"type=http", "url"}),
+    "vscode": ("servers", {"type=stdio", "command", "args"}, {"type=http", "url"}),
+    "cursor": ("mcpServers", {"command", "args"}, {"url"}),
+    "codex": ("mcp_servers", {"command", "args"}, {"url"}),
+    "gemini": ("mcpServers", {"command", "args"}, {"type=http", "url"}),
+    "json": ("mcpServers", {"type=stdio", "command", "args"}, {"type=http", "url"}),
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def connect(home: Path, *arguments: str) -> Result:
+    """Run ``connect`` in the folder ``home``, which is the home, too."""
+    strange = {name: None for name in os.environ if name.startswith("GATEWAY_")}
+    environ = {**strange, "HOME": str(home), "XDG_CONFIG_HOME": None, "CODEX_HOME": None}
+    with contextlib.chdir(home):
+        return CliRunner(env=environ).invoke(main, ["connect", *arguments])
+
+
+def parsed(client: str, text: str) -> Any:
+    return tomllib.loads(text) if CLIENTS[client].is_toml else json.loads(text)
+
+
+@each("client", list(DOCUMENTED))
+def test_the_entry_has_the_members_that_the_client_documents(client: str, home: Path) -> None:
+    section, of_command, of_url = DOCUMENTED[client]
+    for arguments, wanted in (((), of_command), (("--http",), of_url)):
+        ran = connect(home, URL, "--client", client, *arguments)
+        if wanted is None:
+            assert ran.exit_code == 2
+            assert "takes commands only" in ran.stderr
+            continue
+        entry = parsed(client, ran.stdout)[section]["crm"]
+        assert {f"type={value}" if name == "type" else name for name, value in entry.items()} == wanted
+        if "command" in entry:
+            assert Path(entry["command"]).is_absolute()
+            assert entry["args"][-2:] == ["stdio", URL]
+        else:
+            assert entry["url"] == "http://127.0.0.1:8080/mcp"
+    assert [*home.iterdir()] == []
+
+
+@each("client", [name for name in DOCUMENTED if name != "json"])
+def test_writing_makes_the_clients_file_and_a_second_time_changes_nothing(client: str, home: Path) -> None:
+    first = connect(home, URL, "--client", client, "--write")
+    assert (first.exit_code, first.stderr) == (0, "")
+    file = Path(first.stdout.partition(" has the entry crm. ")[0])
+    assert file.is_relative_to(home)
+    written = file.stat().st_ino
+    printed = connect(home, URL, "--client", client).stdout
+    assert parsed(client, file.read_text()) == parsed(client, printed)
+    again = connect(home, URL, "--client", client, "--write")
+    assert "has the entry crm already. " in again.stdout
+    assert file.stat().st_ino == written  # a file that is written is another one
+
+
+def test_other_entries_comments_the_mode_and_links_stay(home: Path) -> None:
+    real = home / "dotfiles.json"
+    real.write_text('{\n  // mine\n  "servers": {\n    "other": {"command": "x"}, // and this\n  },\n}\n')
+    real.chmod(0o600)
+    link = home / ".vscode" / "mcp.json"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    assert connect(home, URL, "--client", "vscode", "--http", "--write").exit_code == 0
+    assert real.read_text() == (
+        '{\n  // mine\n  "servers": {\n    "other": {"command": "x"}, // and this\n    "crm": {\n'
+        '      "type": "http",\n      "url": "http://127.0.0.1:8080/mcp"\n    }\n  },\n}\n'
+    )
+    assert link.is_symlink()
+    if os.name == "posix":
+        assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_codex_keeps_its_comments_and_tables(home: Path) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    before = '# mine\nmodel = "m" # this one\n\n[mcp_servers.other]\ncommand = "x"\n\n[tui]\n# last\ntheme = "t"\n'
+    file.write_text(before)
+    assert connect(home, URL, "--client", "codex", "--http", "--write").exit_code == 0
+    text = file.read_text()
+    assert tomllib.loads(text) == tomllib.loads(before) | {
+        "mcp_servers": {"other": {"command": "x"}, "crm": {"url": "http://127.0.0.1:8080/mcp"}}
+    }
+    assert [line for line in text.splitlines() if line in before.splitlines()] == before.splitlines()
+
+
+@each("client", ["cursor", "codex"])
+def test_an_entry_of_ours_is_changed_and_what_was_added_to_it_stays(client: str, home: Path) -> None:
+    file = Path(connect(home, URL, "--client", client, "--write").stdout.partition(" has")[0])
+    tree = parsed(client, file.read_text())
+    section = CLIENTS[client].section
+    if client == "codex":
+        file.write_text(file.read_text() + "startup_timeout_sec = 20 # slow\n")
+    else:
+        tree[section]["crm"]["env"] = {"A": "b"}
+        file.write_text(json.dumps(tree))
+    added = parsed(client, file.read_text())[section]["crm"].keys() - {"command", "args"}
+    assert len(added) == 1
+    assert connect(home, "http://other/x", "--client", client, "--write", "--entry", "crm").exit_code == 0
+    entry = parsed(client, file.read_text())[section]["crm"]
+    assert entry["args"][-1] == "http://other/x"
+    assert added <= entry.keys()
+
+
+@each(
+    ("content", "reason"),
+    [
+        ('{"mcpServers": {', "cannot be parsed: line 1: a value is missing"),
+        ("\xff", "cannot be parsed: line 1: \xff is not JSON"),
+        ('{"mcpServers": []}', "cannot be parsed: mcpServers is not a mapping"),
+        ('{"mcpServers": {"crm": {"command": "mine"}}}', "it has an entry crm that is not this program's"),
+        (
+            '{"mcpServers": {"crm": {"command": "jsonrpc-mcp-gateway", "args": ["stdio"], "url": "x"}}}',
+            "its entry crm has url: remove the entry, or choose another name with --entry",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_changed_is_left_alone_and_the_entry_is_printed(
+    content: str, reason: str, home: Path
+) -> None:
+    file = home / "mcp.json"
+    file.write_text(content)
+    ran = connect(home, URL, "--client", "cursor", "--file", str(file), "--write")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "Nothing is written: " in ran.stderr
+    assert reason in ran.stderr
+    assert '"stdio",\n        "http://crm.example.com/jsonrpc"' in ran.stderr
+    assert file.read_text() == content
+    assert [*home.iterdir()] == [file]
+
+
+def test_a_client_starts_it_with_absolute_paths_and_the_same_options(home: Path) -> None:
+    (home / "gateway.yaml").write_text(
+        json.dumps(
+            {"services": {"crm": {"backend": {"url": URL}}, "erp": {"backend": {"url": URL}}}, "auth": {"mode": "off"}}
+        )
+    )
+    ran = connect(home, "--config", ".", "--service", "erp", "--set", "catalog.ttl=1m", "--token-file", "token")
+    entry = json.loads(ran.stdout)["mcpServers"]["erp"]
+    assert entry["args"][-9:] == [
+        "stdio", "--config", str(home / "gateway.yaml"), "--set", "catalog.ttl=1m", "--service", "erp",
+        "--token-file", str(home / "token"),
+    ]  # fmt: skip
+
+
+def test_no_secret_gets_into_an_entry(home: Path) -> None:
+    ran = connect(
+        home, URL, "--set", "backend.credentials.mode=static", "--set", "backend.credentials.value=Bearer s3cret"
+    )
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "--set backend.credentials.value: a secret does not belong in a client's file" in ran.stderr
+    assert "s3cret" not in ran.stderr
+
+
+def test_the_names_of_entries_are_ones_that_all_clients_take(home: Path) -> None:
+    for url, name in ((URL, "crm"), ("http://127.0.0.1:1/x", "gateway"), ("http://localhost/x", "gateway")):
+        assert [*json.loads(connect(home, url).stdout)["mcpServers"]] == [name]
+    ran = connect(home, URL, "--entry", "a b")
+    assert ran.exit_code == 2
+    assert "use at most 64 letters, digits, hyphens and underscores" in ran.stderr
+
+
+def test_the_program_is_named_so_that_it_starts_without_a_path(home: Path) -> None:
+    command = json.loads(connect(home, URL).stdout)["mcpServers"]["crm"]["command"]
+    assert command in (str(Path(sys.executable).with_name("jsonrpc-mcp-gateway")), sys.executable)
+
+
+def test_the_page_about_clients_shows_what_is_written() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
+    command = ("/home/me/.local/bin/jsonrpc-mcp-gateway", "stdio", "https://crm.example.com/jsonrpc")
+    for name, client in CLIENTS.items():
+        section = page.partition(f"\n### {client.title}\n")[2].partition("\n##")[0]
+        blocks = re.findall(r"```(?:json|toml)\n(.*?)```", section, re.DOTALL)
+        shown = [client.entry(command, None)]
+        shown += [] if client.http is None else [client.entry((), "http://127.0.0.1:8080/mcp")]
+        assert blocks == [client.render("crm", entry) for entry in shown], name
+        assert f"| `{name}` | {client.title} |" in page
