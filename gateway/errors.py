@@ -235,6 +235,12 @@ class CatalogUnavailable(Refused):
     code, status, slug = 503, 503, "catalog_unavailable"
 
 
+class StoreUnavailable(Refused):
+    """Raised where something may be used once by all replicas, and the store that they share is away."""
+
+    code, status, slug = 503, 503, "store_unavailable"
+
+
 # --- A tool call failed: isError on MCP, 4xx and 5xx on REST ----------------------------------------------------
 
 
