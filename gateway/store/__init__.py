@@ -30,7 +30,7 @@ class Permit(Protocol):
         if no other caller takes any, to the microsecond. Raises :class:`ValueError` unless 1 <= ``n`` <= burst."""
         ...
 
-    def left(self) -> tuple[int, float]:
+    def remaining(self) -> tuple[int, float]:
         """Return how many permits there are after the last :meth:`take`, and after how many seconds the whole burst
         will be there, if nobody takes any meanwhile."""
         ...

@@ -70,9 +70,9 @@ class LeasedPermit:
         async with lease.lock:
             return await self._take_of_both(n)
 
-    def left(self) -> tuple[int, float]:
+    def remaining(self) -> tuple[int, float]:
         if self._is_local:
-            return self._local()[0].left()
+            return self._local()[0].remaining()
         now, lease = self._clock(), self._lease
         held = lease.held(now)
         owed = min(max(0.0, lease.owed - (now - lease.asked_at)), self._span)

@@ -202,6 +202,6 @@ class MemoryPermit:
         spent.until = until
         return 0.0
 
-    def left(self) -> tuple[int, float]:
+    def remaining(self) -> tuple[int, float]:
         owed = max(0.0, self._spent.until - self._clock())
         return max(0, int((self._span - owed + _ROUNDING) / self._interval)), round(min(owed, self._span), 6)

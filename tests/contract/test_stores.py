@@ -246,17 +246,17 @@ async def test_what_is_of_one_resource_is_not_of_another(store: Store) -> None:
 async def test_a_permit_tells_what_is_left_and_when_all_will_be_there(store: Store, clock: ManualClock) -> None:
     permit = store.permit("k", 2, 7)
     await permit.take()
-    assert permit.left() == (6, 0.5)
+    assert permit.remaining() == (6, 0.5)
     await permit.take(6)
-    assert permit.left() == (0, 3.5)
+    assert permit.remaining() == (0, 3.5)
     await permit.take(3)
-    assert permit.left() == (0, 3.5)
+    assert permit.remaining() == (0, 3.5)
     clock.now += 1.6
     await permit.take()
-    assert permit.left() == (2, 2.4)
+    assert permit.remaining() == (2, 2.4)
     clock.now += 1000
     await permit.take()
-    assert permit.left() == (6, 0.5)
+    assert permit.remaining() == (6, 0.5)
 
 
 @settings(max_examples=40, deadline=None)
@@ -280,7 +280,7 @@ async def _take_all(server: RedisServer, rate: float, burst: int, steps: list[tu
             for pause, n in steps:
                 clock.now += pause
                 await permit.take(min(n, burst))
-            left, full_in = permit.left()
+            left, full_in = permit.remaining()
             assert 0 <= full_in <= burst / rate + 1e-6
             if left:
                 assert await permit.take(left) == 0, kind
