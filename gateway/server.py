@@ -23,6 +23,8 @@ from gateway.service import Service
 from gateway.service_files import ServiceFiles
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import read_secrets
+from gateway.store import ServerStore, StoreFault
+from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.web.connection import Handler, Port, listen
@@ -45,7 +47,7 @@ class Server:
         self.background = Background()
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
-        self._store = MemoryStore()
+        self._store: ServerStore = MemoryStore()
         self._mounts: dict[str, Mount] = {}
         self._retiring: dict[Service, asyncio.Task[None]] = {}
         self._ports: list[Port] = []
@@ -61,12 +63,13 @@ class Server:
         server = self.settings.server
         self._secrets = read_secrets(server.secret_file)
         self._public = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
-        await self.reload(self.settings)
+        await self._open_store()
         try:
+            await self.reload(self.settings)
             admin = AdminHandler(self._unready, self._describe, self.list_anew)
             self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, _ADMIN_SHUTDOWN)
             self.port = await self._listen(self._public, server.host, server.port, server.shutdown_timeout)
-        except OSError:
+        except (OSError, ConfigError):
             await self.stop()
             raise
         for remark in remarks_on(self.settings):
@@ -120,6 +123,17 @@ class Server:
         await asyncio.gather(*self._retiring.values(), return_exceptions=True)
         for service in self.services.values():
             await service.close()
+        await self._store.close()
+
+    async def _open_store(self) -> None:
+        """Open the store that the settings name. Raises :class:`ConfigError`."""
+        try:
+            self._store = make_store(self.settings.store)
+            await self._store.open()
+        except StoreFault as fault:
+            raise ConfigError([f"store.url: {fault}"]) from None
+        if not self._store.is_shared:
+            log.info("the store is in memory", of_each_process=PER_PROCESS)
 
     async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
         """Make the services that are new or changed. Raises :class:`ConfigError`."""
@@ -204,6 +218,8 @@ class Server:
             for background in (service.background, service.issuers.background):
                 yield from (_named(service, line) for line in background.describe())
         yield from self.background.describe()
+        if self._store.is_shared:
+            yield f"store: {self._store.health() or 'ok'}"
 
 
 def _named(service: Service, text: str) -> str:

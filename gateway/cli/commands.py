@@ -34,6 +34,7 @@ from gateway.cli.options import (
     with_service,
     with_token,
 )
+from gateway.cli.store_report import store_state
 from gateway.cli.structure_trial import TrialRefused, try_structures
 from gateway.config import ConfigError, ConfigSource, load_settings
 from gateway.errors import CatalogUnavailable, GatewayError
@@ -90,6 +91,7 @@ def serve(settings: Settings, source: ConfigSource) -> None:
 def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str | None, **_: Any) -> None:
     """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
     codes, remarks = [0], [*remarks_on(settings)]
+    click.echo(f"store        {run(store_state(settings.store))}")
     if settings.services and remarks:
         click.echo("\n".join(report.remarks(remarks)))
     for service in services:

@@ -52,7 +52,7 @@ class Sessions:
     async def end_session(self, id: str, caller: Caller) -> None:
         """End a session. Raise :class:`SessionNotFound`."""
         await self.read_session(id, caller)
-        await self._store.add(_tombstone(id), TTL + SKEW)
+        await self._store.mark(_tombstone(id), TTL + SKEW)
 
 
 def _tombstone(id: str) -> str:

@@ -11,7 +11,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from cachetools import LRUCache, TTLCache
 from redis.asyncio import Redis
@@ -22,7 +22,7 @@ from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
 from gateway.store.leases import Lease, LeasedPermit
 from gateway.store.memory import MAX_KEYS, MemoryStore
 from gateway.store.redis_client import CONNECT, make_client
-from gateway.store.redis_link import Away, Link
+from gateway.store.redis_link import SLOW, Away, Link
 from gateway.store.topics import Topics
 
 PREFIX: Final = "jsonrpc-mcp-gateway:"
@@ -172,29 +172,24 @@ class RedisStore:
         except ValueError:
             return
 
-    async def _get(self, kind: str, key: str, limit: float | None = None) -> bytes | None:
+    async def _get(self, kind: str, key: str, limit: float = SLOW) -> bytes | None:
         async def read() -> bytes | None:
             value = await self._read([_name(kind, key)])
             if value is not None and not isinstance(value, bytes):
                 raise TypeError("a value is not bytes")
             return value
 
-        return await self._ask(read, limit)
+        return await self._link.ask(read, limit)
 
     async def _set(
-        self, kind: str, key: str, value: bytes, ttl: float, *, once: bool = False, limit: float | None = None
+        self, kind: str, key: str, value: bytes, ttl: float, *, once: bool = False, limit: float = SLOW
     ) -> bool:
         async def write() -> bool:
             return bool(int(await self._write([_name(kind, key)], [int(ttl * 1e6), value, int(once)])))
 
-        return await self._ask(write, limit)
+        return await self._link.ask(write, limit)
 
-    async def _ask(self, command: Callable[[], Awaitable[Any]], limit: float | None) -> Any:
-        return await (self._link.ask(command) if limit is None else self._link.ask(command, limit))
-
-    async def _take_permits(
-        self, name: str, interval: float, span: float, wanted: int, most: int
-    ) -> tuple[int, float]:
+    async def _take_permits(self, name: str, interval: float, span: float, wanted: int, most: int) -> tuple[int, float]:
         taken, owed = await self._take([name], [repr(interval), repr(span), wanted, most])
         return int(taken), int(owed) / 1e6
 

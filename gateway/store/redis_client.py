@@ -27,8 +27,7 @@ def make_client(settings: StoreSettings) -> Redis:
         "socket_connect_timeout": CONNECT,
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
-        "lib_name": None,
-        "lib_version": None,
+        "driver_info": None,
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),
     }
     if address.tls:
@@ -39,7 +38,7 @@ def make_client(settings: StoreSettings) -> Redis:
         ((host, port),) = address.hosts
         return Redis(host=host, port=port, **options)
     sentinel_options = {**timing, "password": _revealed(settings.sentinel_password)}
-    sentinel = Sentinel(list(address.hosts), sentinel_kwargs=sentinel_options, **options)
+    sentinel = Sentinel(list(address.hosts), sentinel_kwargs=sentinel_options, **options)  # type: ignore[no-untyped-call]
     master: Redis = sentinel.master_for(address.service)
     return master
 

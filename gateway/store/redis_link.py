@@ -32,6 +32,8 @@ _STABLE: Final = 60.0
 """Seconds of answers after which earlier failures no longer lengthen the pause before Redis is tried again."""
 _CONNECTIONS: Final = 16
 _MAX_REASON: Final = 200
+_SLICES: Final = 5
+"""Into how many parts a wait is divided. A standstill of this process counts as one."""
 
 Answer = TypeVar("Answer")
 log = structlog.get_logger()
@@ -42,9 +44,9 @@ class Away(Exception):
 
 
 class Link:
-    """Send commands to Redis while it is there. ``prefix`` begins the names of all keys and channels, ``time_script`` is
-    Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas, ``returned`` is
-    awaited once Redis is there (again). ``pause`` waits before Redis is tried again."""
+    """Send commands to Redis while it is there. ``prefix`` begins the names of all keys and channels. ``time_script``
+    is Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas, ``returned`` is
+    awaited each time that Redis is found. ``pause`` waits before Redis is tried again."""
 
     def __init__(
         self,
@@ -129,19 +131,10 @@ class Link:
         async with self._slots:
             if self.away:
                 raise Away(self.away)
-            answer = asyncio.ensure_future(command())
             try:
-                await asyncio.wait({answer}, timeout=limit)
-                for _ in range(3):  # where this process stood still, the answer is there but was not read yet
-                    if not answer.done():
-                        await asyncio.sleep(0)
-                if answer.done():
-                    return answer.result()
-                self.lose(f"no answer within {limit * 1000:.0f} ms")
+                return await _within(limit, command())
             except Exception as error:  # noqa: BLE001, a server that talks nonsense makes redis-py raise anything
                 self.lose(_describe(error))
-            finally:
-                answer.cancel()
             raise Away(self.away)
 
     async def _stay_connected(self) -> None:
@@ -173,8 +166,7 @@ class Link:
         await refuse_cluster(self.redis)
         await pubsub.subscribe(self._channel)
         await self._beat()
-        async with asyncio.timeout(SLOW):
-            await self._beat()
+        await _within(SLOW, self._beat())
 
     async def _find(self) -> None:
         """Take Redis for there."""
@@ -225,9 +217,23 @@ class Link:
             log.debug("the connection to the shared store did not close well", error=_describe(error))
 
 
+async def _within(limit: float, command: Awaitable[Answer]) -> Answer:
+    """Return the answer to a command. Raises :class:`TimeoutError` after ``limit`` seconds, without those for which
+    this process itself stood still: they are no fault of Redis."""
+    answer = asyncio.ensure_future(command)
+    try:
+        for _ in range(_SLICES):
+            await asyncio.wait({answer}, timeout=limit / _SLICES)
+            if answer.done():
+                return answer.result()
+    finally:
+        answer.cancel()
+    raise TimeoutError(f"no answer within {limit * 1000:.0f} ms")
+
+
 def _describe(error: BaseException) -> str:
     """Return what failed, for operators. A server that talks nonsense may have written the text."""
-    if isinstance(error, Away):
+    if type(error) in (Away, StoreFault, TimeoutError) and str(error):
         return str(error)
     text = excerpt(" ".join(str(error).split()), _MAX_REASON)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

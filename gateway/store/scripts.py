@@ -21,7 +21,8 @@ local function current()
   return string.sub(value, space + 1)
 end
 local function keep(micros, rest)
-  redis.call('SET', KEYS[1], string.format('%%.0f', now + micros) .. ' ' .. rest, 'PX', math.ceil(micros / 1000) + 10000)
+  local value = string.format('%%.0f', now + micros) .. ' ' .. rest
+  redis.call('SET', KEYS[1], value, 'PX', math.ceil(micros / 1000) + 10000)
 end
 """
 
@@ -47,7 +48,7 @@ return redis.call('DEL', KEYS[1])
 )
 
 # The generic cell rate algorithm. Micros for one permit, micros for the whole burst, how many permits are wanted, and
-# how many may be taken where there are more. Returns how many were taken, and the micros until the whole burst is there.
+# how many may be taken where there are more. Returns how many were taken, and the micros until the burst is whole.
 TAKE: Final = """
 local now = tonumber(%s)
 local interval, span = tonumber(ARGV[1]), tonumber(ARGV[2])

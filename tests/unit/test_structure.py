@@ -45,9 +45,10 @@ HOMES = {
     "jsonpath_rfc9535": ("settings.jsonpath",),
     "click": ("cli", "cli.options"),
     "uvloop": ("cli",),
+    "redis": ("store",),
     "pydantic": ("settings", "units", "config", "cli.config_reference"),
 }
-WITHIN_FUNCTIONS = {("gateway.cli.commands", "uvloop")}
+WITHIN_FUNCTIONS = {("gateway.cli.commands", "uvloop"), ("gateway.store.choice", "gateway")}
 TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350
 
