@@ -16,10 +16,8 @@ from typing import ClassVar
 
 
 class GatewayError(Exception):
-    """Hold what every failure with an answer has.
-
-    ``data`` is JSON for the error's ``data`` member; ``retry_after`` is in seconds and becomes ``Retry-After``.
-    """
+    """Hold what every failure with an answer has. ``data`` is JSON for the error's ``data`` member; ``retry_after`` is
+    in seconds and becomes ``Retry-After``."""
 
     code: ClassVar[int] = -32603
     status: ClassVar[int] = 500
@@ -132,12 +130,7 @@ class Challenged(Refused):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        error: str | None = None,
-        scopes: Iterable[str] = (),
-        scheme: str = "Bearer",
+        self, message: str, *, error: str | None = None, scopes: Iterable[str] = (), scheme: str = "Bearer"
     ) -> None:
         super().__init__(message)
         self.error = error

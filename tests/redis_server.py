@@ -30,14 +30,22 @@ def free_port() -> int:
 class RedisServer:
     """A redis-server, or with ``sentinel`` one that watches others, while the block runs."""
 
-    def __init__(self, *options: str, port: int = 0, folder: Path | None = None, sentinel: Path | None = None) -> None:
+    def __init__(
+        self,
+        *options: str,
+        port: int = 0,
+        password: str | None = None,
+        folder: Path | None = None,
+        sentinel: Path | None = None,
+    ) -> None:
         self.port = port or free_port()
         common = ["--port", str(self.port), "--bind", "127.0.0.1", "--daemonize", "no", "--logfile", ""]
+        options = options if password is None else ("--requirepass", password, "--masterauth", password, *options)
         own = ["--save", "", "--appendonly", "no", *options] if sentinel is None else []
         self._command = ["redis-server", *([str(sentinel), "--sentinel"] if sentinel else []), *common, *own]
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.control = redis.Redis(port=self.port, socket_timeout=_PATIENCE)
+        self.control = redis.Redis(port=self.port, password=password, protocol=2, socket_timeout=_PATIENCE)
         """A connection of the test's own."""
 
     @property
@@ -58,8 +66,6 @@ class RedisServer:
         while True:
             try:
                 self.control.ping()
-                return
-            except redis.AuthenticationError:
                 return
             except redis.ConnectionError:
                 assert self._process.poll() is None, "redis-server ended: is the Debian package redis-server installed?"

@@ -91,7 +91,6 @@ def serve(settings: Settings, source: ConfigSource) -> None:
 def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str | None, **_: Any) -> None:
     """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
     codes, remarks = [0], [*remarks_on(settings)]
-    click.echo(f"store        {run(store_state(settings.store))}")
     if settings.services and remarks:
         click.echo("\n".join(report.remarks(remarks)))
     for service in services:
@@ -103,6 +102,8 @@ def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str 
             codes.append(int(end.code or 0))
             if service.name:
                 click.echo(f"The service with this failure is {service.name}.", err=True)
+    if not max(codes):
+        click.echo(f"store        {run(store_state(settings.store))}")
     raise SystemExit(max(codes))
 
 

@@ -16,10 +16,6 @@ SHARE: Final = 10
 """A lease is at most this part of a burst."""
 _ROUNDING: Final = 1e-6
 
-Ask = Callable[[int, int], Awaitable[tuple[int, float]]]
-"""Takes at least as many permits as the first number, or none, and at most the second. Returns how many, and the seconds
-until the whole burst is there."""
-
 
 class Lease:
     """Hold the permits of one key that were taken and not used yet: ``count`` until ``ends``. At ``asked_at`` the whole
@@ -38,8 +34,9 @@ class Lease:
 
 
 class LeasedPermit:
-    """Implement :class:`gateway.store.Permit`. ``ask`` takes permits of the shared store and returns None while that is
-    away; then those of ``local`` count. ``clock`` is seconds."""
+    """Implement :class:`gateway.store.Permit`. ``ask`` takes permits of the shared store: at least as many as its first
+    argument or none, and at most its second. It returns how many, and the seconds until the whole burst is there; None
+    while the store is away. Then the permits of ``local`` count, whose burst is given, too. ``clock`` is seconds."""
 
     def __init__(
         self,

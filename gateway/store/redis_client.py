@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 from redis.maint_notifications import MaintNotificationsConfig
@@ -41,6 +41,15 @@ def make_client(settings: StoreSettings) -> Redis:
     sentinel = Sentinel(list(address.hosts), sentinel_kwargs=sentinel_options, **options)  # type: ignore[no-untyped-call]
     master: Redis = sentinel.master_for(address.service)
     return master
+
+
+async def close_client(redis: Redis) -> None:
+    """Close the connections to Redis, and those to Sentinels, which the client does not close itself."""
+    await redis.aclose()
+    pool = redis.connection_pool
+    if isinstance(pool, SentinelConnectionPool):
+        for sentinel in pool.sentinel_manager.sentinels:
+            await sentinel.aclose()
 
 
 async def refuse_cluster(redis: Redis) -> None:

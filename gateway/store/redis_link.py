@@ -19,7 +19,7 @@ from redis.asyncio.client import PubSub
 
 from gateway.background import Background, retry_delay
 from gateway.store import StoreFault, scripts
-from gateway.store.redis_client import CONNECT, refuse_cluster
+from gateway.store.redis_client import CONNECT, close_client, refuse_cluster
 from gateway.text import excerpt
 
 SLOW: Final = 0.1
@@ -96,7 +96,7 @@ class Link:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.redis.aclose()
+        await close_client(self.redis)
 
     async def ask(self, command: Callable[[], Awaitable[Answer]], limit: float = SLOW) -> Answer:
         """Return the answer to a command. Raises :class:`Away`, and then the command may have been done or not.

@@ -6,6 +6,7 @@ What both stores do while all is well is in tests/contract/test_stores.py.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -53,7 +54,7 @@ async def opened(
 
 async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not condition():
+        while not condition():  # noqa: ASYNC110, it is another process that changes
             await asyncio.sleep(0.01)
 
 
@@ -338,6 +339,6 @@ async def test_a_password_is_used_and_never_shown(server: RedisServer) -> None:
             assert store.health() == ""
         async with opened(server, username="gateway", password="wr0ng-one") as store:
             assert "AuthenticationError" in store.health()
-            assert "s3cret" not in repr((store, lines)) and "wr0ng" not in repr((store, lines, store.health()))
+            assert not re.search("s3cret|wr0ng", repr((store, lines, store.health())))
         async with opened(server) as store:
             assert "AuthenticationError" in store.health()
