@@ -163,6 +163,7 @@ class Server:
         while (service := self.services.get(mount)) not in (None, asked):
             asked = service
             with service.uses:
+                service.shared_listing.ask_anew()
                 trouble = await service.discovery.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 

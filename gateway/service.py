@@ -29,6 +29,7 @@ from gateway.catalog.pages import PageCache
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
 from gateway.credentials.grants import TokenClient
 from gateway.discovery.discovery import Discovery
+from gateway.discovery.shared_listing import SharedListing
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
@@ -100,9 +101,8 @@ class Service:
         sent = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
         way = ListingAdmission(self.outbound, self.knowledge.traffic)
-        self.reader: ListingReader = ListingReader(
-            way.of, settings.backend, listing_credential, progress, sent, dialect
-        )
+        self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect)
+        self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, self._keys, settings)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
@@ -149,6 +149,7 @@ class Service:
     def start(self) -> None:
         """Start the background work, and tell open streams what changed. The mount is this service's from now on."""
         self._take_over_mount()
+        self.shared_listing.follow(self.discovery)
         self.issuers.start()
         if self._modes.lists_per_caller and self.settings.auth.anonymous == "none":
             self.discovery.first_attempt_over.set()  # each caller has its own view: there is no shared one to wait for
@@ -170,6 +171,7 @@ class Service:
 
     async def close(self, successor: Service | None = None) -> None:
         """Close everything that the successor did not take over."""
+        self.shared_listing.close()
         await self.background.stop()
         await self.discovery.close()
         await self.outbound.close()
@@ -189,7 +191,7 @@ class Service:
         subscriptions, settings = self._mount.subscriptions, self.settings
         if before is not None:
             self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
-        subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
+        subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
         self._mount.concurrency.most = settings.limits.concurrent
         if before is None:
@@ -262,7 +264,7 @@ class Service:
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
         discovery = Discovery(
-            self.reader.fetch_listing,
+            self.shared_listing.fetch_listing,
             Builder(backend.params, self.knowledge.validators, pins=self.files.pins),
             self.settings.catalog,
             fallback=self.files.fallback,
