@@ -329,13 +329,25 @@ async def test_a_process_that_stood_still_does_not_take_redis_for_slow(server: R
             assert store.health() == ""
 
 
-async def test_a_password_is_used_and_never_shown(server: RedisServer) -> None:
+async def test_a_user_with_few_rights_is_enough_and_its_password_is_never_shown(server: RedisServer) -> None:
+    """The rights are those that docs/deployment.md names."""
     server.control.acl_setuser(
-        "gateway", enabled=True, passwords=["+s3cret!"], keys=["*"], commands=["+@all"], channels=["*"]
+        "gateway",
+        enabled=True,
+        passwords=["+s3cret!"],
+        categories=["+@read", "+@write", "+@pubsub", "+@scripting", "+@connection"],
+        commands=["+info", "+time"],
+        keys=["jsonrpc-mcp-gateway:*"],
+        channels=["jsonrpc-mcp-gateway:notices"],
     )
     server.control.config_set("requirepass", "another")
     with capture_logs() as lines:
         async with opened(server, username="gateway", password="s3cret!") as store:
+            assert await store.add("k", 60)
+            assert await store.permit("p", 1, 5).take() == 0
+            assert await store.put("k", b"document", 60)
+            await store.release("k", await store.acquire("k", 60))
+            await store.publish("topic", b"notice")
             assert store.health() == ""
         async with opened(server, username="gateway", password="wr0ng-one") as store:
             assert "AuthenticationError" in store.health()
