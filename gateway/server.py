@@ -38,15 +38,17 @@ log = structlog.get_logger()
 
 
 class Server:
-    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started."""
+    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started. ``store``, not
+    opened, takes the place of the one that the settings name."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, store: ServerStore | None = None) -> None:
         self.settings = settings
         self.port = 0
         self.admin_port = 0
         self.background = Background()
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
+        self._given_store = store
         self._store: ServerStore = MemoryStore()
         self._mounts: dict[str, Mount] = {}
         self._retiring: dict[Service, asyncio.Task[None]] = {}
@@ -128,7 +130,7 @@ class Server:
     async def _open_store(self) -> None:
         """Open the store that the settings name. Raises :class:`ConfigError`."""
         try:
-            self._store = make_store(self.settings.store)
+            self._store = self._given_store or make_store(self.settings.store)
             await self._store.open()
         except StoreFault as fault:
             raise ConfigError([f"store.url: {fault}"]) from None

@@ -1,8 +1,8 @@
 """Share the shared view's listing among replicas: one asks the backend, the others take what it got.
 
 The lister holds a lock, keeps its listing as a document of the store, and tells the others by a notice. A document
-lives half of ``catalog.ttl``: a replica whose own listing gets stale later asks the backend itself, for all. Callers'
-own listings stay in the process.
+lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old. A replica whose own listing
+gets stale later asks the backend itself, for all. Callers' own listings stay in the process.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class SharedListing:
                 await asyncio.wait_for(self._heard.wait(), self._patience)
             except TimeoutError:
                 log.warning("another replica was to list, and said nothing")
+            # Where it failed, each of the others asks once: they are few, and their back-off follows.
             if (kept := await self._read_kept()) is not None:
                 return kept
         return await self._list(caller, token)

@@ -20,12 +20,14 @@ from gateway.errors import StoreUnavailable
 from gateway.settings import StoreSettings
 from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
 from gateway.store.leases import Lease, LeasedPermit
-from gateway.store.memory import MAX_KEYS, MemoryStore
+from gateway.store.memory import MemoryStore
 from gateway.store.redis_client import CONNECT, make_client
 from gateway.store.redis_link import SLOW, Away, Link
 from gateway.store.topics import Topics
 
 PREFIX: Final = "jsonrpc-mcp-gateway:"
+MAX_LEASES: Final = 10_000
+"""Most leases that are kept. What is left of a forgotten one is lost, which its caller hardly notices."""
 MAX_LATE_MARKS: Final = 10_000
 """Most markers that Redis is told of once it is back."""
 _MARK_TTL: Final = 25 * 3600
@@ -34,7 +36,8 @@ _RETRY_AFTER: Final = 1
 
 class RedisStore:
     """Implement :class:`gateway.store.ServerStore`. ``clock`` is monotonic seconds of this process, ``time_script`` Lua
-    for the time of all; ``pause`` waits before Redis is tried again."""
+    for the time of all; ``pause`` waits before Redis is tried again, and an answer after ``slow`` seconds is too
+    late."""
 
     is_shared: Final = True
 
@@ -45,13 +48,14 @@ class RedisStore:
         clock: Callable[[], float] = time.monotonic,
         time_script: str = scripts.SERVER_TIME,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        slow: float = SLOW,
     ) -> None:
-        self._link = Link(redis, PREFIX, time_script, self._receive, self._tell_late_marks, pause)
+        self._link = Link(redis, PREFIX, time_script, self._receive, self._tell_late_marks, pause, slow)
         self._refuses = when_away == "refuse"
         self._clock = clock
         self._local = MemoryStore(clock)
         self._topics = Topics()
-        self._leases: LRUCache[tuple[str, float, int], Lease] = LRUCache(MAX_KEYS)
+        self._leases: LRUCache[tuple[str, float, int], Lease] = LRUCache(MAX_LEASES)
         self._late_marks: TTLCache[str, float] = TTLCache(MAX_LATE_MARKS, _MARK_TTL, clock)
         script = redis.register_script
         self._read = script(scripts.READ % time_script)
@@ -135,7 +139,7 @@ class RedisStore:
         if len(value) > MAX_DOCUMENT:
             return False
         try:
-            return await self._set("document", key, value, ttl, limit=CONNECT)
+            return await self._set("document", key, value, ttl, patience=CONNECT)
         except Away:
             return False
 
@@ -172,22 +176,22 @@ class RedisStore:
         except ValueError:
             return
 
-    async def _get(self, kind: str, key: str, limit: float = SLOW) -> bytes | None:
+    async def _get(self, kind: str, key: str, patience: float = 0) -> bytes | None:
         async def read() -> bytes | None:
             value = await self._read([_name(kind, key)])
             if value is not None and not isinstance(value, bytes):
                 raise TypeError("a value is not bytes")
             return value
 
-        return await self._link.ask(read, limit)
+        return await self._link.ask(read, patience)
 
     async def _set(
-        self, kind: str, key: str, value: bytes, ttl: float, *, once: bool = False, limit: float = SLOW
+        self, kind: str, key: str, value: bytes, ttl: float, *, once: bool = False, patience: float = 0
     ) -> bool:
         async def write() -> bool:
             return bool(int(await self._write([_name(kind, key)], [int(ttl * 1e6), value, int(once)])))
 
-        return await self._link.ask(write, limit)
+        return await self._link.ask(write, patience)
 
     async def _take_permits(self, name: str, interval: float, span: float, wanted: int, most: int) -> tuple[int, float]:
         taken, owed = await self._take([name], [repr(interval), repr(span), wanted, most])

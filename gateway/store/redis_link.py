@@ -46,7 +46,8 @@ class Away(Exception):
 class Link:
     """Send commands to Redis while it is there. ``prefix`` begins the names of all keys and channels. ``time_script``
     is Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas, ``returned`` is
-    awaited each time that Redis is found. ``pause`` waits before Redis is tried again."""
+    awaited each time that Redis is found. ``pause`` waits before Redis is tried again,
+    ``slow`` is the seconds after which an answer is too late."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Link:
         receive: Callable[[bytes], None],
         returned: Callable[[], Awaitable[None]],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        slow: float = SLOW,
     ) -> None:
         self.redis = redis
         self.replica = secrets.token_hex(8).encode()
@@ -69,6 +71,7 @@ class Link:
         self._receive = receive
         self._returned = returned
         self._pause = pause
+        self._slow = slow
         self._background = Background(pause)
         self._slots = asyncio.Semaphore(_CONNECTIONS)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -98,14 +101,15 @@ class Link:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await close_client(self.redis)
 
-    async def ask(self, command: Callable[[], Awaitable[Answer]], limit: float = SLOW) -> Answer:
+    async def ask(self, command: Callable[[], Awaitable[Answer]], patience: float = 0) -> Answer:
         """Return the answer to a command. Raises :class:`Away`, and then the command may have been done or not.
+        ``patience`` is the seconds that a command may take which is slow by nature.
 
         The command goes on after its caller was cancelled: redis-py would have to close the connection, since nobody
         reads the reply."""
         if self.away:
             raise Away(self.away)
-        task = asyncio.create_task(self._ask(command, limit))
+        task = asyncio.create_task(self._ask(command, max(patience, self._slow)))
         self._tasks.add(task)
         task.add_done_callback(self._end)
         return await asyncio.shield(task)
@@ -144,8 +148,7 @@ class Link:
             there_since = None
             pubsub = self.redis.pubsub()
             try:
-                async with asyncio.timeout(CONNECT):
-                    await self._connect(pubsub)
+                await _within(CONNECT, self._connect(pubsub))
                 await self._find()
                 there_since = time.monotonic()
                 await self._stay_until_lost(pubsub)
@@ -166,7 +169,7 @@ class Link:
         await refuse_cluster(self.redis)
         await pubsub.subscribe(self._channel)
         await self._beat()
-        await _within(SLOW, self._beat())
+        await _within(self._slow, self._beat())
 
     async def _find(self) -> None:
         """Take Redis for there."""
@@ -202,8 +205,7 @@ class Link:
     async def _read_on(self, pubsub: PubSub) -> None:
         """Read notices. This replica's own beats are among them, so that silence means a dead connection."""
         while True:
-            async with asyncio.timeout(SILENT):
-                message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=None)
+            message = await _within(SILENT, pubsub.get_message(ignore_subscribe_messages=True, timeout=None))
             if message is not None:
                 replica, notice = message["data"][: len(self.replica)], message["data"][len(self.replica) :]
                 if notice and replica != self.replica:
@@ -227,7 +229,9 @@ async def _within(limit: float, command: Awaitable[Answer]) -> Answer:
             if answer.done():
                 return answer.result()
     finally:
-        answer.cancel()
+        if not answer.done():
+            answer.cancel()
+            await asyncio.wait({answer}, timeout=limit / _SLICES)
     raise TimeoutError(f"no answer within {limit * 1000:.0f} ms")
 
 

@@ -50,7 +50,7 @@ def clock(kind: str, server: RedisServer) -> ManualClock:
 async def opened(kind: str, clock: ManualClock, server: RedisServer) -> AsyncIterator[Store]:
     store: ServerStore = MemoryStore(clock)
     if "redis" in kind:
-        store = RedisStore(Redis(port=server.port, protocol=2), clock=clock, time_script=TEST_TIME)
+        store = RedisStore(Redis(port=server.port, protocol=2), clock=clock, time_script=TEST_TIME, slow=10)
     await store.open()
     assert store.health() == ""
     yield ResourceStore(store, _RESOURCE) if "resource" in kind else store

@@ -43,8 +43,8 @@ async def test_a_redis_cluster_is_refused_with_a_word(tmp_path: Path) -> None:
 def master_and_replica(tmp_path: Path) -> Iterator[tuple[RedisServer, RedisServer, RedisServer]]:
     """A master, its replica, and the Sentinel that watches both."""
     with ExitStack() as stack:
-        master = stack.enter_context(RedisServer(password="pw", folder=tmp_path))
-        options = ("--replicaof", f"127.0.0.1 {master.port}", "--repl-diskless-sync-delay", "0")
+        master = stack.enter_context(RedisServer("--repl-diskless-sync-delay", "0", password="pw", folder=tmp_path))
+        options = ("--replicaof", f"127.0.0.1 {master.port}")
         replica = stack.enter_context(RedisServer(*options, password="pw", folder=tmp_path))
         until = time.monotonic() + PATIENCE
         while replica.control.info("replication")["master_link_status"] != "up":  # Sentinel looks every 10 seconds

@@ -10,15 +10,21 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
+from gateway.settings import StoreSettings
+from gateway.store.redis import RedisStore
+from gateway.store.redis_client import make_client
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, Front, front
 from tests.protocol.catalog import METHODS
+from tests.protocol.talk import CAPABILITIES, Answer, Client
 from tests.redis_server import RedisServer
 
 PATIENCE = 15.0
+CONFIRM = "catalog.tools.greet.confirm=true"
 
 
 @pytest.fixture
@@ -29,19 +35,28 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as backend:
-        backend.on("rpc.discover", result(openrpc(METHODS)))
+    async with ScriptedBackend(METHODS) as backend:
         yield backend
 
 
 @pytest.fixture
-async def replicas(server: RedisServer, backend: ScriptedBackend, tmp_path: Path) -> AsyncIterator[tuple[Front, Front]]:
+def knobs() -> tuple[str, ...]:
+    """What a test sets beside the store."""
+    return ()
+
+
+@pytest.fixture
+async def replicas(
+    server: RedisServer, backend: ScriptedBackend, knobs: tuple[str, ...], tmp_path: Path
+) -> AsyncIterator[tuple[Front, Front]]:
     secret = tmp_path / "secret"
     secret.write_text("0123456789abcdef" * 2)
     secret.chmod(0o600)
-    shared = (f"store.url={server.url}", f"server.secret_file={secret}", "limits.invocation=20/minute")
+    shared = (f"server.secret_file={secret}", CONFIRM, *knobs)
     async with AsyncExitStack() as stack:
-        starts = [stack.enter_async_context(front(backend.url, *shared)) for _ in range(2)]
+        # Other tests may keep the machine busy: an answer is not slow for that.
+        stores = [RedisStore(make_client(StoreSettings(url=server.url)), slow=PATIENCE) for _ in range(2)]
+        starts = [stack.enter_async_context(front(backend.url, *shared, store=store)) for store in stores]
         one, other = await asyncio.gather(*starts)
         yield one, other
 
@@ -75,6 +90,7 @@ async def test_a_change_that_one_finds_the_other_has_without_asking(
     assert listings_of(backend) == before + 1
 
 
+@pytest.mark.parametrize("knobs", [("limits.invocation=20/minute",)], ids=["20 a minute"])
 async def test_calls_of_one_caller_are_counted_by_both(replicas: tuple[Front, Front], backend: ScriptedBackend) -> None:
     """A burst of ten, a tenth of a rate but at least ten: a lease is one permit."""
     called = [await replicas[number % 2].call("rest", "add", {"a": 1, "b": 2}) for number in range(14)]
@@ -108,3 +124,50 @@ async def test_a_session_that_ended_at_one_has_ended_at_the_other_with_its_strea
             await stream.read()  # to its end
         async with session.post(other, json=ping, headers=named) as answer:
             assert answer.status == 404
+
+
+async def consent(client: Client, state: str | None) -> Answer:
+    more = {} if state is None else {"inputResponses": {"confirm": {"action": "accept", "content": {}}}}
+    params = {"name": "greet", "arguments": {"name": "Ada"}, "_meta": {CAPABILITIES: {"elicitation": {}}}, **more}
+    return await client.modern("tools/call", params if state is None else params | {"requestState": state})
+
+
+async def test_one_consent_runs_a_tool_once_whichever_replica_hears_it(
+    replicas: tuple[Front, Front], backend: ScriptedBackend
+) -> None:
+    async with aiohttp.ClientSession() as session:
+        one, other = (Client(session, replica.gateway.port) for replica in replicas if replica.gateway)
+        for number in range(20):
+            state = (await consent(one, None)).result["requestState"]
+            answers = await asyncio.gather(*(consent(client, state) for client in (one, other, one, other)))
+            assert sum(b'"result"' in answer.body for answer in answers) == 1, number
+        assert [request.method for request in backend.requests].count("greet") == 20
+
+
+async def test_while_redis_is_away_a_consent_is_refused_and_nothing_runs(
+    replicas: tuple[Front, Front], backend: ScriptedBackend, server: RedisServer
+) -> None:
+    gateway = replicas[0].gateway
+    assert gateway is not None
+    async with aiohttp.ClientSession() as session:
+        client = Client(session, gateway.port)
+        state = (await consent(client, None)).result["requestState"]
+        server.kill()
+        refused = await consent(client, state)
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert [request.method for request in backend.requests].count("greet") == 0
+        async with session.get(f"http://127.0.0.1:{gateway.admin_port}/readyz?verbose") as answer:
+            assert answer.status == 200
+            assert "store: ConnectionError" in await answer.text()
+        server.start()
+        async with asyncio.timeout(PATIENCE):
+            while (await consent(client, state)).status == 503:  # noqa: ASYNC110, the store decides when
+                await asyncio.sleep(0.05)
+        assert [request.method for request in backend.requests].count("greet") == 1
+
+
+async def test_the_start_says_what_a_store_in_memory_does_not_share(backend: ScriptedBackend) -> None:
+    with capture_logs() as lines:
+        async with front(backend.url):
+            (said,) = (line for line in lines if line["event"] == "the store is in memory")
+            assert "consents" in said["of_each_process"]
