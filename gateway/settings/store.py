@@ -44,7 +44,7 @@ class StoreSettings(Section):
     username: str | None = knob(None, "User of Redis (ACL). Absent: the default one.", min_length=1)
     password: SecretStr | None = knob(None, "Password of Redis, e.g. ${file:/run/secrets/redis}.")
     sentinel_password: SecretStr | None = knob(None, "Password of the Sentinels, where they have one.")
-    ca_file: str | None = knob(None, "PEM file of the authorities to trust for TLS. Absent: the system's.")
+    ca_file: str | None = knob(None, "PEM file of further authorities to trust for TLS, beside the system's.")
     when_away: Literal["refuse", "allow"] = knob(
         "refuse",
         "While Redis does not answer, what must happen only once over all replicas (a DPoP proof, a person's consent) "

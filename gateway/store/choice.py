@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import Final
 
 from gateway.settings import StoreSettings
 from gateway.store import ServerStore, StoreFault
 from gateway.store.memory import MemoryStore
 
-PER_PROCESS = "permits, used proofs and consents, ended sessions"
+PER_PROCESS: Final = "permits, used proofs and consents, ended sessions"
 """What each process keeps for itself with the store in memory."""
 
 
