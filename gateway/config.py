@@ -25,7 +25,7 @@ _MESSAGES: Final = {
     "model_type": "must be a mapping, such as {name: value}",
 }
 """Our messages for faults that pydantic would describe with names of Python types."""
-RESTART: Final = ("server.", "telemetry.")
+RESTART: Final = ("server.", "store.", "telemetry.")
 """Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
 other knobs belong to a service, which a reload replaces as a whole."""
 LIVE: Final = ("server.allowed_hosts", "server.allowed_origins", "telemetry.log.level")

@@ -20,6 +20,7 @@ from gateway.server import Server
 from gateway.service import Service
 from gateway.service_files import ServiceFiles
 from gateway.settings import ServiceSettings
+from gateway.store import ServerStore
 from gateway.store.memory import MemoryStore
 
 Surface: TypeAlias = Literal["modern", "legacy", "rest"]
@@ -177,10 +178,12 @@ async def built(settings: ServiceSettings) -> Service:
 
 
 @asynccontextmanager
-async def front(url: str, *settings: str, file: Path | None = None) -> AsyncIterator[Front]:
+async def front(
+    url: str, *settings: str, file: Path | None = None, store: ServerStore | None = None
+) -> AsyncIterator[Front]:
     """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value, beside those in ``file``.
     Without one of auth it is open to all."""
-    gateway = Server(load_settings(file, ground(url, *settings), environ={}))
+    gateway = Server(load_settings(file, ground(url, *settings), environ={}), store)
     async with aiohttp.ClientSession() as session:
         await gateway.start()
         try:

@@ -30,8 +30,8 @@ class Findings:
             yield "auth         off: every client that reaches the port may list and call"
             return
         yield f"resource     {settings.resource}"
-        for policy in service.policies:
-            async for line in self._issuer(settings, service.issuers, policy):
+        for policy in service.auth.policies:
+            async for line in self._issuer(settings, service.auth.issuers, policy):
                 yield line
         for line in _credential_lines(settings):
             yield line

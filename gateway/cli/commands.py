@@ -38,6 +38,7 @@ from gateway.cli.options import (
     with_token,
 )
 from gateway.cli.stdio_command import stdio
+from gateway.cli.store_report import store_state
 from gateway.cli.structure_trial import TrialRefused, try_structures
 from gateway.config import ConfigError, ConfigSource, load_settings
 from gateway.errors import CatalogUnavailable, GatewayError
@@ -93,6 +94,8 @@ def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str 
             codes.append(int(end.code or 0))
             if service.name:
                 click.echo(f"The service with this failure is {service.name}.", err=True)
+    if not max(codes):
+        click.echo(f"store        {run(store_state(settings.store))}")
     raise SystemExit(max(codes))
 
 

@@ -40,6 +40,7 @@ async def test_check_prints_the_dialect_and_the_tools(backend: ScriptedBackend) 
     assert lines[:4] == [OPEN, f"backend      {backend.url}", "dialect      openrpc", "tools        3"]
     assert "  greet(name)  Say hello" in lines
     assert "quarantined  0" in lines
+    assert lines[-1].startswith("store        in memory: permits, used proofs and consents")
 
 
 async def test_check_names_what_is_quarantined_and_its_remedy() -> None:

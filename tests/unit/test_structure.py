@@ -20,7 +20,7 @@ MODULES = sorted(
 FLOORS = (
     "9 __main__ > cli",
     "8 serving > reloading > server > descriptors",
-    "7 service > mount remarks service_files",
+    "7 service > mount remarks service_auth > service_files",
     "6 web",
     "5 mcp",
     "4 invocation",
@@ -47,9 +47,10 @@ HOMES = {
     "click": ("cli", "cli.options"),
     "uvloop": ("cli",),
     "tomlkit": ("cli.client_entries",),
+    "redis": ("store",),
     "pydantic": ("settings", "units", "config", "cli.config_reference"),
 }
-WITHIN_FUNCTIONS = {("gateway.cli.loop", "uvloop")}
+WITHIN_FUNCTIONS = {("gateway.cli.loop", "uvloop"), ("gateway.store.choice", "gateway")}
 TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350
 
