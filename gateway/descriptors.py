@@ -7,16 +7,18 @@ from typing import Final
 
 try:
     import resource
-except ImportError:  # Windows has no such limit
+except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
+_WINDOWS: Final = 512
+"""Sockets that ``select`` takes there. There is no other loop with ``add_reader``."""
 _OPEN: Final = (Path("/proc/self/fd"), Path("/dev/fd"))
 
 
 def raise_limit() -> int | None:
     """Raise the soft limit of open files to the hard one. Return what it is then, None where there is none."""
     if resource is None:
-        return None
+        return _WINDOWS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:

@@ -72,10 +72,8 @@ class Server:
         await self.reload(self.settings)
         try:
             admin = AdminHandler(self._unready, self._describe, self.list_anew)
-            bounds = Bounds(
-                _ADMIN_SHUTDOWN, server.write_timeout, ConnectionLimit(_ADMIN_CONNECTIONS, lambda _: True), self.held,
-                _ADMIN_SPARE,
-            )  # fmt: skip
+            few = ConnectionLimit(_ADMIN_CONNECTIONS, lambda _: True)
+            bounds = Bounds(_ADMIN_SHUTDOWN, server.write_timeout, few, self.held, _ADMIN_SPARE)
             self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, bounds)
             limit = self._connection_limit()
             bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
@@ -151,7 +149,7 @@ class Server:
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
-                        path = self._mounts.setdefault(mount, Mount())
+                        path = self._mounts.setdefault(mount, Mount(answers=self.held))
                         service = await Service.build(settings, files, self._store, self._secrets, path, before)
                         built[mount] = service
                         undo.push_async_callback(service.close)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -52,12 +53,13 @@ COMMAND: Final = "jsonrpc-mcp-gateway"
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run on uvloop where it is installed."""
-    try:
+    """Run on uvloop where it is installed. Windows' usual loop has no ``add_reader``, which accepts connections."""
+    make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop
+    with suppress(ImportError):
         import uvloop  # noqa: PLC0415, absent on Windows
-    except ImportError:
-        return asyncio.run(work)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+
+        make_loop = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=make_loop) as runner:
         return runner.run(work)
 
 

@@ -64,8 +64,9 @@ class ServerSettings(Section):
     )
     max_buffered: Size = knob(
         256 * 1024**2,
-        "Most bytes of answers that wait for clients to take them. Beyond it new calls get 503; the calls of a caller "
-        "get it whose own answers are a quarter of this.",
+        "Most bytes of answers in memory: those that are being read, and those that clients have not taken. New calls "
+        "get 503 from seven eighths of it on, and those of a caller who has a quarter of it to take. At least "
+        "backend.max_response.",
         ge=1024**2,
     )
     shutdown_timeout: Duration = knob(60.0, "Time for running requests to finish after SIGTERM.", ge=0, le=600)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from aiohttp import web
-from aiohttp.http import HttpVersion11, RawRequestMessage, StreamWriter
+from aiohttp.http import HttpVersion10, HttpVersion11, RawRequestMessage, StreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
@@ -31,7 +31,7 @@ from gateway.model import Caller
 from gateway.web.accepting import Acceptor, bind
 from gateway.web.connection_limit import ConnectionLimit
 from gateway.web.exchange import COMMON_HEADERS, MCP, json_response, raw_response
-from gateway.web.framing import BadFraming, check_framing, parser_fault
+from gateway.web.framing import BadFraming, parser_fault
 from gateway.web.held_answers import HeldAnswers
 from gateway.web.slow_clients import HEAD_TIMEOUT, HeadDeadline, UntakenAnswer
 
@@ -87,7 +87,8 @@ class Writer(StreamWriter):
             self.send_headers()
         await super().write_eof(chunk)
         self.is_complete = True
-        self.connection.end_answer(self)
+        if self.next_has_begun:
+            self.connection.await_head()
 
 
 class Connection(web.RequestHandler):
@@ -115,7 +116,7 @@ class Connection(web.RequestHandler):
         super().connection_made(transport)
         self._socket = cast(asyncio.Transport, transport)  # self.transport is None while the last bytes go out
         self._socket.set_write_buffer_limits(high=0)  # pause_writing() is called for each byte that has to wait
-        self._head.begin()
+        self.await_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._head.close()
@@ -131,19 +132,21 @@ class Connection(web.RequestHandler):
             return
         self._has_sent = True
         if answer is None or answer.is_complete:
-            self._head.begin()
+            self.await_head()
         else:
             answer.next_has_begun = True
+
+    def await_head(self) -> None:
+        """Give the head of the next request its time, if that has not begun."""
+        if self._head.since is None:
+            self._head.since = asyncio.get_running_loop().time()
+        if not self._head.has_timer:
+            self._head.start_timer()
 
     def begin_answer(self, answer: Writer) -> None:
         """Note that the head of a request is here."""
         self.answer = answer
-        self._head.arrived()
-
-    def end_answer(self, answer: Writer) -> None:
-        """Note that all of an answer is sent."""
-        if answer.next_has_begun:
-            self._head.begin()
+        self._head.since = None
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -224,6 +227,22 @@ class Connection(web.RequestHandler):
             asyncio.get_running_loop().call_later(wait, self._probe, answer, 2 * wait)
 
 
+def _check_framing(request: web.BaseRequest) -> None:
+    """Raise :class:`BadFraming` for a request whose end a proxy in front may have seen elsewhere (request smuggling).
+
+    RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
+    """
+    if request.version not in (HttpVersion10, HttpVersion11):
+        raise BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
+    if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
+        raise BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
+    if request.headers.get("Transfer-Encoding", "chunked").lower() != "chunked":
+        # The parser accepts "gzip, chunked" and leaves the body compressed (RFC 9112 §6.1: refuse an unknown coding).
+        raise BadFraming(message="Transfer-Encoding must be chunked")
+    if len(request.headers.getall("Content-Encoding", ())) > 1:
+        raise BadFraming(message="Content-Encoding must be given once")
+
+
 async def ask_for_body(request: web.BaseRequest) -> None:
     """Send 100 Continue where the client holds its body back until it is asked (RFC 9110 §10.1.1).
 
@@ -254,7 +273,7 @@ class _Server(web.Server):
         return web.BaseRequest(message, body, connection, answer, task, asyncio.get_running_loop())
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        check_framing(request)
+        _check_framing(request)
         expected = request.headers.get("Expect")
         if not expected or request.version < HttpVersion11:
             return await self.handler(request)
@@ -264,15 +283,6 @@ class _Server(web.Server):
         if not request.content.is_eof():
             response.force_close()  # nobody can tell whether the body still comes
         return response
-
-
-def admit_caller(request: web.BaseRequest, caller: Caller) -> None:
-    """Note whose answer a request gets. Raise :class:`~gateway.errors.Overloaded` where too many answers wait already
-    for clients that do not read."""
-    answer = request.writer
-    if isinstance(answer, Writer):
-        answer.caller = caller
-        answer.connection.held.check(caller)
 
 
 @dataclass(frozen=True)

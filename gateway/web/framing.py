@@ -1,9 +1,7 @@
-"""Refuse what is not HTTP/1.1, and requests that a proxy in front may have read in another way."""
+"""Say why a request is not one of HTTP/1.1."""
 
 from __future__ import annotations
 
-from aiohttp import web
-from aiohttp.http import HttpVersion10, HttpVersion11
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 
 
@@ -15,19 +13,3 @@ def parser_fault(error: HttpProcessingError) -> str:
     if isinstance(error, LineTooLong):
         return "The request line or a header is too long"
     return "The request is not HTTP/1.1 (RFC 9112)"
-
-
-def check_framing(request: web.BaseRequest) -> None:
-    """Raise :class:`BadFraming` for a request whose end a proxy in front may have seen elsewhere (request smuggling).
-
-    RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
-    """
-    if request.version not in (HttpVersion10, HttpVersion11):
-        raise BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
-    if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
-        raise BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
-    if request.headers.get("Transfer-Encoding", "chunked").lower() != "chunked":
-        # The parser accepts "gzip, chunked" and leaves the body compressed (RFC 9112 §6.1: refuse an unknown coding).
-        raise BadFraming(message="Transfer-Encoding must be chunked")
-    if len(request.headers.getall("Content-Encoding", ())) > 1:
-        raise BadFraming(message="Content-Encoding must be given once")

@@ -17,43 +17,39 @@ log = structlog.get_logger()
 
 
 class HeadDeadline:
-    """Call ``passed`` where a head does not arrive in time. A timer that was started for an earlier head is left to
-    run, and looks what is due when it ends: so most requests come and go without a timer of their own."""
+    """Call ``passed`` where a head does not arrive in time. ``since`` is when it was awaited first, by the clock of the
+    loop; None while none is awaited. A timer that was started for an earlier head is left to run, and looks what is due
+    when it ends: so most requests come and go without a timer of their own."""
 
     def __init__(self, passed: Callable[[], None]) -> None:
+        self.since: float | None = None
+        self.has_timer = False
         self._loop = asyncio.get_running_loop()
         self._passed = passed
-        self._since: float | None = None
         self._timer: asyncio.Handle | None = None
 
-    def begin(self) -> None:
-        """Note that a head is awaited, where none was."""
-        if self._since is None:
-            self._since = self._loop.time()
-        if self._timer is None:
-            self._timer = self._loop.call_later(HEAD_TIMEOUT, self._look)
-
-    def arrived(self) -> None:
-        self._since = None
+    def start_timer(self, seconds: float = HEAD_TIMEOUT) -> None:
+        self.has_timer = True
+        self._timer = self._loop.call_later(seconds, self._look)
 
     def close(self) -> None:
-        self._since = None
+        self.since = None
         if self._timer is not None:
             self._timer.cancel()
 
     def _look(self) -> None:
-        self._timer = None
-        if self._since is None:
+        self.has_timer = False
+        if self.since is None:
             return
-        left = self._since + HEAD_TIMEOUT - self._loop.time()
+        left = self.since + HEAD_TIMEOUT - self._loop.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self.start_timer(left)
         else:
             # Later: after a pause of the whole process, the head is read in the turn that this timer is due in.
             self._timer = self._loop.call_soon(self._end)
 
     def _end(self) -> None:
-        if self._since is not None:
+        if self.since is not None:
             self._passed()
 
 
