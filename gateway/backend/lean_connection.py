@@ -32,7 +32,7 @@ from gateway.outbound import (
 from gateway.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
 
 MAX_HEAD: Final = 64 * 1024
-"""Bytes of an answer before its body, interim answers included."""
+"""Bytes of an answer before its body."""
 MAX_LINE: Final = 8190
 """Bytes of a header's name and value."""
 _NO_BODY: Final = (204, 304)
@@ -73,6 +73,8 @@ class LeanConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self.keep_alive: float | None = None
         """Seconds for which the other side keeps the idle connection, if it told."""
+        self.says_more = False
+        """Whether the other side has sent something that was no answer."""
         self._tls = tls
         self._on_close = on_close
         self._reserve = reserve
@@ -108,7 +110,8 @@ class LeanConnection(asyncio.Protocol):
             self._reserve(-incoming.reserved)
             incoming.chunks.clear()  # the traceback of an error refers to them
             is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
-            if not incoming.is_complete or incoming.has_surplus or is_unsent or not self._reusable:
+            self.says_more = self.says_more or incoming.has_surplus
+            if not incoming.is_complete or self.says_more or is_unsent or not self._reusable:
                 self.abort()
 
     def abort(self) -> None:
@@ -124,6 +127,7 @@ class LeanConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         incoming = self._incoming
         if incoming is None or incoming.is_complete:
+            self.says_more = True
             self.abort()
             return
         try:
@@ -176,6 +180,7 @@ class LeanConnection(asyncio.Protocol):
             return
         if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
             incoming.headers.clear()
+            self._head_size = 0
             return
         if not 200 <= status <= 599:
             raise BadHttp(f"status {status}")
