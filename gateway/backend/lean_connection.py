@@ -32,11 +32,13 @@ from gateway.outbound import (
 from gateway.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
 
 MAX_HEAD: Final = 64 * 1024
-"""Bytes of an answer before its body."""
+"""Bytes of an answer before its body, and of what may come between two parts of its body and behind it."""
 MAX_LINE: Final = 8190
 """Bytes of a header's name and value."""
 _NO_BODY: Final = (204, 304)
 _KEEP_ALIVE: Final = re.compile(r"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
+_MOST_MEMBERS: Final = 100
+"""Compressed members of one body. For each of them the rest of the body is copied."""
 _ANY_ZLIB: Final = 32 + zlib.MAX_WBITS  # gzip and zlib, told apart by their first bytes
 # As aiohttp does: old services end lines with LF alone, fold header lines, and put spaces after the size of a chunk.
 _LENIENT: Final = {
@@ -130,6 +132,7 @@ class LeanConnection(asyncio.Protocol):
             self.says_more = True
             self.abort()
             return
+        size = incoming.size
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -141,10 +144,9 @@ class LeanConnection(asyncio.Protocol):
                 # A fault of a callback of ours is the cause; the parser's own faults have none.
                 cause = error.__context__
                 self._fail(cause if isinstance(cause, OutboundError) else BadHttp(type(error).__name__))
-        if not incoming.status:
-            self._head_size += len(data)
-            if self._head_size > MAX_HEAD:
-                self._fail(BadHttp("its head is too large"))
+        self._head_size = self._head_size + len(data) if incoming.size == size else 0
+        if self._head_size > MAX_HEAD and not incoming.is_complete:
+            self._fail(BadHttp("its head is too large" if not incoming.status else "its trailers are too large"))
         if incoming.is_complete:
             self._finish(incoming)
 
@@ -172,7 +174,8 @@ class LeanConnection(asyncio.Protocol):
         if self._incoming is not None and not self._incoming.is_complete:
             if len(name) + len(value) > MAX_LINE:
                 raise BadHttp("one of its headers is too long")
-            self._incoming.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+            if not self._incoming.status:  # else it is a trailer, which must not change the head (RFC 9110 §6.5.1)
+                self._incoming.headers.add(name.decode("latin-1"), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
         incoming, status = self._incoming, self._parser.get_status_code()
@@ -243,6 +246,8 @@ class LeanConnection(asyncio.Protocol):
                 # Some servers send deflate without the zlib header that RFC 9110 §8.4.1.2 asks for.
                 is_raw = coding == "deflate" and body[0] & 0x0F != zlib.DEFLATED
                 inflater = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else _ANY_ZLIB)
+                if len(parts) == _MOST_MEMBERS:
+                    raise BadHttp("its compressed body has too many members")
                 part = inflater.decompress(body, incoming.max_bytes - size + 1)
                 size += len(part)
                 if size > incoming.max_bytes:
