@@ -240,7 +240,8 @@ class LeanConnection(asyncio.Protocol):
 
     def _decompressed(self, body: bytes, coding: str, incoming: _Incoming) -> bytes:
         """Return the whole body, of any number of gzip members. Its size is bounded while it grows."""
-        parts, size = [], 0
+        parts: list[bytes] = []
+        size = 0
         try:
             while body:
                 # Some servers send deflate without the zlib header that RFC 9110 §8.4.1.2 asks for.

@@ -126,7 +126,7 @@ async def test_members_of_a_gzip_body_are_all_read(backend: ScriptedBackend) -> 
 
 
 async def test_a_gzip_body_of_very_many_members_is_refused(backend: ScriptedBackend) -> None:
-    """The rest of the body is copied for each of them: megabytes of empty members would hold up the loop for minutes."""
+    """The rest of the body is copied for each of them: megabytes of them would hold up the loop for minutes."""
     transport = LeanTransport()
     backend.default = Body(gzip.compress(b"") * 101, headers=(("Content-Encoding", "gzip"),))
     with pytest.raises(BadHttp, match="too many members"):
