@@ -37,7 +37,8 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Listener:
-    """An asyncio server on a free loopback port that ends all it began when it closes."""
+    """An asyncio server on a free loopback port that ends all it began when it closes. It can be opened again, on the
+    same port."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.port = 0
@@ -48,7 +49,8 @@ class Listener:
         self._closed = False
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._connected, _LOOPBACK, 0, limit=MAX_HEAD, ssl=self._tls)
+        self._closed = False
+        self._server = await asyncio.start_server(self._connected, _LOOPBACK, self.port, limit=MAX_HEAD, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
