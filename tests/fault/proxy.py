@@ -134,7 +134,9 @@ class Blackhole(Sound):
 class Surplus(Sound):
     """Bytes that nobody asked for follow each block of an answer."""
 
-    data: bytes = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n{"jsonrpc":"2.0","id":1}'
+    data: bytes = (
+        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n{"jsonrpc":"2.0","id":1}'
+    )
 
     async def carry(self, block: bytes, way: Way) -> None:
         await way.send(block + self.data if block and way.passing == "answers" else block)
@@ -240,7 +242,7 @@ class FaultProxy(Listener):
             async with asyncio.TaskGroup() as both:
                 for way in ways:
                     both.create_task(way.run())
-        except* ConnectionError:
+        except* OSError:
             link.reset()  # one side has cut it, so the other shall know
         finally:
             self.links.discard(link)
