@@ -84,7 +84,8 @@ class SourceAnswer:
 
     With ``has_value``, ``value`` is JSON (a result, or a document). Otherwise ``summary`` says what came instead.
     ``denied`` is a refusal for lack of rights, and ``unauthorized`` one with HTTP 401, where the credential itself is
-    refused. ``unreachable`` means that further questions are useless.
+    refused. ``unreachable`` means that further questions are useless. ``away``
+    means that nobody answered for the service: it may be back in a moment.
     """
 
     summary: str
@@ -93,6 +94,7 @@ class SourceAnswer:
     denied: bool = False
     unauthorized: bool = False
     unreachable: bool = False
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)

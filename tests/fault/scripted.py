@@ -37,8 +37,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Listener:
-    """An asyncio server on a free loopback port that ends all it began when it closes. It can be opened again, on the
-    same port."""
+    """An asyncio server on a free loopback port that ends all it began when it closes."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.port = 0
@@ -49,6 +48,7 @@ class Listener:
         self._closed = False
 
     async def open(self) -> None:
+        """Listen, after :meth:`close` on the port of before."""
         self._closed = False
         self._server = await asyncio.start_server(self._connected, _LOOPBACK, self.port, limit=MAX_HEAD, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
