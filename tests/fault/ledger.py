@@ -25,7 +25,7 @@ Told: TypeAlias = Literal["right", "unsent", "denied", "failed", "wrong", "lost"
 """What came of a call: its right answer; that it was not sent; that the caller may not make it (401, 403); that it failed,
 or may have run; an answer that cannot be right; nothing at all."""
 _DENIED: Final = (401, 403)
-_REFUSED: Final = (404, 429)
+_UNKNOWN: Final = "Unknown tool"
 _UNSENT: Final = "not sent"
 
 WORK: Final = Rpc("work", {"number": {"type": "string"}, "wait": {"type": "number"}}, {"type": "object"}, "Work")
@@ -119,8 +119,10 @@ def read(surface: str, number: str, answer: Answer) -> tuple[Told, str]:
     value, failure = outcome_of(surface, answer)
     if answer.status in _DENIED:
         return "denied", ""
-    if answer.status in _REFUSED or _UNSENT in failure:
+    if answer.status == 429 or _UNSENT in failure:
         return "unsent", ""
+    if failure.startswith(_UNKNOWN):  # the tools that are called are always offered
+        return "wrong", failure
     if failure:
         return "failed", ""
     right = value == proof_of(number) and answer.status == 200
