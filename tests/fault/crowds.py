@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from tests.fault.behaviours import Hang
+from tests.fault.flood import UNDER_WAY
 from tests.fault.ledger import Noted, Work
 from tests.fault.load import Callers
 from tests.fault.rounds import measured
 from tests.fault.stage import Stage, stage
 from tests.fault.table import Line, Row
 from tests.program import Program
+
 
 async def hanging_tool() -> Line:
     async with stage() as it:
@@ -52,7 +54,8 @@ async def hanging(it: Stage) -> AsyncIterator[None]:
 @asynccontextmanager
 async def flooding(it: Stage) -> AsyncIterator[None]:
     """One caller with hundreds of calls at a time, who asks again when one is refused."""
-    async with Program(str(it.port), module="tests.fault.flood"):
+    async with Program(str(it.port), module="tests.fault.flood") as flood:
+        await flood.said(UNDER_WAY)
         yield
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.stand import LISTS, RESOURCE, Answer, Bearer, Listings, subject_of
 from tests.fault.behaviours import Exchange, Hang
+from tests.fault.issuers import issuer_behind_proxy
 from tests.fault.ledger import METHODS, Ledger, service
 from tests.fault.load import Callers, Sample, Samples, session
 from tests.fault.proxy import SOUND, Blackhole, FaultProxy
@@ -62,11 +63,7 @@ async def guarded(members: str, *knobs: str) -> AsyncIterator[Guarded]:
     """``members`` are further ones of the issuer in ``auth.issuers``."""
     ledger = Ledger()
     async with AsyncExitStack() as stack:
-        issuer = await stack.enter_async_context(ForgedIssuer(RESOURCE))
-        proxy = await stack.enter_async_context(FaultProxy(int(issuer.issuer.rpartition(":")[2])))
-        issuer.issuer = proxy.url()
-        issuer.metadata |= {"issuer": issuer.issuer, "jwks_uri": issuer.jwks_uri}
-        issuer.metadata["introspection_endpoint"] = issuer.url("introspection")
+        issuer, proxy = await stack.enter_async_context(issuer_behind_proxy())
         backend = await stack.enter_async_context(service(ledger))
         ground = (
             f"backend.url={backend.url}", "backend.listing.dialect=openrpc", f"backend.timeout={DEADLINE}s",

@@ -42,11 +42,12 @@ def proof_of(number: str) -> dict[str, str]:
 @dataclass
 class Ledger:
     """``runs`` counts what the service ran, ``told`` what callers heard, both by number; ``complaints`` say what is wrong
-    with an answer."""
+    with an answer, and ``failures`` counts the words of calls that failed."""
 
     runs: Counter[str] = field(default_factory=Counter)
     told: dict[str, Told] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def number(self) -> str:
@@ -57,6 +58,8 @@ class Ledger:
         self.told[number] = told
         if told in ("wrong", "lost"):
             self.complaints.append(f"{number} {told}: {why}"[:1000])
+        elif told != "right":
+            self.failures[f"{told}: {why}"[:100]] += 1
         return told
 
     def count(self, told: Told) -> int:
@@ -115,16 +118,16 @@ def service(ledger: Ledger) -> ScriptedBackend:
 
 
 def read(surface: str, number: str, answer: Answer) -> tuple[Told, str]:
-    """What an answer tells the caller of a call, and why it is wrong where it is."""
+    """What an answer tells the caller of a call, and why it is not the right one."""
     value, failure = outcome_of(surface, answer)
     if answer.status in _DENIED:
-        return "denied", ""
+        return "denied", failure
     if answer.status == 429 or _UNSENT in failure:
-        return "unsent", ""
+        return "unsent", failure
     if failure.startswith(_UNKNOWN):  # the tools that are called are always offered
         return "wrong", failure
     if failure:
-        return "failed", ""
+        return "failed", failure
     right = value == proof_of(number) and answer.status == 200
     return ("right", "") if right else ("wrong", f"{surface} {answer.status} {answer.body[:300]!r}")
 
@@ -138,6 +141,8 @@ def outcome_of(surface: str, answer: Answer) -> tuple[Any, str]:
     if surface in (MODERN, *LEGACY):
         if outcome["isError"]:
             return None, str(outcome["content"][0]["text"]) or "no words"
-        return outcome["structuredContent"], ""
+        if "structuredContent" in outcome:
+            return outcome["structuredContent"], ""
+        return json.loads(outcome["content"][0]["text"]), ""  # the first two revisions know no other
     assert surface in (REST, "tool", "jsonrpc"), surface
     return outcome, ""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.authorization.issuer import ForgedIssuer
-from tests.authorization.stand import RESOURCE, Stand, stand
+from tests.authorization.stand import Stand, stand
+from tests.fault.issuers import issuer_behind_proxy
 from tests.fault.proxy import SOUND, Bandwidth, Blackhole, Fault, FaultProxy, HalfOpen, Latency, Reset, Slicing, Surplus
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, front
@@ -122,10 +122,7 @@ async def test_a_service_that_goes_and_returns_is_called_again_and_was_sent_noth
 @asynccontextmanager
 async def asking_through_a_proxy() -> AsyncIterator[tuple[Stand, FaultProxy]]:
     """A gateway that asks its issuer about each token, through the proxy, which is the issuer's address to all."""
-    async with ForgedIssuer(RESOURCE) as issuer, FaultProxy(int(issuer.issuer.rpartition(":")[2])) as proxy:
-        issuer.issuer = proxy.url()
-        issuer.metadata |= {"issuer": issuer.issuer, "jwks_uri": issuer.jwks_uri}
-        issuer.metadata["introspection_endpoint"] = issuer.url("introspection")
+    async with issuer_behind_proxy() as (issuer, proxy):
         named = f"auth.issuers=[{{issuer: '{issuer.issuer}', introspection: {{client_id: gw}}}}]"
         async with stand("backend.listing.identity=shared", "backend.credentials.mode=none", named) as it:
             it.issuer = issuer
