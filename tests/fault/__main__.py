@@ -1,9 +1,9 @@
 """What callers see while something fails: ``python -m tests.fault [WORDS]``, the rows with these words in their names
 alone.
 
-A row is a function that returns a :class:`tests.fault.table.Line`: add it to the ``ROWS`` of its file, and a new file's to
-those here. Tests that take over 10 s are in files called ``long_*.py`` anywhere below ``tests``; each file is a row, too.
-Exit code: 0 where all targets are met, 1 where one is missed or a row failed.
+A row is a function that returns a :class:`tests.fault.table.Line`: add it to the ``ROWS`` of its file, and a new file's
+to those here. Tests that take over 10 s are in files called ``long_*.py`` anywhere below ``tests``; each file is a row,
+too. Exit code: 0 where all targets are met, 1 where one is missed or a row failed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of ``make fault`` about whoever shows a token: listings that hang for some, and an issuer that cannot be reached."""
+"""Rows of ``make fault`` about who shows a token: listings that hang for some, an issuer that cannot be reached."""
 
 from __future__ import annotations
 

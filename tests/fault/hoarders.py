@@ -1,4 +1,4 @@
-"""A row of ``make fault``: clients that do not read and answers that are hostile, and what the process holds of them."""
+"""A row of ``make fault``: clients that do not read, answers that are hostile, and what the process holds of them."""
 
 from __future__ import annotations
 

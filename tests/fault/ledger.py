@@ -22,8 +22,8 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.official import LEGACY
 
 Told: TypeAlias = Literal["right", "unsent", "denied", "failed", "wrong", "lost"]
-"""What came of a call: its right answer; that it was not sent; that the caller may not make it (401, 403); that it failed,
-or may have run; an answer that cannot be right; nothing at all."""
+"""What came of a call: its right answer; that it was not sent; that the caller may not make it (401, 403); that it
+failed, or may have run; an answer that cannot be right; nothing at all."""
 _DENIED: Final = (401, 403)
 _UNKNOWN: Final = "Unknown tool"
 _UNSENT: Final = "not sent"
@@ -41,8 +41,8 @@ def proof_of(number: str) -> dict[str, str]:
 
 @dataclass
 class Ledger:
-    """``runs`` counts what the service ran, ``told`` what callers heard, both by number; ``complaints`` say what is wrong
-    with an answer, and ``failures`` counts the words of calls that failed."""
+    """``runs`` counts what the service ran, ``told`` what callers heard, both by number; ``complaints`` say what is
+    wrong with an answer, and ``failures`` counts the words of calls that failed."""
 
     runs: Counter[str] = field(default_factory=Counter)
     told: dict[str, Told] = field(default_factory=dict)
@@ -72,8 +72,8 @@ class Ledger:
 
     @property
     def wrong(self) -> list[str]:
-        """Calls whose answer is not true: it cannot be theirs, they never ran, or ran although they were "not sent". Ask
-        at the end: a call may still run that was not answered in time."""
+        """Calls whose answer is not true: it cannot be theirs, they never ran, or ran although they were "not sent".
+        Ask at the end: a call may still run that was not answered in time."""
         lies = {"right": lambda ran: not ran, "unsent": bool, "denied": bool, "wrong": lambda _: True}
         return [number for number, told in self.told.items() if told in lies and lies[told](self.runs[number])]
 
@@ -85,7 +85,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Work:
-    """Run the call that a request names: note it in the ledger, wait for as long as it says, and answer with its proof."""
+    """Run the call that a request names: note it in the ledger, wait as long as it says, and answer with its proof."""
 
     ledger: Ledger
 

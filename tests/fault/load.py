@@ -73,7 +73,7 @@ class Callers:
                 told, why = "wrong", f"{surface} {answer.status}"
         except (TimeoutError, aiohttp.ClientError, ConnectionError) as failure:
             told, why = "lost", f"{surface} {failure!r}"
-        except Exception as failure:  # noqa: BLE001, whatever cannot be read as an answer is a wrong one
+        except Exception as failure:  # whatever cannot be read as an answer is a wrong one
             told, why = "wrong", f"{surface} {failure!r}"
         return Sample(clock() - due, self.ledger.tell(number, told, why))
 

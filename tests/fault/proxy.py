@@ -88,8 +88,8 @@ class Bandwidth(Sound):
 
 @dataclass(frozen=True)
 class Reset(Sound):
-    """The connection is reset as the first bytes pass: of a request, which then never arrives, or of an answer, of which
-    ``after`` bytes come first."""
+    """The connection is reset as the first bytes pass: of a request, which then never arrives, or of an answer, of
+    which ``after`` bytes come first."""
 
     of: Passing
     after: int = 0
@@ -105,8 +105,8 @@ class Reset(Sound):
 
 @dataclass(frozen=True)
 class HalfOpen(Sound):
-    """The service loses its end of a connection without a word (RFC 9293 §3.5.1): at once of those that are open, and of
-    a new one after its first answer. What is sent over it then is answered with a reset."""
+    """The service loses its end of a connection without a word (RFC 9293 §3.5.1): at once of those that are open, and
+    of a new one after its first answer. What is sent over it then is answered with a reset."""
 
     def begin(self, link: Link) -> None:
         link.forsake()
@@ -119,8 +119,8 @@ class HalfOpen(Sound):
 
 @dataclass(frozen=True)
 class Blackhole(Sound):
-    """Nothing passes and nobody hears of it; with ``of`` one way alone. When it is over, what was held arrives after all,
-    since TCP sends it again."""
+    """Nothing passes and nobody hears of it; with ``of`` one way alone. When it is over, what was held arrives after
+    all, since TCP sends it again."""
 
     of: Passing | None = None
 

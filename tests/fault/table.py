@@ -40,7 +40,7 @@ class Line:
     """What was measured in a row; None is what the row does not measure.
 
     ``held`` is the share of healthy calls that were answered rightly, ``worst`` the longest wait for one in seconds,
-    ``slowdown`` the 99th percentile against quiet, ``recovery`` seconds. ``late`` counts the answers after the deadline.
+    ``slowdown`` the 99th percentile against quiet, ``recovery`` seconds. ``late`` counts answers after the deadline.
     """
 
     held: float | None = None

@@ -1,5 +1,5 @@
-"""The gateway behind each fault of the network: right answers or true words, no call made twice, and sound again when the
-fault is over. How long others wait meanwhile is measured by ``make fault``."""
+"""The gateway behind each fault of the network: right answers or true words, no call made twice, and sound again when
+the fault is over. How long others wait meanwhile is measured by ``make fault``."""
 
 from __future__ import annotations
 

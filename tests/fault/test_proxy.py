@@ -131,13 +131,8 @@ async def test_a_reset_request_does_not_arrive(proxy: FaultProxy, echo: Echo) ->
 async def test_a_reset_answer_breaks_off_after_the_request_has_arrived(proxy: FaultProxy, echo: Echo) -> None:
     proxy.fault = Reset("answers", after=4)
     async with Asking(proxy) as client:
-        client.writer.write(ASKED)
-        seen = b""
         with pytest.raises(ConnectionResetError):
-            async with asyncio.timeout(PATIENCE):
-                while block := await client.reader.read(65536):
-                    seen += block
-    assert seen in (b"", ASKED[:4])  # a reset may overtake what was sent before it
+            await client.ask()
     assert echo.received == ASKED
 
 
@@ -215,5 +210,5 @@ async def test_no_connection_is_left_when_both_sides_have_ended(proxy: FaultProx
         async with asyncio.timeout(PATIENCE):
             assert await client.reader.read() == b""
     async with asyncio.timeout(PATIENCE):
-        while proxy.links:
+        while proxy.links:  # noqa: ASYNC110, nothing tells of it
             await asyncio.sleep(0)

@@ -1,8 +1,8 @@
 """Mixed traffic for minutes while one thing after the other fails: ``python -m tests.soak [--minutes 10] [--seed N]``.
 
-Wrong, doubled and lost calls are counted for certain (:mod:`tests.fault.ledger`). At the end, when everybody has gone, the
-gateway must have as few calls, streams, tasks and descriptors as before, and its memory must be flat. Exit code: 0 where
-all of that holds, else 1.
+Wrong, doubled and lost calls are counted for certain (:mod:`tests.fault.ledger`). At the end, when everybody has gone,
+the gateway must have as few calls, streams, tasks and descriptors as before, and its memory must be flat. Exit code: 0
+where all of that holds, else 1.
 """
 
 from __future__ import annotations

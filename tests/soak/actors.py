@@ -149,7 +149,7 @@ class Actor:
                     raise AssertionError(answer)
             elif answer.status not in (429, 502, 503, 504):
                 raise AssertionError(answer)
-        except Exception as failure:  # noqa: BLE001, whatever cannot be read as a listing is a wrong one
+        except Exception as failure:  # whatever cannot be read as a listing is a wrong one
             self.it.wrong_lists.append(f"{surface}: {failure!r}"[:500])
 
     async def listens(self, client: Bearer) -> None:
@@ -178,7 +178,7 @@ class Actor:
                 outcomes = reading(await asked)
         except _GONE as failure:
             outcomes = [("lost", repr(failure))] * len(numbers)
-        except Exception as failure:  # noqa: BLE001, whatever cannot be read as an answer is a wrong one
+        except Exception as failure:  # whatever cannot be read as an answer is a wrong one
             outcomes = [("wrong", repr(failure))] * len(numbers)
         for number, (told, why) in zip(numbers, outcomes, strict=True):
             if told == ("denied" if good else "right"):

@@ -28,8 +28,8 @@ _LIFETIME: Final = 20.0
 
 @dataclass
 class World:
-    """All of it, running: one issuer signs its tokens, another one is asked about them. ``offered`` has each set of tools that the service has ever listed, the last one last;
-    ``wrong_lists`` the listings that were none of them."""
+    """All of it, running: one issuer signs its tokens, another one is asked about them. ``offered`` has each set of
+    tools that the service has ever listed, the last one last; ``wrong_lists`` the listings that were none of them."""
 
     program: Program
     port: int
@@ -75,9 +75,9 @@ class World:
 
     async def under_way(self) -> tuple[int, int, int]:
         """Calls, streams and tasks, as the gateway counts them."""
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"http://127.0.0.1:{self.admin_port}/readyz?verbose") as answer:
-                words = (await answer.text()).splitlines()[-1].removeprefix("under way: ").split()
+        url = f"http://127.0.0.1:{self.admin_port}/readyz?verbose"
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            words = (await answer.text()).splitlines()[-1].removeprefix("under way: ").split()
         return int(words[0]), int(words[2]), int(words[4])
 
     def descriptors(self) -> int:
