@@ -23,7 +23,8 @@ from tests.soak.world import World
 
 PATIENCE: Final = 15.0
 """Seconds after which an answer is given up as lost; the gateway has 3 for a call."""
-_PAUSE: Final = 0.2
+_PAUSE: Final = 0.1
+"""Seconds between two deeds of one caller, more or less."""
 _RENEWAL: Final = 12.0
 """Seconds after which a token is renewed. It is good for 20."""
 _BATCHING: Final = "2025-03-26"
