@@ -115,7 +115,7 @@ class Invocation:
         """The style of tool names where the caller chose none."""
 
     def __repr__(self) -> str:
-        return f"<Invocation {self._forwarder!r}, {self._concurrency!r}>"
+        return f"<Invocation: {self._forwarder!r}>"
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds

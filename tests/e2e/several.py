@@ -89,7 +89,7 @@ class Stage:
         return {
             "server": {"port": 0, "admin_port": 0, "public_url": public_url},
             "catalog": {"page_size": 1},
-            "limits": {"discovery": "100000/minute"},
+            "limits": {"discovery": "100000/minute", "invocation": "100000/minute"},
             "mcp": {"heartbeat": "1s"},  # readers of streams give up one that is silent for long
             "services": inherit(own, services),
         }
