@@ -132,12 +132,7 @@ class Challenged(Refused):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        error: str | None = None,
-        scopes: Iterable[str] = (),
-        scheme: str = "Bearer",
+        self, message: str, *, error: str | None = None, scopes: Iterable[str] = (), scheme: str = "Bearer"
     ) -> None:
         super().__init__(message)
         self.error = error
@@ -220,6 +215,10 @@ class MisdirectedRequest(Refused):
 
 class RateLimited(Refused):
     code, status, slug = 429, 429, "rate_limited"
+
+
+class Overloaded(Refused):
+    code, status, slug = 503, 503, "overloaded"
 
 
 class SessionNotFound(Refused):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.backend.admission import Traffic
 from gateway.backend.params import ParamStructures
@@ -12,17 +13,22 @@ from gateway.limits import ConcurrencyLimit, StreamLimit
 from gateway.mcp.running import RunningCalls
 from gateway.schema.validation import ValidatorCache
 from gateway.search.tools import ToolSearch
+from gateway.web.held_answers import HeldAnswers
+
+_MAX_HELD: Final = 2**28
+"""Bytes, where no server says how many."""
 
 
 @dataclass(frozen=True)
 class Mount:
     """Hold the streams that clients have open, how many streams and calls each client has, and the calls that they may
-    cancel by id."""
+    cancel by id. ``answers`` are those of the whole process."""
 
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
     streams: StreamLimit = field(default_factory=StreamLimit)
     concurrency: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)
     calls: RunningCalls = field(default_factory=RunningCalls)
+    answers: HeldAnswers = field(default_factory=lambda: HeldAnswers(_MAX_HELD))
 
     async def close(self) -> None:
         """End the streams, and the calls whose clients are gone."""

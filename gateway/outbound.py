@@ -65,6 +65,10 @@ class AnswerTooLarge(OutboundError):
     """Raised where the answer is larger than allowed."""
 
 
+class NoRoom(OutboundError):
+    """Raised where the process holds too many answers to read this one."""
+
+
 class BadHttp(OutboundError):
     """Raised where the answer is not valid HTTP (RFC 9112)."""
 
@@ -165,7 +169,10 @@ class _Connector(aiohttp.TCPConnector):
 
 class Outbound:
     """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``. Make it and close it
-    in the loop that uses it."""
+    in the loop that uses it.
+
+    ``reserve`` is asked before bytes of an answer are kept, and gets them back, as a negative number, once all are
+    read."""
 
     def __init__(
         self,
@@ -175,7 +182,9 @@ class Outbound:
         proxy: str | None = None,
         headers: Mapping[str, str] | None = None,
         reach: Reach | None = None,
+        reserve: Callable[[int], bool] = lambda _: True,
     ) -> None:
+        self._reserve = reserve
         self._connections = connections
         self._proxy = proxy
         self._tls = tls or TlsFiles()
@@ -237,7 +246,7 @@ class Outbound:
                 # aiohttp also returns 101, which is not final, and 600 to 999, which HTTP does not have (RFC 9110 §15).
                 if not 200 <= response.status <= 599:
                     raise BadHttp(f"status {response.status}")
-                content = await _read_body(response, max_bytes)
+                content = await _read_body(response, max_bytes, self._reserve)
                 media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
                 return Answer(response.status, media_type, response.headers, content)
         except OutboundError:
@@ -276,21 +285,28 @@ class Outbound:
         return known
 
 
-async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int, reserve: Callable[[int], bool]) -> bytes:
     length = response.content_length
     if length is not None and length > max_bytes:
         raise AnswerTooLarge(f"larger than {max_bytes} bytes")
     # Content-Length counts the compressed bytes: it bounds the body only where that is not compressed (zip bombs).
-    if length is not None and "Content-Encoding" not in response.headers:
+    if length is not None and length <= _CHUNK and "Content-Encoding" not in response.headers:
         return await response.read()
     chunks = []
-    size = 0
-    async for chunk in response.content.iter_chunked(_CHUNK):
-        size += len(chunk)
-        if size > max_bytes:
-            raise AnswerTooLarge(f"larger than {max_bytes} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
+    size = reserved = 0
+    try:
+        async for chunk in response.content.iter_chunked(_CHUNK):
+            size += len(chunk)
+            if size > max_bytes:
+                raise AnswerTooLarge(f"larger than {max_bytes} bytes")
+            if not reserve(len(chunk)):
+                raise NoRoom("too many answers are held")
+            reserved = size
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        reserve(-reserved)
+        chunks.clear()  # the traceback of an error refers to them
 
 
 def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, tls: TlsFiles) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from gateway import config
+from gateway import config, descriptors
 from gateway.background import Background
 from gateway.config import ConfigError
 from gateway.discovery.garbage_collection import COLLECTOR
@@ -25,12 +25,19 @@ from gateway.settings import ServiceSettings, Settings
 from gateway.signing import read_secrets
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
-from gateway.web.connection import Handler, Port, listen
+from gateway.web.connection import Bounds, Handler, Port, listen
+from gateway.web.connection_limit import ConnectionLimit
+from gateway.web.held_answers import HeldAnswers
 from gateway.web.ops import AdminHandler
 from gateway.web.public import AddressReader, Origins, PublicHandler
 
 _ADMIN_SHUTDOWN: Final = 0.1
 """Seconds that requests to the admin port have to finish at the end. A probe is answered at once."""
+_ADMIN_CONNECTIONS: Final = 64
+_ADMIN_SPARE: Final = 8
+"""Descriptors that the admin port keeps for itself, so that probes are answered when there are no others."""
+_OTHER_DESCRIPTORS: Final = 64
+"""For files that are read, names that are looked up, and each service's issuers."""
 
 log = structlog.get_logger()
 
@@ -43,6 +50,7 @@ class Server:
         self.port = 0
         self.admin_port = 0
         self.background = Background()
+        self.held = HeldAnswers(settings.server.max_buffered)
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
         self._store = MemoryStore()
@@ -64,14 +72,26 @@ class Server:
         await self.reload(self.settings)
         try:
             admin = AdminHandler(self._unready, self._describe, self.list_anew)
-            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, _ADMIN_SHUTDOWN)
-            self.port = await self._listen(self._public, server.host, server.port, server.shutdown_timeout)
+            bounds = Bounds(
+                _ADMIN_SHUTDOWN, server.write_timeout, ConnectionLimit(_ADMIN_CONNECTIONS, lambda _: True), self.held,
+                _ADMIN_SPARE,
+            )  # fmt: skip
+            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, bounds)
+            limit = self._connection_limit()
+            bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
+            self.port = await self._listen(self._public, server.host, server.port, bounds)
         except OSError:
             await self.stop()
             raise
         for remark in remarks_on(self.settings):
             log.warning("remark on the configuration", remark=remark)
-        log.info("gateway started", host=server.host, port=self.port, admin_port=self.admin_port)
+        log.info(
+            "gateway started",
+            host=server.host,
+            port=self.port,
+            admin_port=self.admin_port,
+            max_connections=limit.most,
+        )
 
     async def reload(self, new: Settings) -> None:
         """Apply ``new``, and the files that it names as they are now, without losing a request. Knobs of the process
@@ -131,7 +151,7 @@ class Server:
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
-                        path = self._mounts.setdefault(mount, Mount())
+                        path = self._mounts.setdefault(mount, Mount(answers=self.held))
                         service = await Service.build(settings, files, self._store, self._secrets, path, before)
                         built[mount] = service
                         undo.push_async_callback(service.close)
@@ -178,8 +198,26 @@ class Server:
         if not self._retiring and not self._stopping:
             asyncio.get_running_loop().call_soon(COLLECTOR.look_through)  # later: this frame still refers to it
 
-    async def _listen(self, handler: Handler, host: str, port: int, shutdown_timeout: float) -> int:
-        bound = await listen(handler, host, port, shutdown_timeout)
+    def _connection_limit(self) -> ConnectionLimit:
+        """Return how many connections the public port may have: what the settings say, or what the system allows."""
+        server = self.settings.server
+        most, allowed = server.max_connections, descriptors.raise_limit()
+        if allowed is not None:
+            to_services = sum(service.backend.connections for service in self.settings.by_mount.values())
+            others = _OTHER_DESCRIPTORS * (1 + len(self.services)) + _ADMIN_CONNECTIONS
+            most = min(most, descriptors.connections_that_fit(allowed, to_services + others))
+        if most < server.max_connections:
+            log.warning(
+                "server.max_connections is lowered to what the limit of open files allows",
+                asked=server.max_connections,
+                max_connections=most,
+                limit=allowed,
+                remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
+            )
+        return ConnectionLimit(most, self._public.addresses.trusts)
+
+    async def _listen(self, handler: Handler, host: str, port: int, bounds: Bounds) -> int:
+        bound = await listen(handler, host, port, bounds)
         self._ports.append(bound)
         return bound.number
 

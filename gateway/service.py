@@ -93,7 +93,9 @@ class Service:
         self.authenticator = self._authenticator()
         backend = settings.backend
         tls = backend_tls(settings)
-        self.outbound = Outbound(connections=0, tls=tls, proxy=backend.proxy, headers=HEADERS)
+        self.outbound = Outbound(
+            connections=0, tls=tls, proxy=backend.proxy, headers=HEADERS, reserve=mount.answers.reserve
+        )
         self.knowledge = self._knowledge()
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)

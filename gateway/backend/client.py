@@ -45,6 +45,7 @@ from gateway.outbound import (
     DeadlinePassed,
     Interrupted,
     NoConnection,
+    NoRoom,
     OutboundError,
 )
 
@@ -79,6 +80,10 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
     DeadlinePassed: (
         BackendTimeout,
         "The backend did not answer in time; whether the call took effect is unknown",
+    ),
+    NoRoom: (
+        BackendBusy,
+        "The gateway holds too many answers to read this one; whether the call took effect is unknown",
     ),
     AnswerTooLarge: (BadBackendAnswer, "The backend's answer is too large"),
     BadHttp: (BadBackendAnswer, "The backend's answer is not HTTP"),

@@ -48,6 +48,27 @@ class ServerSettings(Section):
         "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
     )
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
+    write_timeout: Duration = knob(
+        30.0,
+        "Time for a client to take an answer, or what a stream has sent. Then its connection is cut. A stream on which "
+        "nothing waits to be taken may stay open.",
+        gt=0,
+        le=3600,
+    )
+    max_connections: int = knob(
+        10_000,
+        "Most open connections of the public port; further ones get 503. One address has at most a quarter of them, "
+        "unless it is one of trusted_proxies. Lowered, with a warning, to what the limit of open files allows.",
+        ge=1,
+        le=1_000_000,
+    )
+    max_buffered: Size = knob(
+        256 * 1024**2,
+        "Most bytes of answers in memory: those that are being read, and those that clients have not taken. New calls "
+        "get 503 from seven eighths of it on, and those of a caller who has a quarter of it to take. At least "
+        "backend.max_response.",
+        ge=1024**2,
+    )
     shutdown_timeout: Duration = knob(60.0, "Time for running requests to finish after SIGTERM.", ge=0, le=600)
 
     @property

@@ -98,6 +98,11 @@ class ServiceSettings:
             yield from self._exposure_faults()
         else:
             yield from self._resource_faults()
+        if self.server.max_buffered < self.backend.max_response:
+            yield (
+                f"server.max_buffered: is less than {self.knob('backend.max_response')}, so the largest answer could "
+                "not be held: raise it, or lower the other"
+            )
 
     def _exposure_faults(self) -> Iterator[str]:
         if not (is_loopback(self.server.host) or self.auth.allow_unauthenticated):

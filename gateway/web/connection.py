@@ -1,32 +1,45 @@
-"""Listen on a port: connections, malformed HTTP, half-closed clients, and the shutdown.
+"""Serve the connections of a port: slow clients, malformed HTTP, half-closed clients, and the shutdown.
+
+What a client can cost is bounded: the time for a head (:data:`HEAD_TIMEOUT`) and for a body
+(:data:`gateway.web.site.BODY_TIMEOUT`), and the time to take an answer, or what a stream has sent (``write_timeout``).
+The next request of the connection, or the next event, waits for that.
 
 aiohttp's low-level server has no settings for some of this, so it gets our own connections, which override its public
 methods:
-``handle_error``, ``shutdown`` and ``eof_received`` of :class:`aiohttp.web.RequestHandler`. The request factory is a
-public argument of :class:`aiohttp.web.Server`, ``write_headers`` and ``write_eof`` are methods of
+``handle_error``, ``shutdown`` and those of :class:`asyncio.Protocol`, of :class:`aiohttp.web.RequestHandler`. The
+request factory is a public argument of :class:`aiohttp.web.Server`, the methods of our writer are those of
 :class:`aiohttp.abc.AbstractStreamWriter`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from aiohttp import web
-from aiohttp.http import HttpVersion10, HttpVersion11, RawRequestMessage, StreamWriter
-from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpProcessingError, LineTooLong
+from aiohttp.http import HttpVersion11, RawRequestMessage, StreamWriter
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 
-from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp
+from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, RequestTimeout
+from gateway.limits import rate_limit_key
 from gateway.mcp.messages import EVENT_STREAM
-from gateway.web.exchange import MCP, json_response
+from gateway.model import Caller
+from gateway.web.accepting import Acceptor, bind
+from gateway.web.connection_limit import ConnectionLimit
+from gateway.web.exchange import COMMON_HEADERS, MCP, json_response, raw_response
+from gateway.web.framing import BadFraming, check_framing, parser_fault
+from gateway.web.held_answers import HeldAnswers
+from gateway.web.slow_clients import HEAD_TIMEOUT, HeadDeadline, UntakenAnswer
 
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
-_BACKLOG: Final = 1024
+_LARGE: Final = 64 * 1024  # bytes of a body that is not copied to join it with its head
 _NO_WAIT: Final = 0.001  # aiohttp takes 0 for "no limit"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
 _FIRST_PROBE: Final = 0.5  # seconds after the client's end of input
 _NEXT_PROBE: Final = 0.1  # doubled each time
 
@@ -41,32 +54,40 @@ class Handler(Protocol):
         ...
 
 
-class _BadFraming(BadHttpMessage):
-    """Raised for a request that can be read in two ways (request smuggling), or whose HTTP version is not served."""
-
-
 class Writer(StreamWriter):
-    """Write one answer, as aiohttp does, and add the headers that every answer has, also aiohttp's own answers."""
+    """Write one answer, as aiohttp does, and add the headers that every answer has, also aiohttp's own answers. Each
+    write returns once the kernel has all of it. ``caller`` is whose answer it is, once that is known."""
 
     def __init__(self, connection: Connection, message: RawRequestMessage, body: StreamReader) -> None:
         super().__init__(connection, asyncio.get_running_loop())
+        self.connection = connection
         self.body = body
+        self.caller: Caller | None = None
+        self.next_has_begun = False
         self.takes_interim = message.version >= HttpVersion11
         self.is_stream = False
         self.is_complete = False
 
     async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
-        headers["Server"] = "gateway"  # aiohttp's own names its version and Python's
-        headers.setdefault("Cache-Control", "no-store")
-        headers.setdefault("X-Content-Type-Options", "nosniff")
+        headers["Server"] = COMMON_HEADERS["Server"]
+        for name, value in COMMON_HEADERS.items():
+            headers.setdefault(name, value)
         self.is_stream = headers.get("Content-Type") == EVENT_STREAM
         if not status_line.startswith("HTTP/1."):  # aiohttp repeats the request's version
             status_line = f"HTTP/1.1{status_line[len('HTTP/1.1') :]}"
         await super().write_headers(status_line, headers)
 
+    async def write(self, chunk: Any, *, drain: bool = True, LIMIT: int = 0) -> None:  # noqa: N803, aiohttp's name
+        """Write a part. aiohttp would let 64 KiB of events gather for a client that does not read."""
+        await super().write(chunk, drain=False)
+        await self.drain()
+
     async def write_eof(self, chunk: bytes = b"") -> None:
+        if len(chunk) > _LARGE:
+            self.send_headers()
         await super().write_eof(chunk)
         self.is_complete = True
+        self.connection.end_answer(self)
 
 
 class Connection(web.RequestHandler):
@@ -74,10 +95,64 @@ class Connection(web.RequestHandler):
 
     answer: Writer | None = None
 
-    def __init__(self, server: _Server) -> None:
+    def __init__(self, server: _Server, on_lost: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(server, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
+        self.held = server.held
+        self._on_lost = on_lost
         self._refusal = server.handler.refusal
+        self._head = HeadDeadline(self._end_late_head)
+        self._has_sent = False
+        self._untaken = UntakenAnswer(server.held, server.write_timeout)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._socket = cast(asyncio.Transport, transport)  # self.transport is None while the last bytes go out
+        self._socket.set_write_buffer_limits(high=0)  # pause_writing() is called for each byte that has to wait
+        self._head.begin()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._head.close()
+        self._untaken.end()
+        super().connection_lost(exc)
+        self._on_lost()
+
+    def data_received(self, data: bytes) -> None:
+        answer = self.answer
+        is_head = answer is None or answer.body.is_eof()
+        super().data_received(data)
+        if not is_head or not data:
+            return
+        self._has_sent = True
+        if answer is None or answer.is_complete:
+            self._head.begin()
+        else:
+            answer.next_has_begun = True
+
+    def begin_answer(self, answer: Writer) -> None:
+        """Note that the head of a request is here."""
+        self.answer = answer
+        self._head.arrived()
+
+    def end_answer(self, answer: Writer) -> None:
+        """Note that all of an answer is sent."""
+        if answer.next_has_begun:
+            self._head.begin()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        caller = None if self.answer is None else self.answer.caller
+        self._untaken.begin("" if caller is None else rate_limit_key(caller), self._socket)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._untaken.end()
+
+    def _end_late_head(self) -> None:
+        """Close the connection, with an answer where a request has begun: who sends nothing asked nothing."""
+        if self._has_sent and self.transport is not None:
+            self.transport.write(raw_response(MCP.error_bytes(_LATE_HEAD, None), _LATE_HEAD))
+        self.force_close()
 
     def handle_error(
         self,
@@ -90,10 +165,10 @@ class Connection(web.RequestHandler):
         close the connection. Raise :class:`ConnectionError` where an answer has begun.
         """
         super().handle_error(request, status, exc)  # writes the log line
-        if isinstance(exc, _BadFraming):
+        if isinstance(exc, BadFraming):
             response = self._refusal(request, MalformedHttp(exc.message))
         elif isinstance(exc, HttpProcessingError):  # the parser's: the path is unknown, so MCP's form of errors
-            error = MalformedHttp(_parser_fault(exc))
+            error = MalformedHttp(parser_fault(exc))
             response = json_response(MCP.error_bytes(error, None), error.status)
         else:
             response = self._refusal(request, InternalError())
@@ -143,27 +218,6 @@ class Connection(web.RequestHandler):
             asyncio.get_running_loop().call_later(wait, self._probe, answer, 2 * wait)
 
 
-def _parser_fault(error: HttpProcessingError) -> str:
-    if isinstance(error, LineTooLong):
-        return "The request line or a header is too long"
-    if isinstance(error, ContentEncodingError):
-        return "Content-Encoding must be identity or gzip"
-    return "The request is not HTTP/1.1 (RFC 9112)"
-
-
-def _check_framing(request: web.BaseRequest) -> None:
-    """Raise :class:`_BadFraming` for a request whose end a proxy in front may have seen elsewhere (request smuggling).
-
-    RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
-    """
-    if request.version not in (HttpVersion10, HttpVersion11):
-        raise _BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
-    if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
-        raise _BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
-    if len(request.headers.getall("Content-Encoding", ())) > 1:
-        raise _BadFraming(message="Content-Encoding must be given once")
-
-
 async def _expect(request: web.BaseRequest, expected: str) -> None:
     """Ask for the body that a client holds back (RFC 9110 §10.1.1). Raise :class:`ExpectationFailed`."""
     if request.version < HttpVersion11:
@@ -177,22 +231,24 @@ async def _expect(request: web.BaseRequest, expected: str) -> None:
 class _Server(web.Server):
     """Make our connections where aiohttp would make its own."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, write_timeout: float, held: HeldAnswers) -> None:
         super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
         self.handler = handler
+        self.write_timeout = write_timeout
+        self.held = held
 
-    def __call__(self) -> Connection:
-        # aiohttp would silently drop all arguments if it did not know one of them.
-        return Connection(self)
+    def connection(self, on_lost: Callable[[], None]) -> Connection:
+        return Connection(self, on_lost)
 
     def _request(
         self, message: RawRequestMessage, body: StreamReader, connection: Any, _: object, task: asyncio.Task[None]
     ) -> web.BaseRequest:
-        connection.answer = Writer(connection, message, body)
-        return web.BaseRequest(message, body, connection, connection.answer, task, asyncio.get_running_loop())
+        answer = Writer(connection, message, body)
+        connection.begin_answer(answer)
+        return web.BaseRequest(message, body, connection, answer, task, asyncio.get_running_loop())
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        _check_framing(request)
+        check_framing(request)
         expected = request.headers.get("Expect")
         if expected:
             try:
@@ -202,26 +258,47 @@ class _Server(web.Server):
         return await self.handler(request)
 
 
+def admit_caller(request: web.BaseRequest, caller: Caller) -> None:
+    """Note whose answer a request gets. Raise :class:`~gateway.errors.Overloaded` where too many answers wait already
+    for clients that do not read."""
+    answer = request.writer
+    if isinstance(answer, Writer):
+        answer.caller = caller
+        answer.connection.held.check(caller)
+
+
 @dataclass(frozen=True)
 class Port:
     """An open port. ``number`` is the bound one, also where port 0 was asked for."""
 
     number: int
     _server: _Server
-    _listener: asyncio.Server
+    _acceptor: Acceptor
     _shutdown_timeout: float
 
     async def close(self) -> None:
         """Accept no more connections, and end the open ones as :meth:`Connection.shutdown` does."""
-        self._listener.close()
+        await self._acceptor.close()
         await asyncio.sleep(0)  # lets requests that have arrived start
         self._server.pre_shutdown()
         await self._server.shutdown(self._shutdown_timeout)
 
 
-async def listen(handler: Handler, host: str, port: int, shutdown_timeout: float) -> Port:
+@dataclass(frozen=True)
+class Bounds:
+    """What the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` the
+    descriptors that the port keeps for itself."""
+
+    shutdown_timeout: float
+    write_timeout: float
+    limit: ConnectionLimit
+    held: HeldAnswers
+    spare: int = 0
+
+
+async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port:
     """Open a port and serve it. After :meth:`Port.close`, running requests have ``shutdown_timeout`` seconds to finish.
     Raise :class:`OSError` where the port cannot be bound."""
-    server = _Server(handler)
-    listener = await asyncio.get_running_loop().create_server(server, host, port, backlog=_BACKLOG)
-    return Port(listener.sockets[0].getsockname()[1], server, listener, shutdown_timeout)
+    server = _Server(handler, bounds.write_timeout, bounds.held)
+    acceptor = Acceptor(await bind(host, port), server.connection, bounds.limit, bounds.spare)
+    return Port(acceptor.port, server, acceptor, bounds.shutdown_timeout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
@@ -17,6 +18,9 @@ from gateway.model import ANONYMOUS, Caller
 JSON: Final = "application/json"
 _JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest")
 """Content types of plain JSON-RPC ("JSON-RPC over HTTP", a draft that many clients follow)."""
+
+COMMON_HEADERS: Final = {"Server": "gateway", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""Headers of every answer. aiohttp's own ``Server`` names its version and Python's."""
 
 _MCP_PATH = re.compile("(/[a-z][a-z0-9_]*)?/mcp")
 
@@ -73,6 +77,19 @@ RPC: Final = ErrorForm(_JSONRPC_TYPES, rpc_error)
 def form_of_unknown(path: str) -> ErrorForm:
     """Return the form of an error on a path that is not served: MCP's on an MCP path, else REST's."""
     return MCP if _MCP_PATH.fullmatch(path) else REST
+
+
+def raw_response(body: bytes, error: GatewayError) -> bytes:
+    """Return a whole HTTP answer, for a connection that no request was read from. The connection is closed then."""
+    fields = {
+        "Content-Type": JSON,
+        "Content-Length": len(body),
+        "Connection": "close",
+        **COMMON_HEADERS,
+        **({} if error.retry_after is None else {"Retry-After": error.retry_after}),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n{lines}\r\n".encode() + body
 
 
 def json_response(body: bytes, status: int = 200) -> web.Response:

@@ -228,7 +228,7 @@ class AddressReader:
 
     def caller_address(self, peer: str, forwarded_for: Sequence[str]) -> str:
         """Return ``peer``; where it is a trusted proxy, the rightmost ``X-Forwarded-For`` address that is not."""
-        if not self._trusted or not self._trusts(peer):
+        if not self._trusted or not self.trusts(peer):
             return peer
         hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
         for hop in reversed(hops):
@@ -236,12 +236,13 @@ class AddressReader:
                 ipaddress.ip_address(hop)
             except ValueError:
                 return peer  # a client may have written this and all to its left
-            if not self._trusts(hop):
+            if not self.trusts(hop):
                 return hop
             peer = hop
         return peer
 
-    def _trusts(self, address: str) -> bool:
+    def trusts(self, address: str) -> bool:
+        """Tell whether an address is a trusted proxy's."""
         try:
             parsed = ipaddress.ip_address(address)
         except ValueError:

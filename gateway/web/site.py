@@ -29,6 +29,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
 from gateway.uses import UseCounter
+from gateway.web.connection import admit_caller
 from gateway.web.exchange import JSON, MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
@@ -37,6 +38,8 @@ from gateway.web.tool_route import ToolSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""
+_LARGE: Final = 64 * 1024
+"""Bytes of an answer from which a copy is cheaper than the memory that it saves."""
 _CHARSETS: Final = ("utf-8", "utf8")
 
 _Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
@@ -106,11 +109,15 @@ class Site:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
+        admit_caller(request, exchange.caller)
         if request.method == "POST":
             exchange.body = await self._json_body(request, route.form.content_types)
         answer = await handler(exchange)
         if isinstance(answer, EventStream) and not answer.notices:
             await answer.send(exchange)
+        elif isinstance(answer, web.Response) and isinstance(answer.body, bytes) and len(answer.body) > _LARGE:
+            # msgspec leaves up to half as much again unused behind what it writes, and a slow client makes this last.
+            answer.body = bytes(memoryview(answer.body))
         return answer
 
     def form(self, exchange: Exchange) -> ErrorForm:

@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import floods, neighbours
+from tests.bench import crowds, floods, neighbours
 from tests.bench.hostile import slowest_answers
 from tests.bench.load import Lane, until_first
 from tests.bench.machine import Unusable, program, two_cores
@@ -93,6 +93,8 @@ def bounds(plan: Plan, folder: Path, cores: tuple[int, int]) -> list[Line]:
         Line("slowest answer beside hostile requests", slowest_answers(cores[1], folder), Target(below=100), " ms"),
         Line("p99 beside a flood of bad tokens / quiet", floods.slowdowns(), Target(below=2)),
         Line("p99 beside a service that hangs / quiet", neighbours.slowdowns(), Target(below=2)),
+        Line("p99 / p50 of 2,000 connections at once", crowds.last_beside_median(), Target(below=3)),
+        Line("memory while 60 clients do not read", crowds.mebibytes_for_unread(), Target(below=512), " MiB"),
         Line("memory of a known caller", bytes_per_caller(), Target(below=2048), " B"),
         Line("memory of an idle stream", bytes_per_stream(), Target(below=20_000), " B"),
         Line("memory while answers are refused", mebibytes_for_refused(), Target(below=40), " MiB"),

@@ -13,6 +13,7 @@ from gateway.errors import GatewayError
 from gateway.server import Server
 from gateway.web.connection import listen
 from tests.fault.scripted import ScriptedBackend
+from tests.protocol.bounds import wide
 from tests.protocol.conftest import Start
 from tests.protocol.talk import exchange, status_of
 
@@ -93,7 +94,7 @@ class Broken:
 
 
 async def test_a_handler_that_breaks_is_500_that_says_nothing_and_the_end() -> None:
-    port = await listen(Broken(), "127.0.0.1", 0, 0.1)
+    port = await listen(Broken(), "127.0.0.1", 0, wide())
     try:
         with capture_logs():
             raw = await exchange(port.number, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -105,9 +106,9 @@ async def test_a_handler_that_breaks_is_500_that_says_nothing_and_the_end() -> N
 
 
 async def test_a_port_that_is_taken_is_told() -> None:
-    port = await listen(Broken(), "127.0.0.1", 0, 0.1)
+    port = await listen(Broken(), "127.0.0.1", 0, wide())
     with pytest.raises(OSError, match="address already in use"):
-        await listen(Broken(), "127.0.0.1", port.number, 0.1)
+        await listen(Broken(), "127.0.0.1", port.number, wide())
     await port.close()
-    again = await listen(Broken(), "127.0.0.1", port.number, 0.1)
+    again = await listen(Broken(), "127.0.0.1", port.number, wide())
     await again.close()

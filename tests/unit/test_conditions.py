@@ -214,3 +214,10 @@ def test_a_tools_scope_that_no_token_can_have_is_refused(scope: str) -> None:
             {},
         )
     assert "catalog.tools" in caught.value.faults[0]
+
+
+def test_what_may_be_held_is_as_much_as_the_largest_answer() -> None:
+    held = ground("server.max_buffered=4MiB", "backend.credentials.mode=none")
+    (fault,) = refusal(*held)
+    assert fault.startswith("server.max_buffered: is less than backend.max_response")
+    assert refusal(*held, "backend.max_response=4MiB") == []

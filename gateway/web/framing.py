@@ -1,0 +1,32 @@
+"""Refuse what is not HTTP/1.1, and requests that a proxy in front may have read in another way."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.http import HttpVersion10, HttpVersion11
+from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpProcessingError, LineTooLong
+
+
+class BadFraming(BadHttpMessage):
+    """Raised for a request that can be read in two ways (request smuggling), or whose HTTP version is not served."""
+
+
+def parser_fault(error: HttpProcessingError) -> str:
+    if isinstance(error, LineTooLong):
+        return "The request line or a header is too long"
+    if isinstance(error, ContentEncodingError):
+        return "Content-Encoding must be identity or gzip"
+    return "The request is not HTTP/1.1 (RFC 9112)"
+
+
+def check_framing(request: web.BaseRequest) -> None:
+    """Raise :class:`BadFraming` for a request whose end a proxy in front may have seen elsewhere (request smuggling).
+
+    RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
+    """
+    if request.version not in (HttpVersion10, HttpVersion11):
+        raise BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
+    if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
+        raise BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
+    if len(request.headers.getall("Content-Encoding", ())) > 1:
+        raise BadFraming(message="Content-Encoding must be given once")

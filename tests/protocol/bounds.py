@@ -1,0 +1,11 @@
+"""Bounds of a port that no test here reaches."""
+
+from __future__ import annotations
+
+from gateway.web.connection import Bounds
+from gateway.web.connection_limit import ConnectionLimit
+from gateway.web.held_answers import HeldAnswers
+
+
+def wide(most: int = 1000, spare: int = 0) -> Bounds:
+    return Bounds(0.1, 30.0, ConnectionLimit(most, lambda _: False), HeldAnswers(2**28), spare)

@@ -1,0 +1,207 @@
+"""Many connections: how many a port takes, what it does with the rest, and when no descriptors are left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
+
+import pytest
+import uvloop
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from gateway.errors import GatewayError
+from gateway.web.connection import listen
+from tests.clock import Clock, by_hand
+from tests.fault.scripted import ScriptedBackend
+from tests.program import Program, serving, settings
+from tests.protocol.bounds import wide
+from tests.protocol.conftest import Start
+from tests.protocol.streams import PATIENCE
+from tests.protocol.talk import exchange, status_of
+from tests.protocol.test_many_streams import ready_for
+from tests.protocol.test_slow_clients import PING, Slow, by_hand_front, client, until
+
+LIVE = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+AT_ONCE = 2000
+LOOPS = [asyncio.SelectorEventLoop, uvloop.new_event_loop]
+
+
+async def opened(stack: AsyncExitStack, port: int, count: int, address: str = "127.0.0.1") -> list[Slow]:
+    return [await stack.enter_async_context(client(port, address)) for _ in range(count)]
+
+
+async def refused(port: int, address: str = "127.0.0.1") -> bytes:
+    """What a connection is told that sends its request and is not let in."""
+    async with client(port, address) as one:
+        return await one.rest()
+
+
+async def test_of_one_address_a_quarter_of_the_connections_is_taken_and_others_get_in(start: Start) -> None:
+    gateway = await start("server.max_connections=8")
+    with capture_logs() as lines:
+        async with AsyncExitStack() as stack:
+            await opened(stack, gateway.port, 2)
+            for _ in range(3):
+                raw = await refused(gateway.port)
+                assert status_of(raw) == 503
+                assert b"\r\nRetry-After: 1\r\n" in raw
+                assert raw.endswith(b'"Too many connections from this address"}}')
+            async with client(gateway.port, "127.0.0.2") as other:
+                other.write(PING)
+                assert status_of(await other.answer()) == 200
+    (line,) = (line for line in lines if line["event"] == "connections are refused")
+    assert (line["address"], line["most"]) == ("127.0.0.1", 2)
+    assert "server.trusted_proxies" in line["remedy"]
+
+
+@by_hand
+async def test_a_trusted_proxy_has_all_connections_and_beyond_them_health_is_told(clock: Clock) -> None:
+    knobs = ("server.max_connections=8", "server.trusted_proxies=[127.0.0.0/8]")
+    async with by_hand_front(*knobs) as (gateway, _):
+        with capture_logs() as lines:
+            async with AsyncExitStack() as stack:
+                await opened(stack, gateway.port, 8)
+                for number in range(5):
+                    raw = await refused(gateway.port, f"127.0.0.{number + 1}")
+                    assert status_of(raw) == 503
+                    assert raw.endswith(b'"Too many connections"}}')
+                assert (await exchange(gateway.admin_port, LIVE)).endswith(b"ok\n")
+            await until(clock, lambda: any("no longer" in line["event"] for line in lines))
+            assert status_of(await exchange(gateway.port, PING)) == 200
+        lines = [line for line in lines if line["event"].startswith("connections are")]
+        assert [line["event"] for line in lines] == ["connections are refused", "connections are no longer refused"]
+        assert lines[1]["refused"] == 5
+
+
+async def test_the_admin_port_has_a_bound_of_its_own(start: Start) -> None:
+    gateway = await start()
+    async with AsyncExitStack() as stack:
+        await opened(stack, gateway.admin_port, 64)
+        assert status_of(await refused(gateway.admin_port)) == 503
+        assert status_of(await exchange(gateway.port, PING)) == 200
+
+
+class Told:
+    """Answers who is there."""
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="ok\n")
+
+    def refusal(self, _: web.BaseRequest, error: GatewayError) -> web.Response:
+        return web.Response(status=error.status, text=error.message)
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Use up the descriptors of this process, as far as they go."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 1, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def told(waiting: Sequence[socket.socket], port: int) -> list[bytes]:
+    """What each of these sockets is told, all at once."""
+    loop = asyncio.get_running_loop()
+
+    async def ask(one: socket.socket) -> bytes:
+        await loop.sock_connect(one, ("127.0.0.1", port))
+        await loop.sock_sendall(one, LIVE)
+        parts = []
+        while part := await loop.sock_recv(one, 4096):
+            parts.append(part)
+        return b"".join(parts)
+
+    async with asyncio.timeout(PATIENCE):
+        return await asyncio.gather(*map(ask, waiting))
+
+
+@contextmanager
+def sockets(count: int) -> Iterator[list[socket.socket]]:
+    made = [socket.socket() for _ in range(count)]
+    try:
+        for one in made:
+            one.setblocking(False)
+        yield made
+    finally:
+        for one in made:
+            one.close()
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_without_descriptors_connections_wait_the_log_says_so_and_all_are_answered_afterwards(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def short() -> None:
+        public = await listen(Told(), "127.0.0.1", 0, wide())
+        admin = await listen(Told(), "127.0.0.1", 0, wide(spare=3))
+        with sockets(20) as many, sockets(3) as few, capture_logs() as lines:
+            await asyncio.get_running_loop().run_in_executor(None, int)  # threads have descriptors, too
+            with no_descriptors():
+                answers = asyncio.create_task(told(many, public.number))
+                assert all(raw.endswith(b"ok\n") for raw in await told(few, admin.number))
+                assert not answers.done()
+                assert [line["event"] for line in lines] == ["no connection can be accepted"]
+                assert lines[0]["reason"] == "too many open files"
+            assert all(raw.endswith(b"ok\n") for raw in await answers)
+            assert [line["event"] for line in lines][1:] == ["connections are accepted again"]
+        await public.close()
+        await admin.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(short())
+
+
+async def test_the_limit_of_open_files_is_raised_and_max_connections_lowered_to_what_fits(
+    backend: ScriptedBackend,
+) -> None:
+    knobs = ("backend.connections=20", "server.trusted_proxies=[127.0.0.0/8]")
+    async with Program("serve", *settings(backend.url, *knobs), module="tests.e2e.few_files") as program:
+        warning = await program.logged("server.max_connections is lowered to what the limit of open files allows")
+        assert (warning["asked"], warning["limit"]) == (10_000, 400)
+        most = warning["max_connections"]
+        assert 50 < most < 300
+        entry = await program.logged("gateway started")
+        assert entry["max_connections"] == most
+        await program.logged("listing refreshed")
+        async with AsyncExitStack() as stack:
+            await opened(stack, entry["port"], most)
+            for _ in range(5):
+                assert status_of(await refused(entry["port"])) == 503
+            assert (await exchange(entry["admin_port"], LIVE)).endswith(b"ok\n")
+        await program.logged("connections are no longer refused")
+        assert status_of(await exchange(entry["port"], PING)) == 200
+        assert "no connection can be accepted" not in program.output
+
+
+async def test_two_thousand_connections_at_once_are_all_answered(backend: ScriptedBackend) -> None:
+    """Fewer where the machine has not as many descriptors. How long they wait is a row of ``make bench``."""
+    ready_for(AT_ONCE)
+    async with serving(backend.url) as (program, gateway):
+        port = int(gateway.base.rpartition(":")[2])
+        share = (await program.logged("gateway started"))["max_connections"] // 4
+        mine = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 200
+        with sockets(min(AT_ONCE, share, mine)) as many:
+            loop = asyncio.get_running_loop()
+
+            async def ask(one: socket.socket) -> bytes:
+                await loop.sock_connect(one, ("127.0.0.1", port))
+                await loop.sock_sendall(one, PING)
+                return await loop.sock_recv(one, 4096)
+
+            async with asyncio.timeout(3 * PATIENCE):
+                answers = await asyncio.gather(*map(ask, many))
+            assert {status_of(raw) for raw in answers} == {200}
