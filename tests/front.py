@@ -106,6 +106,7 @@ class Front:
 
     def __init__(self, port: int, session: aiohttp.ClientSession, gateway: Server | None = None) -> None:
         self.gateway = gateway
+        self.port = port
         self.base = f"http://127.0.0.1:{port}"
         self.mcp = f"{self.base}/mcp"
         self._session = session

@@ -16,10 +16,11 @@ quietly() {
 }
 
 # Programs of Debian's, each with the package that has it.
-DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum mopidy:mopidy trytond:tryton-server'
+DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum mopidy:mopidy nginx:nginx-light slowhttptest:slowhttptest
+trytond:tryton-server'
 
 install_debian_packages() {
-  local pair missing=()
+  local pair missing=() PATH=$PATH:/usr/sbin  # where Debian has nginx
   for pair in $DEBIAN; do
     command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
   done

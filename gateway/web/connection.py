@@ -97,7 +97,13 @@ class Connection(web.RequestHandler):
 
     def __init__(self, server: _Server, on_lost: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
-        super().__init__(server, loop=loop, keepalive_timeout=_KEEPALIVE, access_log=None)  # type: ignore[arg-type]
+        super().__init__(
+            server,
+            loop=loop,
+            keepalive_timeout=_KEEPALIVE,
+            access_log=None,  # type: ignore[arg-type]
+            auto_decompress=False,  # it would unpack the whole body of a refused request, too
+        )
         self.held = server.held
         self._on_lost = on_lost
         self._refusal = server.handler.refusal
@@ -218,14 +224,14 @@ class Connection(web.RequestHandler):
             asyncio.get_running_loop().call_later(wait, self._probe, answer, 2 * wait)
 
 
-async def _expect(request: web.BaseRequest, expected: str) -> None:
-    """Ask for the body that a client holds back (RFC 9110 §10.1.1). Raise :class:`ExpectationFailed`."""
-    if request.version < HttpVersion11:
-        return
-    if expected.lower() != "100-continue":
-        raise ExpectationFailed("Expect must be 100-continue")
-    await request.writer.write(_CONTINUE)
-    request.writer.output_size = 0  # the answer has not begun
+async def ask_for_body(request: web.BaseRequest) -> None:
+    """Send 100 Continue where the client holds its body back until it is asked (RFC 9110 §10.1.1).
+
+    Call it once the head is accepted: who is refused keeps its body.
+    """
+    if request.version >= HttpVersion11 and "Expect" in request.headers:
+        await request.writer.write(_CONTINUE)
+        request.writer.output_size = 0  # the answer has not begun
 
 
 class _Server(web.Server):
@@ -250,12 +256,14 @@ class _Server(web.Server):
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         check_framing(request)
         expected = request.headers.get("Expect")
-        if expected:
-            try:
-                await _expect(request, expected)
-            except ExpectationFailed as error:
-                return self.handler.refusal(request, error)
-        return await self.handler(request)
+        if not expected or request.version < HttpVersion11:
+            return await self.handler(request)
+        if expected.lower() != "100-continue":
+            return self.handler.refusal(request, ExpectationFailed("Expect must be 100-continue"))
+        response = await self.handler(request)
+        if not request.content.is_eof():
+            response.force_close()  # nobody can tell whether the body still comes
+        return response
 
 
 def admit_caller(request: web.BaseRequest, caller: Caller) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 from aiohttp.http import HttpVersion10, HttpVersion11
-from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpProcessingError, LineTooLong
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 
 
 class BadFraming(BadHttpMessage):
@@ -14,8 +14,6 @@ class BadFraming(BadHttpMessage):
 def parser_fault(error: HttpProcessingError) -> str:
     if isinstance(error, LineTooLong):
         return "The request line or a header is too long"
-    if isinstance(error, ContentEncodingError):
-        return "Content-Encoding must be identity or gzip"
     return "The request is not HTTP/1.1 (RFC 9112)"
 
 
@@ -28,5 +26,8 @@ def check_framing(request: web.BaseRequest) -> None:
         raise BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
     if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
         raise BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
+    if request.headers.get("Transfer-Encoding", "chunked").lower() != "chunked":
+        # The parser accepts "gzip, chunked" and leaves the body compressed (RFC 9112 §6.1: refuse an unknown coding).
+        raise BadFraming(message="Transfer-Encoding must be chunked")
     if len(request.headers.getall("Content-Encoding", ())) > 1:
         raise BadFraming(message="Content-Encoding must be given once")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, TypeAlias
@@ -29,7 +30,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
 from gateway.uses import UseCounter
-from gateway.web.connection import admit_caller
+from gateway.web.connection import admit_caller, ask_for_body
 from gateway.web.exchange import JSON, MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
@@ -41,6 +42,7 @@ BODY_TIMEOUT: Final = 15.0
 _LARGE: Final = 64 * 1024
 """Bytes of an answer from which a copy is cheaper than the memory that it saves."""
 _CHARSETS: Final = ("utf-8", "utf8")
+_GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for gzip's header and trailer
 
 _Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
 
@@ -184,8 +186,14 @@ class Site:
                 raise UnsupportedMediaType(f"Content-Type must be {' or '.join(content_types)}")
             if request.charset is not None and request.charset.lower() not in _CHARSETS:
                 raise UnsupportedMediaType("The charset of JSON must be UTF-8")
-        if headers.get("Content-Encoding", "identity").lower() not in ("identity", "gzip"):
+        encoding = headers.get("Content-Encoding", "identity").lower()
+        if encoding not in ("identity", "gzip"):
             raise UnsupportedMediaType("Content-Encoding must be identity or gzip")
+        body = await self._read_body(request)
+        return self._unpack(body) if encoding == "gzip" else body
+
+    async def _read_body(self, request: web.BaseRequest) -> bytes:
+        """Return the body as it was sent. Raise as :meth:`_json_body` does."""
         if (request.content_length or 0) > self.max_body:
             raise self._too_large()
         try:
@@ -193,22 +201,36 @@ class Site:
             body = request.content.read_nowait()
             if request.content.at_eof() and len(body) <= self.max_body:
                 return body
+            await ask_for_body(request)
             async with asyncio.timeout(self.body_timeout):
                 return await self._read_rest(request, body)
         except TimeoutError:
             raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
         except (web.RequestPayloadError, ConnectionError):
-            raise InvalidRequest("The body is incomplete, or not encoded as its headers say") from None
+            raise InvalidRequest("The body is incomplete") from None
 
     async def _read_rest(self, request: web.BaseRequest, start: bytes) -> bytes:
         parts, size = [start], len(start)
-        while size <= self.max_body:  # Content-Length is that of the compressed body
+        while size <= self.max_body:  # there may be no Content-Length
             part = await request.content.readany()
             if not part:
                 return b"".join(parts)
             parts.append(part)
             size += len(part)
         raise self._too_large()
+
+    def _unpack(self, packed: bytes) -> bytes:
+        """Return what was gzipped, and unpack no more than ``max_body`` bytes of it."""
+        gzip = zlib.decompressobj(wbits=_GZIP)
+        try:
+            body = gzip.decompress(packed, self.max_body + 1)
+        except zlib.error:
+            raise InvalidRequest("The body is not gzip, as Content-Encoding says") from None
+        if len(body) > self.max_body:
+            raise self._too_large()
+        if not gzip.eof or gzip.unused_data:
+            raise InvalidRequest("The body is not one whole gzip member (RFC 1952)")
+        return body
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body is larger than {self.max_body} bytes")

@@ -208,5 +208,16 @@ async def exchange(port: int, sent: bytes) -> bytes:
         writer.transport.abort()
 
 
+async def all_said(port: int, sent: bytes) -> bytes:
+    """Everything that comes back until the gateway closes the connection; it must do so by itself."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(10):
+            writer.write(sent)
+            return await reader.read()
+    finally:
+        writer.transport.abort()
+
+
 def status_of(raw: bytes) -> int:
     return int(raw.split(b" ", 2)[1])

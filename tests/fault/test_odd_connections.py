@@ -1,0 +1,134 @@
+"""A service that closes connections early, or says more on them than was asked: each caller gets its own answer, and no
+call is made twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+
+from tests.each import each
+from tests.fault.behaviours import SUM, Ending, Exchange, Raw, result
+from tests.fault.rows import LEAK
+from tests.fault.scripted import ScriptedBackend
+from tests.fault.unasked import PATIENCE, Lingering, answer, interim
+from tests.fault.wire import head
+from tests.front import SURFACES, Surface, front
+
+TWO_AND_THREE: Final = {"a": 2, "b": 3}
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[ScriptedBackend]:
+    async with ScriptedBackend() as scripted:
+        yield scripted
+
+
+@pytest.mark.parametrize("ending", ["close", "reset"])
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_end_of_an_idle_connection_costs_no_call(
+    backend: ScriptedBackend, surface: Surface, ending: Ending
+) -> None:
+    """As gunicorn does after two seconds: the gateway sees the end, and opens another connection."""
+    async with front(backend.url) as gateway:
+        for number in range(3):
+            lingering = Lingering(ending=ending)
+            backend.on("add", lingering)
+            assert (await gateway.call(surface, "add", TWO_AND_THREE)).value == {"sum": 5}
+            await lingering.goes_on()
+            assert (await gateway.call(surface, "echo", {"value": number})).value == number
+        assert (backend.calls("add"), backend.calls("echo")) == (3, 3)
+        assert backend.faults == []
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_service_that_answers_and_closes_without_saying_so_serves_every_call_once(
+    backend: ScriptedBackend, surface: Surface
+) -> None:
+    backend.default = result({"sum": 5}, ending="close")
+    async with front(backend.url) as gateway:
+        for _ in range(10):
+            assert (await gateway.call(surface, "add", TWO_AND_THREE)).value == {"sum": 5}
+        several = await asyncio.gather(*(gateway.call(surface, "add", TWO_AND_THREE) for _ in range(20)))
+        assert [called.value for called in several] == [{"sum": 5}] * 20
+        assert backend.calls("add") == 30
+
+
+async def test_an_answer_without_a_length_ends_with_the_connection(backend: ScriptedBackend) -> None:
+    """RFC 9112 §6.3, as HTTP/1.0 services have it."""
+    for version in (b"1.0", b"1.1"):
+        said = b"HTTP/" + version + b" 200 OK\r\nContent-Type: application/json\r\n\r\n" + SUM.payload
+        backend.default = Raw(said)
+        async with front(backend.url, f"backend.listing.url={backend.url}") as gateway:
+            assert (await gateway.call("rest", "add", TWO_AND_THREE)).value == {"sum": 5}
+    assert backend.calls("add") == 2
+
+
+@each("before", [(100,), (102,), (103, 100, 102, 103), (100,) * 50])
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_interim_answers_are_passed_over(
+    backend: ScriptedBackend, surface: Surface, before: tuple[int, ...]
+) -> None:
+    """RFC 9110 §15.2: any number of them, also unasked for."""
+    calls = backend.calls("add")
+    async with front(backend.url) as gateway:
+        backend.on("add", Preceded(b"".join(map(interim, before))))
+        for _ in range(2):
+            assert (await gateway.call(surface, "add", TWO_AND_THREE)).value == {"sum": 5}
+    assert backend.calls("add") == calls + 2
+
+
+class Preceded:
+    """A right answer with bytes before it."""
+
+    def __init__(self, before: bytes) -> None:
+        self._before = before
+
+    async def play(self, exchange: Exchange) -> None:
+        await exchange.send(self._before)
+        await SUM.play(exchange)
+
+
+class Endless:
+    """Interim answers until the client hangs up. ``over`` is set then."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+
+    async def play(self, exchange: Exchange) -> None:
+        try:
+            while True:
+                await exchange.send(interim(103))
+                await asyncio.sleep(0)
+        finally:
+            self.over.set()
+
+
+async def test_interim_answers_without_end_last_until_the_deadline(backend: ScriptedBackend) -> None:
+    endless = Endless()
+    async with front(backend.url, "backend.timeout=300ms") as gateway:
+        backend.on("add", endless)
+        called = await gateway.call("rest", "add", TWO_AND_THREE)
+        assert called.status == 504
+        async with asyncio.timeout(PATIENCE):
+            await endless.over.wait()
+        assert backend.calls("add") == 1
+        assert (await gateway.call("rest", "echo", {"value": 1})).value == 1
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_switch_of_protocols_is_no_answer(backend: ScriptedBackend, surface: Surface) -> None:
+    """RFC 9110 §15.2.2: the gateway asked for none. What comes on that connection afterwards is not looked at."""
+    headers = (("Connection", "Upgrade"), ("Upgrade", "h2c"))
+    async with front(backend.url) as gateway:
+        backend.on(
+            "add", Raw(head(101, headers) + answer(b'"id":@ID@,"result":{"sum":"' + LEAK.encode() + b'"}'), "keep")
+        )
+        called = await gateway.call(surface, "add", TWO_AND_THREE)
+        assert called.failed
+        assert called.status == (502 if surface == "rest" else 200)
+        assert LEAK not in called.everything
+        assert (await gateway.call(surface, "echo", {"value": "mine"})).value == "mine"
+        assert backend.calls("add") == 1

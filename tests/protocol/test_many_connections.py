@@ -1,0 +1,91 @@
+"""Crowds of clients that send little or nothing (security.md H10, H26): the others are served, and the service hears of
+none of the crowd."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from typing import Final
+
+from gateway.server import Server
+from tests.clock import Clock, by_hand
+from tests.fault.scripted import ScriptedBackend
+from tests.front import front
+from tests.protocol.streams import PATIENCE
+from tests.protocol.talk import exchange, status_of
+from tests.protocol.test_half_closed import check_sum, written
+
+CROWD: Final = 200
+HEAD: Final = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-"
+LIVE: Final = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+async def opened(stack: AsyncExitStack, port: int, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+    stack.push_async_callback(hang_up, writer)
+    return reader, writer
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+async def check_others_are_served(gateway: Server, backend: ScriptedBackend) -> None:
+    calls = len(backend.requests)
+    check_sum(await exchange(gateway.port, written("invoke")))
+    assert (await exchange(gateway.admin_port, LIVE)).endswith(b"ok\n")
+    assert [asked.method for asked in backend.requests[calls:]] == ["add"]
+
+
+@by_hand
+async def test_two_hundred_half_sent_heads_are_let_go_and_hold_up_nobody(clock: Clock) -> None:
+    """H10: each is 408 within ten seconds, however many there are and whatever they still add."""
+    async with ScriptedBackend() as backend, front(backend.url) as running, AsyncExitStack() as stack:
+        gateway = running.gateway
+        assert gateway is not None
+        backend.requests.clear()
+        crowd = [await opened(stack, gateway.port, f"127.0.1.{number % 4 + 1}") for number in range(CROWD)]
+        for _, writer in crowd:
+            writer.write(HEAD)
+        for _ in range(9):
+            await clock.moves_on(1)
+            for _, writer in crowd:
+                writer.write(b"a")
+            await check_others_are_served(gateway, backend)
+        await clock.moves_on(1.5)
+        async with asyncio.timeout(PATIENCE):
+            said = [await reader.read() for reader, _ in crowd]
+        assert {status_of(raw) for raw in said} == {408}
+        await check_others_are_served(gateway, backend)
+        assert {asked.method for asked in backend.requests} == {"add"}
+
+
+async def test_beyond_max_connections_newcomers_get_503_and_those_who_are_there_are_served() -> None:
+    """H26: the admin port does not count among them, and room that comes free is given out again."""
+    async with (
+        ScriptedBackend() as backend,
+        front(backend.url, "server.max_connections=40") as running,
+        AsyncExitStack() as stack,
+    ):
+        gateway = running.gateway
+        assert gateway is not None
+        backend.requests.clear()
+        crowd = [await opened(stack, gateway.port, f"127.0.1.{number // 10 + 1}") for number in range(40)]
+        reader, writer = crowd[0]
+        for _ in range(2):
+            newcomer, its = await opened(stack, gateway.port, "127.0.2.1")
+            async with asyncio.timeout(PATIENCE):
+                its.write(written("invoke"))
+                assert status_of(await newcomer.read()) == 503
+                assert (await exchange(gateway.admin_port, LIVE)).endswith(b"ok\n")
+        assert backend.requests == []
+        writer.write(written("invoke"))
+        async with asyncio.timeout(PATIENCE):
+            assert b'"sum":5' in await reader.readuntil(b"}}")
+            crowd[-1][1].transport.abort()
+            while status_of(await exchange(gateway.port, written("invoke"))) == 503:
+                pass  # until the gateway has seen that one is gone
+        assert {asked.method for asked in backend.requests} == {"add"}
+        assert backend.calls("add") == 2
