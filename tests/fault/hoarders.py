@@ -1,4 +1,4 @@
-"""A row of ``make fault``: clients that do not read, answers that are hostile, and what the process holds of them."""
+"""A row of ``make fault``: clients that do not read, hostile bodies and answers, and what the process holds of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tests.fault.load import addresses
 from tests.fault.rounds import certain
 from tests.fault.stage import stage
 from tests.fault.table import MEMORY, Figure, Line, Row
+from tests.protocol.talk import all_said
+from tests.protocol.test_hostile_bodies import bomb, head
 
 _MIB: Final = 1024 * 1024
 _LARGE: Final = 7 * _MIB
@@ -22,6 +24,13 @@ _EACH: Final = 4
 """Requests that each of them sends, one after the other on one connection."""
 _HOSTILE: Final = (Stream(50 * _MIB), Stream(50 * _MIB, chunked=True), GzipBomb(300 * _MIB))
 _SECONDS: Final = 8.0
+_BOMBS: Final = 50
+_BOMB: Final = b"".join(bomb(200 * _MIB))
+PACKED: Final = (
+    head(f"Content-Length: {len(_BOMB)}", "Content-Encoding: gzip", "Connection: close", path="/near/mcp/tools/invoke")
+    + _BOMB
+)
+"""A request of 300 KB that unpacks to 200 MiB."""
 _CALL: Final = {"name": "fill", "arguments": {"size": _LARGE}}
 
 
@@ -31,7 +40,8 @@ async def unread_answers() -> Line:
         healthy, hostile = await it.healthy(), await it.callers(5, 8, rate=8, mount="/far")
         await healthy.calls(1)
         hoarders = [_stuffed(it.port, one) for one in addresses(6, _HOARDERS)]
-        beside, _ = await asyncio.gather(healthy.calls(_SECONDS), hostile.calls(_SECONDS))
+        bombs = [all_said(it.port, PACKED) for _ in range(_BOMBS)]
+        beside, *_ = await asyncio.gather(healthy.calls(_SECONDS), hostile.calls(_SECONDS), *bombs)
         for hoarder in hoarders:
             hoarder.close()
         counts = certain(it.ledger)
@@ -55,4 +65,4 @@ def _stuffed(port: int, address: str) -> socket.socket:
     return client
 
 
-ROWS: Final[dict[str, Row]] = {f"{_HOARDERS} clients do not read, hostile answers": unread_answers}
+ROWS: Final[dict[str, Row]] = {f"{_HOARDERS} clients do not read, hostile bodies and answers": unread_answers}
