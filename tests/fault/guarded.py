@@ -14,7 +14,8 @@ from tests.fault.behaviours import Exchange, Hang
 from tests.fault.issuers import issuer_behind_proxy
 from tests.fault.ledger import METHODS, Ledger, service
 from tests.fault.load import Callers, Sample, Samples, session
-from tests.fault.proxy import SOUND, Blackhole, FaultProxy
+from tests.fault.network import spoilt
+from tests.fault.proxy import Blackhole, FaultProxy
 from tests.fault.rounds import measured
 from tests.fault.scripted import ScriptedBackend
 from tests.fault.stage import DEADLINE, serving
@@ -120,8 +121,8 @@ class _WithNewTokens(Callers):
 
     async def call(self, client: Bearer, surface: str, due: float | None = None) -> Sample:
         assert self.it is not None
-        fresh = Bearer(client._session, client.port, self.it.introspected(f"new-{self.ledger.number()}", "new"))
-        return await super().call(fresh, surface, due)
+        token = self.it.introspected(f"new-{self.ledger.number()}", "new")
+        return await super().call(await self.it.client(token), surface, due)
 
 
 async def unreachable_issuer() -> Line:
@@ -130,17 +131,9 @@ async def unreachable_issuer() -> Line:
     async with guarded(", introspection: {client_id: gw}", *shared) as it:
         known = [await it.client(it.introspected(f"known-{number}", f"known-{number}")) for number in range(20)]
 
-        @asynccontextmanager
-        async def blackhole() -> AsyncIterator[None]:
-            it.proxy.fault = Blackhole()
-            try:
-                yield
-            finally:
-                it.proxy.fault = SOUND
-
         healthy = Callers(it.ledger, known, rate=100)
         strangers = _WithNewTokens(it.ledger, [await it.client("")], rate=5, it=it)
-        return await measured(it.ledger, blackhole, healthy, strangers)
+        return await measured(it.ledger, lambda: spoilt(Blackhole(), it.proxy), healthy, strangers)
 
 
 ROWS: Final[dict[str, Row]] = {

@@ -79,7 +79,16 @@ class Callers:
 
     async def calls(self, seconds: float) -> Samples:
         """Call for so long, and wait for all answers."""
-        return Samples([await task for task in await self._calls(seconds)])
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        calling: list[asyncio.Task[Sample]] = []
+        for number, (client, surface) in enumerate(self._turns()):
+            due = begun + number / self.rate
+            if due > begun + seconds:
+                break
+            await asyncio.sleep(max(0.0, due - clock()))
+            calling.append(asyncio.create_task(self.call(client, surface, due)))
+        return Samples(await asyncio.gather(*calling))
 
     async def first_right(self, within: float) -> float:
         """Call on until the first right answer. Return the seconds until then, infinite where none comes in time."""
@@ -97,17 +106,6 @@ class Callers:
                 if answered or clock() - begun > within:
                     break
         return min(answered, default=math.inf)
-
-    async def _calls(self, seconds: float) -> list[asyncio.Task[Sample]]:
-        clock = asyncio.get_running_loop().time
-        begun, calling = clock(), []
-        for number, (client, surface) in enumerate(self._turns()):
-            due = begun + number / self.rate
-            if due > begun + seconds:
-                break
-            await asyncio.sleep(max(0.0, due - clock()))
-            calling.append(asyncio.create_task(self.call(client, surface, due)))
-        return calling
 
     def _turns(self) -> itertools.cycle[tuple[Bearer, str]]:
         """Each client on each surface."""

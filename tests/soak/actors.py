@@ -54,11 +54,11 @@ class Actor:
             while not over.is_set():
                 deed = self.random.choice(deeds)
                 self.deeds[deed.__name__] += 1
-                await deed(self.client(session))
+                await deed(self._with_token(session))
                 await asyncio.sleep(self.random.uniform(0, 2 * _PAUSE))
 
-    def client(self, session: aiohttp.ClientSession) -> Bearer:
-        """With a token that is good for some seconds still."""
+    def _with_token(self, session: aiohttp.ClientSession) -> Bearer:
+        """A client whose token is good for some seconds still."""
         now = asyncio.get_running_loop().time()
         if self._client is None or now >= self._renew_at:
             self._client = Bearer(session, self.it.port, self.it.token(self.name, opaque=self.opaque))
@@ -76,7 +76,8 @@ class Actor:
     async def expired(self, client: Bearer) -> None:
         """A token of yesterday is refused, and nothing runs."""
         token = self.it.token(self.name, opaque=self.opaque, lifetime=-60)
-        await self._called(self.random.choice(CALLS), Bearer(client._session, client.port, token), good=False)
+        async with aiohttp.ClientSession() as session:
+            await self._called(self.random.choice(CALLS), Bearer(session, client.port, token), good=False)
 
     async def _called(self, surface: str, client: Bearer, wait: float = 0.0, *, good: bool = True) -> None:
         number = self.it.ledger.number()
