@@ -37,7 +37,7 @@ clients: services ## the official MCP clients: client × era × what they do
 bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP; what strangers can cost
 	$(BIN)/python -m tests.bench
 
-fault: services ## what callers see while something fails: how many are answered, how late, how soon again; ROWS="words" for some
+fault: services ## what callers see while something fails; ROWS="one tool" for rows with these words
 	$(BIN)/python -m tests.fault $(ROWS)
 
 MINUTES ?= 10

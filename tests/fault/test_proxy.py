@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
@@ -49,6 +50,8 @@ class Asking:
 
     async def __aexit__(self, *_: object) -> None:
         self.writer.transport.abort()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
 
     async def ask(self, text: bytes = ASKED) -> bytes:
         """What comes back, as many bytes as were sent."""
