@@ -170,7 +170,7 @@ async def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-async def test_a_backend_that_refuses_the_connection_ends_with_3_and_a_question(
+async def test_a_backend_that_refuses_the_connection_ends_with_3_and_says_so(
     backend: ScriptedBackend, command: tuple[str, ...]
 ) -> None:
     ran = await run(*command, *settings(backend.refused_url))
@@ -179,7 +179,8 @@ async def test_a_backend_that_refuses_the_connection_ends_with_3_and_a_question(
     assert ran.err.splitlines() == [
         f"{backend.refused_url} gave no listing of its methods.",
         "  GET /mcp/tools/list: connection refused",
-        f"Is the service running at {place}, and reachable from here?",
+        f"cause        Nothing listens at {place}.",
+        "next         Start the service, or set backend.url to where it listens.",
     ]
 
 
@@ -189,8 +190,8 @@ async def test_a_backend_that_lists_nothing_is_answered_with_what_can_be_done() 
         ran = await run("check", *settings(backend.url))
         assert (ran.code, ran.out) == (3, f"{OPEN}\n")
         assert "rpc.discover: HTTP 200, text/html" in ran.err
-        assert "Is backend.url the JSON-RPC endpoint itself?" in ran.err
-        assert "backend.listing.dialect: static and backend.listing.file" in ran.err
+        assert "cause        It speaks JSON-RPC, and does not list its methods in a known form." in ran.err
+        assert "set backend.listing.dialect: static and backend.listing.file" in ran.err
         assert "Welcome" not in ran.err
 
 
