@@ -190,8 +190,8 @@ class BackendSource:
             return SourceAnswer("a result", result, has_value=True), False
         denied = answer.status in (401, 403)
         said = _excerpt(redact_text(fault.message, self._secrets))
-        text, error = f"error {fault.code}: {said}", said or "no message"
-        found = SourceAnswer(text, denied=denied, unauthorized=answer.status == 401, error=error)
+        text, message = f"error {fault.code}: {said}", said or "no message"
+        found = SourceAnswer(text, denied=denied, unauthorized=answer.status == 401, error=message)
         return found, not denied and _complains(fault)
 
     async def _document_in(self, answer: Answer) -> SourceAnswer:

@@ -97,7 +97,7 @@ async def diagnose(trouble: Trouble) -> Diagnosis:
 async def _faulty_file(trouble: Trouble) -> Diagnosis | None:
     if trouble.settings.backend.listing.dialect != "static":
         return None
-    faults = "\n".join(step.answer.summary for step in trouble.steps)
+    faults = "\n".join(map(str, trouble.steps))
     return Diagnosis(faults, "Correct the file, as docs/listings.md shows.", in_file=True)
 
 
