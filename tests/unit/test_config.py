@@ -135,7 +135,7 @@ def test_what_is_misspelled_is_told_with_what_is_probably_meant(tmp_path: Path, 
 
 
 WRONG = ([1], {"a": 1}, "x y", -1, 1e99, True, None, [{"a": 1}], "", 1.5, [["x"]], [None])
-PYTHON = re.compile(r"[Ii]nput|valid |pydantic|\bstr\b|dict|None|True|class|String|'[a-z0-9.]+'")
+PYTHON = re.compile(r"\bInput\b|pydantic|\bstr\b|\bdict|None|True|False|String|'[\w.]+'|valid (?:int|str|bool)")
 
 
 @each("knob", [name for name, _ in knobs() if "*" not in name])
@@ -151,7 +151,7 @@ def test_no_fault_of_a_knob_has_words_of_python(tmp_path: Path, knob: str) -> No
             load_settings(file(tmp_path, json.dumps(tree)), environ={})
         except ConfigError as error:
             for fault in error.faults:
-                assert not PYTHON.search(fault.partition(": ")[2].replace("is not a valid name", "")), (wrong, fault)
+                assert not PYTHON.search(fault.partition(": ")[2]), (wrong, fault)
 
 
 @pytest.mark.parametrize("knob", ["server.host", "server.admin_host"])
