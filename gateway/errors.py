@@ -1,9 +1,8 @@
 """Every failure that the gateway can answer with.
 
-An error class *is* a row of the table: the JSON-RPC ``code``, the HTTP ``status`` of the answer on REST (an MCP era may
-choose another one for a JSON-RPC error, see :mod:`gateway.mcp`), the ``slug`` that REST clients match on, and whether
-the failure ``refuses`` the HTTP exchange itself. A :class:`ToolFault` does not refuse it: on MCP it becomes a tool
-result with ``isError: true``.
+An error class *is* a row of the table: the JSON-RPC ``code``, the HTTP ``status`` on REST (an MCP era may choose
+another, see :mod:`gateway.mcp`), the ``slug`` that REST clients match on, and whether it ``refuses`` the HTTP
+exchange itself. A :class:`ToolFault` does not refuse it: on MCP it becomes a tool result with ``isError: true``.
 
 MCP reserves -32768..-32000 (2026-07-28, basic/index "Error codes"), so a code of our own is the HTTP status as a
 positive integer. Messages are written for the caller: they never hold a backend's host, a stack trace or a token.
@@ -272,6 +271,12 @@ class InvalidArguments(ToolFault):
     """Raised where the arguments break the tool's input schema. Nothing was sent to the backend."""
 
     code, status, slug = -32602, 400, "invalid_arguments"
+
+
+class CallLimited(ToolFault):
+    """Raised where the caller makes more calls than it may. This call was not made."""
+
+    code, status, slug = 429, 429, "rate_limited"
 
 
 class ConfirmationRequired(ToolFault):

@@ -1,7 +1,5 @@
-"""Limit each caller: rates of requests, which replicas share through the store, and numbers of open streams.
-
-Discovery needs a rate most: a listing costs the backend more than most calls, and clients ask for it in loops.
-"""
+"""Limit each caller: rates of listings and calls, which replicas share through the store, and numbers of open streams
+and of calls under way."""
 
 from __future__ import annotations
 
@@ -10,17 +8,24 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from cachetools import LRUCache
 
-from gateway.errors import RateLimited
-from gateway.model import Caller
+from gateway.errors import CallLimited, RateLimited
+from gateway.model import Caller, Tool
 from gateway.store import Permit, Store
 from gateway.units import PERIODS
 
 MAX_HANDLES: Final = 4096
 """Most permits that one budget keeps; the store creates the others again."""
+_LEAST_BURST: Final = 10
+_BURST_SHARE: Final = 10
+"""A burst is this part of a rate."""
+_NEXT_TRY: Final = 1
+"""Seconds after which to call again where too many calls are under way."""
 _CallerKey: TypeAlias = str | tuple[str, str]
 """The caller's identity, or the address of a caller without a token."""
 
@@ -48,11 +53,110 @@ class Budget:
             )
 
     def _permit(self, caller: Caller) -> Permit:
-        # Addresses are cheap: a flood of them must not evict the counts of callers with a token.
-        purpose = self._name if caller.principal is None else f"{self._name} by token"
-        return self._store.permit(
-            f"{purpose}:{rate_limit_key(caller)}", self._burst / PERIODS[self._period], self._burst
+        return self._store.permit(_key(self._name, caller), self._burst / PERIODS[self._period], self._burst)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Hold what is left of a rate of ``count`` calls in a ``period`` (see :data:`PERIODS`): ``left`` calls now, and the
+    whole burst after ``full_in`` seconds. ``wait`` is the time in seconds after which a refused call may come again; 0
+    where the call was not refused. ``name`` tells whose rate it is: ``call``, ``tool`` or ``client``."""
+
+    name: str
+    count: int
+    period: str
+    left: int
+    full_in: int
+    wait: int = 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the headers for the client (draft-ietf-httpapi-ratelimit-headers-10 §3 and §4, RFC 9110 §10.2.3)."""
+        headers = {
+            "RateLimit-Policy": f'"{self.name}";q={self.count};w={PERIODS[self.period]}',
+            "RateLimit": f'"{self.name}";r={self.left};t={self.full_in}',
+        }
+        return {**headers, "Retry-After": str(self.wait)} if self.wait else headers
+
+    @property
+    def fault(self) -> CallLimited | None:
+        """Return the error for a call that was refused, in words that a model can act on."""
+        if not self.wait:
+            return None
+        what = {"tool": "calls of this tool", "client": "calls of all users of this client"}.get(self.name, "calls")
+        return CallLimited(
+            f"Too many {what}: at most {self.count} per {self.period}. This call was not made. "
+            f"Wait {self.wait} s, then call again; the arguments may stay as they are",
+            retry_after=self.wait,
         )
+
+
+class CallBudget:
+    """Limit the rate of calls: of each caller, of each OAuth client with ``per_client``, of each caller and tool where
+    the tool has a limit. The burst is a tenth of a rate, but at least ten, and for a tool at most its rate. The store
+    holds what was spent, so a reload with another rate does not reset it."""
+
+    def __init__(self, store: Store, per_caller: str, per_client: str | None = None) -> None:
+        self._store = store
+        self._per_caller = per_caller
+        self._per_client = per_client
+        self._permits: LRUCache[tuple[str, str], Permit] = LRUCache(MAX_HANDLES)
+
+    async def spend(self, caller: Caller, tool: Tool) -> Quota:
+        """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
+        Then the other rates may have been spent for nothing."""
+        quota = await self._take(self._per_caller, "call", _key("call", caller))
+        if not quota.wait:
+            quota = await self.spend_tool(caller, tool) or quota
+        if not quota.wait and self._per_client is not None and caller.principal is not None:
+            key = f"client:{caller.principal.issuer}\n{caller.principal.client}"
+            shared = await self._take(self._per_client, "client", key)
+            quota = shared if shared.wait else quota
+        return quota
+
+    async def spend_tool(self, caller: Caller, tool: Tool) -> Quota | None:
+        """Count one call of a caller against the tool's own limit. Return the quota only where it refuses the call."""
+        if tool.limit is None:
+            return None
+        quota = await self._take(tool.limit, "tool", _key("tool", caller, tool.method))
+        return quota if quota.wait else None
+
+    async def _take(self, rate: str, name: str, key: str) -> Quota:
+        number, _, period = rate.partition("/")
+        count = int(number)
+        permit = self._permits.get((key, rate))
+        if permit is None:
+            burst = max(_LEAST_BURST, count // _BURST_SHARE)
+            if name == "tool":
+                burst = min(burst, count)
+            permit = self._permits[key, rate] = self._store.permit(key, count / PERIODS[period], burst)
+        wait = math.ceil(await permit.take())
+        left, full_in = permit.remaining()
+        return Quota(name, count, period, left, math.ceil(full_in), wait)
+
+
+class ConcurrencyLimit:
+    """Count the calls that each caller has under way at one mount, at most ``most`` for each."""
+
+    def __init__(self) -> None:
+        self.most: float = math.inf
+        self._held: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<ConcurrencyLimit {self.most} each, {self._held.total()} under way of {len(self._held)} callers>"
+
+    @contextmanager
+    def hold_call(self, caller: Caller) -> Iterator[None]:
+        """Count a call while it is under way. Raise :class:`CallLimited` where the caller has ``most`` under way."""
+        key = rate_limit_key(caller)
+        if self._held[key] >= self.most:
+            raise CallLimited(
+                f"Too many calls at once: at most {self.most} may be under way. This call was not made. "
+                "Wait until another one is answered, then call again",
+                retry_after=_NEXT_TRY,
+            )
+        with _counting(self._held, key):
+            yield
 
 
 class StreamLimit:
@@ -62,22 +166,38 @@ class StreamLimit:
         self.most = 0
         self._open: Counter[str] = Counter()
 
+    def has_room(self, caller: Caller) -> bool:
+        """Tell whether the caller may open another stream."""
+        return self._open[rate_limit_key(caller)] < self.most
+
     def check(self, caller: Caller) -> None:
         """Raise :class:`RateLimited` where the caller has ``most`` streams open."""
-        if self._open[rate_limit_key(caller)] >= self.most:
+        if not self.has_room(caller):
             raise RateLimited(f"Too many open streams, at most {self.most}", retry_after=10)
 
     @contextmanager
     def hold_stream(self, caller: Caller) -> Iterator[None]:
         """Count a stream while it is open."""
-        key = rate_limit_key(caller)
-        self._open[key] += 1
-        try:
+        with _counting(self._open, rate_limit_key(caller)):
             yield
-        finally:
-            self._open[key] -= 1
-            if not self._open[key]:
-                del self._open[key]
+
+
+@contextmanager
+def _counting(counter: Counter[str], key: str) -> Iterator[None]:
+    counter[key] += 1
+    try:
+        yield
+    finally:
+        counter[key] -= 1
+        if not counter[key]:
+            del counter[key]
+
+
+def _key(name: str, caller: Caller, *what: str) -> str:
+    """Return the key of a caller's permits. Addresses are cheap: a flood of them must not evict the counts of callers
+    with a token. So they have a purpose of their own."""
+    purpose = name if caller.principal is None else f"{name} by token"
+    return f"{purpose}:" + "\n".join((rate_limit_key(caller), *what))
 
 
 def rate_limit_key(caller: Caller) -> str:
@@ -85,6 +205,7 @@ def rate_limit_key(caller: Caller) -> str:
     return network_of(caller.address) if caller.principal is None else "\n".join(caller.identity)
 
 
+@lru_cache(MAX_HANDLES)
 def network_of(address: str) -> str:
     """Return the network of one caller: an IPv4 address, or an IPv6 /64, whose addresses one caller can all use."""
     try:

@@ -164,7 +164,8 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class Outbound:
-    """Hold a pool of connections. Every request gets ``headers``. Make it and close it in the loop that uses it."""
+    """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``. Make it and close it
+    in the loop that uses it."""
 
     def __init__(
         self,

@@ -19,7 +19,8 @@ from gateway.auth.claims import IssuerPolicy, issuer_policy
 from gateway.auth.dpop import ProofChecker
 from gateway.auth.issuers import Issuers
 from gateway.auth.metadata import build_resource_metadata
-from gateway.backend.client import HEADERS, BackendClient, ExchangeLimits
+from gateway.backend.admission import CallAdmission, ListingAdmission, Traffic
+from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.error_redaction import ErrorRedactor
 from gateway.backend.params import ParamConventions, ParamStructures
 from gateway.background import Background
@@ -28,9 +29,10 @@ from gateway.catalog.pages import PageCache
 from gateway.credentials import Credential, build_credentials, credential_faults, credential_modes
 from gateway.credentials.grants import TokenClient
 from gateway.discovery.discovery import Discovery
+from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
-from gateway.limits import Budget
+from gateway.limits import Budget, CallBudget
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader
 from gateway.mcp import legacy, modern
@@ -91,14 +93,15 @@ class Service:
         self.authenticator = self._authenticator()
         backend = settings.backend
         tls = backend_tls(settings)
-        self.outbound = Outbound(connections=backend.connections, tls=tls, proxy=backend.proxy, headers=HEADERS)
+        self.outbound = Outbound(connections=0, tls=tls, proxy=backend.proxy, headers=HEADERS)
         self.knowledge = self._knowledge()
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
         sent = (*credential.secrets(), *listing_credential.secrets())
-        self.secrets = (*sent, *_secrets(settings))
+        self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
+        way = ListingAdmission(self.outbound, self.knowledge.traffic)
         self.reader: ListingReader = ListingReader(
-            self.outbound, settings.backend, listing_credential, progress, sent, dialect
+            way.of, settings.backend, listing_credential, progress, sent, dialect
         )
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
@@ -188,6 +191,7 @@ class Service:
             self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
         subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
         self._mount.streams.most = settings.limits.streams
+        self._mount.concurrency.most = settings.limits.concurrent
         if before is None:
             return
         if before.settings.auth != settings.auth or before._modes.lists_per_caller != self._modes.lists_per_caller:
@@ -215,7 +219,8 @@ class Service:
             return self._before.knowledge
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
-        return Knowledge(ParamStructures(ParamConventions(prefix, params.always)))
+        conventions = ParamConventions(prefix, params.always)
+        return Knowledge(ParamStructures(conventions), Traffic(self.settings.backend.connections))
 
     def _issuers(self) -> Issuers:
         before, settings = self._before, self.settings
@@ -273,20 +278,22 @@ class Service:
         url = urlsplit(backend.url)
         old = self._before.secrets if self._before else ()  # a late answer may still quote one
         redactor = ErrorRedactor((*self.secrets, *secrets_in(backend.url), *old, url.hostname or "", url.netloc))
-        limits = ExchangeLimits(backend.timeout, backend.max_response)
-        client = BackendClient(self.outbound, backend.url, limits, redactor, passes_errors=backend.errors == "passed")
+        knowledge, limits = self.knowledge, self.settings.limits
+        admission = CallAdmission(self.outbound, knowledge.traffic, backend.queue_timeout)
+        passes_errors = backend.errors == "passed"
+        client = BackendClient(admission, backend.url, backend.max_response, redactor, passes_errors=passes_errors)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
+        scopes, timeout = self.access.baseline_scopes, backend.timeout
         return Invocation(
             self.discovery,
-            client,
-            credential,
-            self.knowledge.validators,
-            self.knowledge.param_structures,
+            Forwarder(client, credential, knowledge.param_structures, knowledge.traffic.resends, scopes, timeout),
+            knowledge.validators,
             InputRequests(self._keys, self._store),
             self.access,
-            builtin_tools(self.knowledge.search, self._visible, name_style) if knobs.search else {},
+            CallBudget(self._store, limits.invocation, limits.client),
+            self._mount.concurrency,
+            builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {},
             name_style,
-            backend.timeout,
         )
 
     async def _visible(self, caller: Caller) -> Catalog:
@@ -339,9 +346,3 @@ def _same_backend(before: Service, settings: ServiceSettings) -> bool:
 
 def _rest_page_size(settings: ServiceSettings) -> int:
     return min(settings.catalog.page_size, _MAX_REST_PAGE)
-
-
-def _secrets(settings: ServiceSettings) -> tuple[str, ...]:
-    """Return the secrets, beside credentials, that no answer may show."""
-    prefix = (secret.get_secret_value() for secret in settings.backend.params.prefix)
-    return (*(part for part in prefix if isinstance(part, str)), *settings.catalog.secrets())

@@ -159,10 +159,15 @@ class Front:
             return Called(surface, response.status, response.headers, await response.text())
 
 
+_AMPLE: Final = ("limits.invocation=100000/second", "limits.concurrent=10000")
+"""What lets a test be many callers although it has one address."""
+
+
 def ground(url: str, *settings: str) -> list[str]:
-    """What a gateway before ``url`` starts from: free ports, and open to all unless ``settings`` say who may call."""
+    """What a gateway before ``url`` starts from: free ports, and open to all unless ``settings`` say who may call and
+    how often."""
     auth = () if any(setting.startswith("auth.") for setting in settings) else ("auth.mode=off",)
-    return [f"backend.url={url}", "server.port=0", "server.admin_port=0", *auth, *settings]
+    return [f"backend.url={url}", "server.port=0", "server.admin_port=0", *_AMPLE, *auth, *settings]
 
 
 async def built(settings: ServiceSettings) -> Service:

@@ -2,24 +2,29 @@
 
 Services disagree about everything around the message: the same error comes as HTTP 200, 400 or 500, with four
 content types or none. So the body is parsed first whenever it is JSON, and the status only counts where it is not.
-A call is sent once: the client never repeats a call that may have run.
+A call is sent once. :mod:`gateway.backend.resending` names the exceptions.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import math
+import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import structlog
 
 from gateway import jsonrpc
+from gateway.backend.admission import CallAdmission
+from gateway.backend.breaker import INTERVAL, CircuitOpen
 from gateway.backend.error_redaction import ErrorRedactor
+from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import secrets_in_headers
-from gateway.backend.transport import Transport
+from gateway.backend.resending import Attempts, Reason
 from gateway.errors import (
     BackendBusy,
     BackendDenied,
@@ -53,15 +58,22 @@ NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
 _RETRY_UNSENT: Final = 5
 """Seconds after which a caller may repeat a call that got no connection."""
+_PAUSE: Final = (0.05, 0.15)
+"""Least and most seconds before a call is sent again. Chance decides, so that many callers do not come together."""
 _REFUSALS: Final = (-32602, -32600, -32700)
 """Codes for params of the wrong structure: of most services, of fastapi-jsonrpc, and of Ethereum clients."""
+
+_NOT_IN_TIME: Final = "No connection to the backend came free in time; the call was not sent, so it is safe to repeat"
 
 # The caller's error for each failure of the HTTP client. No text names the backend's host: a stranger may read it.
 _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
     ConnectFailed: (BackendUnavailable, "The backend is unavailable"),
-    NoConnection: (
+    NoConnection: (BackendBusy, _NOT_IN_TIME),
+    NoTurn: (BackendBusy, _NOT_IN_TIME),
+    QueueFull: (BackendBusy, "Too many calls wait for the backend; this one was not sent, so it is safe to repeat"),
+    CircuitOpen: (
         BackendBusy,
-        "No connection to the backend came free in time; the call was not sent, so it is safe to repeat",
+        "The backend does not answer at the moment; the call was not sent, so it is safe to repeat",
     ),
     Interrupted: (BackendUnavailable, "The backend closed the connection; whether the call took effect is unknown"),
     DeadlinePassed: (
@@ -72,54 +84,50 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
     BadHttp: (BadBackendAnswer, "The backend's answer is not HTTP"),
 }
 
+_REASONS: Final = {ConnectFailed: Reason.UNSENT, Interrupted: Reason.BROKEN_OFF}
+"""Failures after which a call may be sent again. All others leave no time for it, or are an answer."""
+
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangeLimits:
-    """Hold the bounds of one exchange: ``timeout`` in seconds, ``max_bytes`` of the answer after decompression."""
-
-    timeout: float
-    max_bytes: int
 
 
 class BackendClient:
     """Send JSON-RPC calls to the backend at ``url``. A method may have another path, but only on the same origin.
-    With ``passes_errors`` a fault also carries the service's own error."""
+    An answer has at most ``max_bytes``, after decompression. With ``passes_errors`` a fault also carries the service's
+    own error."""
 
     def __init__(
         self,
-        transport: Transport,
+        admission: CallAdmission,
         url: str,
-        limits: ExchangeLimits,
+        max_bytes: int,
         redactor: ErrorRedactor,
         *,
         passes_errors: bool = False,
     ) -> None:
         self.url = url
-        self._transport = transport
-        self._limits = limits
+        self._admission = admission
+        self._max_bytes = max_bytes
         self._redactor = redactor
         self._passes_errors = passes_errors
         self._ids = itertools.count(1)
 
     def __repr__(self) -> str:
-        return f"<BackendClient {urlsplit(self.url).netloc} via {self._transport!r}>"  # paths may hold a token
+        return f"<BackendClient {urlsplit(self.url).netloc} via {self._admission!r}>"  # paths may hold a token
 
     async def call_method(
         self,
         method: str,
         params: dict[str, Any] | list[Any] | None,
         *,
+        attempts: Attempts,
         headers: Mapping[str, str],
         endpoint: str | None = None,
-        timeout: float | None = None,
         version: Version = Version.TWO,
     ) -> Any:
         """Return the ``result`` of a call. Raises :class:`ToolFault`, whose message the caller may read."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
-        answer = await self._post(id, method, params, headers, endpoint, timeout, version)
+        answer = await self._post(id, method, params, headers, endpoint, attempts, version)
         try:
             bare = version is Version.ONE and answer.status < 300
             result, fault = jsonrpc.parse_response(answer.body, id, bare=bare)
@@ -134,13 +142,13 @@ class BackendClient:
         method: str,
         params: dict[str, Any] | list[Any] | None,
         *,
+        attempts: Attempts,
         headers: Mapping[str, str],
         endpoint: str | None = None,
-        timeout: float | None = None,
         version: Version = Version.TWO,
     ) -> Any:
         """Send a notification. Return :data:`NO_RESULT`, also where the service answers. Raises :class:`ToolFault`."""
-        answer = await self._post(None, method, params, headers, endpoint, timeout, version)
+        answer = await self._post(None, method, params, headers, endpoint, attempts, version)
         if answer.status < 300 and not answer.body.strip():
             return NO_RESULT
         try:
@@ -160,25 +168,26 @@ class BackendClient:
         params: dict[str, Any] | list[Any] | None,
         headers: Mapping[str, str],
         endpoint: str | None,
-        timeout: float | None,
+        attempts: Attempts,
         version: Version,
     ) -> Answer:
         """Return the backend's answer. Raises the errors in :data:`_FAULTS`, and :class:`BackendUnauthorized` for any
         401: the backend refuses the credential, whatever the body says."""
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
         body = jsonrpc.request_bytes(id, method, params, version)
-        try:
-            answer = await self._transport.post(
-                url,
-                body,
-                headers,
-                timeout=timeout or self._limits.timeout,
-                max_bytes=self._limits.max_bytes,
-            )
-        except OutboundError as error:
-            kind, message = _FAULTS[type(error)]
-            log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug)
-            raise kind(message, retry_after=_RETRY_UNSENT if kind is BackendBusy else None) from error
+        while True:
+            try:
+                answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
+                break
+            except OutboundError as error:
+                kind, message = _FAULTS[type(error)]
+                reason = _REASONS.get(type(error))
+                again = reason is not None and attempts.may_repeat(reason)
+                if not isinstance(error, CircuitOpen):  # which is logged when it opens
+                    log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug, again=again)
+                if not again:
+                    raise kind(message, retry_after=_retry_unsent(error)) from error
+            await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
         if answer.status == 401:
             raise BackendUnauthorized("The backend refuses the credential that it was sent")
         return answer
@@ -223,6 +232,13 @@ class BackendClient:
             else ""
         )
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
+
+
+def _retry_unsent(error: OutboundError) -> int | None:
+    """Seconds after which to repeat what was not sent."""
+    if isinstance(error, CircuitOpen):
+        return math.ceil(INTERVAL)
+    return _RETRY_UNSENT if isinstance(error, NoConnection | QueueFull) else None
 
 
 def _retry_after(answer: Answer) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import structlog
 from cachetools import LRUCache
 
+from gateway.backend.resending import Reason
 from gateway.errors import InvalidArguments, ParamsRefused
 from gateway.model import Binding, Structure
 
@@ -41,9 +42,13 @@ class ParamStructures:
         self._learned: LRUCache[tuple[str, str | None], Structure] = LRUCache(most)
 
     async def call_method(
-        self, binding: Binding, arguments: Mapping[str, Any], send: Callable[[ParamsValue], Awaitable[Any]]
+        self,
+        binding: Binding,
+        arguments: Mapping[str, Any],
+        send: Callable[[ParamsValue], Awaitable[Any]],
+        may_repeat: Callable[[Reason], bool],
     ) -> Any:
-        """Return what ``send`` returns for the params. It is called twice only where :attr:`Binding.repeatable` allows.
+        """Return what ``send`` returns for the params. It is called twice only where ``may_repeat`` allows it.
 
         Raises :class:`InvalidArguments`, and what ``send`` raises.
         """
@@ -58,7 +63,7 @@ class ParamStructures:
         except ParamsRefused as refusal:
             if not params:
                 raise
-            return await self._retry_with_other_structure(binding, arguments, send, refusal)
+            return await self._retry_with_other_structure(binding, arguments, send, may_repeat, refusal)
         if params:  # empty params fit either structure, so they prove nothing
             self._learn(binding, binding.structure)
         return result
@@ -68,6 +73,7 @@ class ParamStructures:
         binding: Binding,
         arguments: Mapping[str, Any],
         send: Callable[[ParamsValue], Awaitable[Any]],
+        may_repeat: Callable[[Reason], bool],
         refusal: ParamsRefused,
     ) -> Any:
         other = _OTHER[binding.structure]
@@ -75,7 +81,7 @@ class ParamStructures:
             params = build_params(binding, arguments, self._conventions, other)
         except InvalidArguments:  # they do not fit the other structure
             raise refusal from None
-        if not binding.repeatable:
+        if not may_repeat(Reason.PARAMS_REFUSED):
             raise ParamsRefused(
                 f"{refusal.message}. It was called {binding.structure}, which is a guess: the operator can set "
                 f"backend.params.structure, or structure for this tool under catalog.tools, to {other}",

@@ -21,10 +21,11 @@ from urllib.parse import urlsplit, urlunsplit
 import structlog
 
 from gateway import jsonrpc
+from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text, secrets_in_headers
 from gateway.backend.transport import Transport
 from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
-from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, OutboundError
+from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.settings import CustomListing
 
 PLAIN: Final = MessageForm()
@@ -41,6 +42,8 @@ _REDACTED_BYTES: Final = 16 * 1024
 _SPACE: Final = b" \t\r\n"
 _MOST_ANSWERS: Final = 4
 """Sum of all answers about one listing, as a multiple of the largest one: each method may have one of its own."""
+_PROXY_STATUSES: Final = (502, 503, 504)
+"""Statuses with which a proxy says that there is no service behind it."""
 _SLICE: Final = 0.005
 """Seconds of work after which other tasks get a turn."""
 
@@ -151,7 +154,7 @@ class BackendSource:
         """Return the HTTP answer, or a summary of why there is none. ``again`` allows one repetition."""
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
-            return SourceAnswer("not asked, the time for the listing is over")
+            return SourceAnswer("not asked, the time for the listing is over", away=True)
         if self.size >= _MOST_ANSWERS * self._max_bytes:
             return SourceAnswer(f"not asked, the answers for the listing have {self.size} bytes already")
         timeout = remaining if self.patience is None else min(remaining, self.patience)
@@ -163,13 +166,13 @@ class BackendSource:
             else:
                 answer = await self._transport.get(url, self._headers, timeout=timeout, max_bytes=self._max_bytes)
         except ConnectFailed as error:
-            return SourceAnswer(str(error), unreachable=True)
+            return SourceAnswer(str(error), unreachable=True, away=True)
         except DeadlinePassed:
-            return SourceAnswer(f"no answer within {timeout:.0f} s", late=True)
+            return SourceAnswer(f"no answer within {timeout:.0f} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
-            return await self._exchange(verb, url, body, again=False) if again else SourceAnswer(str(error))
+            return await self._exchange(verb, url, body, again=False) if again else SourceAnswer(str(error), away=True)
         except OutboundError as error:
-            return SourceAnswer(str(error))
+            return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
         self._add_to_digest(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
         return answer
 
@@ -264,7 +267,7 @@ def _unusable_answer(answer: Answer, violation: str = "") -> SourceAnswer:
         what = "empty"
     elif answer.status == 200 and violation:
         what = f"no JSON-RPC response: {violation}"
-    return SourceAnswer(f"HTTP {answer.status}, {what}")
+    return SourceAnswer(f"HTTP {answer.status}, {what}", away=answer.status in _PROXY_STATUSES)
 
 
 def _excerpt(text: str) -> str:

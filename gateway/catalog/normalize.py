@@ -107,6 +107,7 @@ def build_tool(
         returns_blocks=override.content == "blocks",
         input_required=override.input_required,
         confirm=_needs_confirmation(annotations, override),
+        limit=override.limit,
         binding=_binding(method, structure, whole, renamed, defaults, override, policy),
     )
 

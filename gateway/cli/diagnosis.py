@@ -240,7 +240,9 @@ async def _drupal(trouble: Trouble) -> Diagnosis | None:
 
 
 def _is_drupal(http: HttpFacts | None) -> bool:
-    return http is not None and http.headers.get("X-Generator", "").startswith("Drupal")
+    if http is None:
+        return False
+    return http.headers.get("X-Generator", "").startswith("Drupal") or "X-Drupal-Dynamic-Cache" in http.headers
 
 
 async def _other_address(trouble: Trouble) -> Diagnosis | None:

@@ -44,7 +44,7 @@ class Credential(ABC):
         :class:`~gateway.errors.AuthUnavailable` where it does not answer."""
 
     def discard_token(self, caller: Caller) -> None:  # noqa: B027, most have nothing to forget
-        """Forget the token that the backend refused for this caller; only the next request gets a new one."""
+        """Forget the token that the backend refused for this caller. The next use gets a new one."""
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must never appear in an answer or a log: the section's secrets, also without a scheme before."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -72,7 +72,6 @@ class Discovery:
         self._stripped_version = self._broken_output_schemas.version
         self._catalogs = Catalogs(builder, settings, self._broken_output_schemas)
         self._fallback = FallbackCatalog(fallback, self._catalogs.build_catalog)
-        self._fetch_slots = asyncio.Semaphore(8)  # a rush of callers must not become a rush on the backend
         self._views = Views()
         self._listings = Listings()
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
@@ -238,13 +237,8 @@ class Discovery:
         self._publish(entry, await self._catalogs.build_catalog(listing))
         entry.listing_digest = self._listings.add(listing)
 
-    async def _fetch_listing(self, caller: Caller) -> Listing:
-        """Return the listing. For callers' own views it waits for one of the slots."""
-        async with nullcontext() if caller.view.is_shared else self._fetch_slots:
-            return await self._fetch_from_backend(caller)
-
     async def _run_refresh(self, entry: ViewState, caller: Caller) -> None:
-        started = time.perf_counter()
+        started, began = time.perf_counter(), self._clock()
         rebuilds = self._may_rebuild(entry)
         try:
             with COLLECTOR.gc_paused():
@@ -252,22 +246,22 @@ class Discovery:
                     return await self._rebuild(entry)
                 # All callers see the shared listing, so no caller's token may fetch it.
                 anonymous = Caller(caller.address, caller.language)
-                listing = await self._fetch_listing(anonymous if entry.view.is_shared else caller)
+                listing = await self._fetch_from_backend(anonymous if entry.view.is_shared else caller)
                 catalog = await self._catalogs.build_catalog(listing)
                 if len(catalog.tools) >= LARGE:
                     COLLECTOR.freeze()
         except NoListing as error:
-            entry.record_failure(error, [str(step) for step in error.steps], self._clock())
+            entry.record_failure(error, [str(step) for step in error.steps], began, self._clock())
             if error.denied and (self._uses_callers_token or not entry.view.is_shared):
                 refusal = listing_refusal_error(entry.view, error, uses_callers_token=self._uses_callers_token)
                 entry.record_refusal(caller, refusal, self._clock())
         except GatewayError as error:
-            entry.record_failure(error, [error.message], self._clock())
+            entry.record_failure(error, [error.message], began, self._clock())
             if error.refuses and error.status < 500:
                 entry.record_refusal(caller, error, self._clock())
         except Exception as error:
             log.exception("listing failed unexpectedly")
-            entry.record_failure(error, ["an unexpected failure, which the log has"], self._clock())
+            entry.record_failure(error, ["an unexpected failure, which the log has"], began, self._clock())
         else:
             if self._accepts(entry, catalog):
                 self._record_refresh(entry, listing, catalog, (time.perf_counter() - started) * 1000)

@@ -21,6 +21,12 @@ MAX_LISTED: Final = 16 * 1024**2
 DENIED_TTL: Final = 5.0
 """Seconds after a refusal before the backend is asked again for that caller."""
 _RETRY_AFTER: Final = 5
+_AWAY: Final = 1.0
+"""Seconds from one attempt to the next while nobody answers for the backend, so that it is found soon after its
+return."""
+_LOGGED: Final = 5
+_LOGGED_AGAIN: Final = 60
+"""Of failures in a row, the first few are logged, and from then on one of so many."""
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 
 log = structlog.get_logger()
@@ -90,15 +96,17 @@ class ViewState:
             entry.catalog = entry.previous = None
         return entry
 
-    def record_failure(self, failure: Exception, steps: list[str], now: float) -> None:
-        """Record a failed refresh, and when the next one may start. The catalog stays."""
+    def record_failure(self, failure: Exception, steps: list[str], began: float, now: float) -> None:
+        """Record a refresh that failed, from ``began`` to ``now``, and when the next may start. The catalog stays."""
         self.failure = failure.with_traceback(None)  # its frames hold the credential
         self.failure_reason = "; ".join(steps)
         self.refusal = None
         self.failures += 1
-        self.retry_at = now + retry_delay(self.failures)
-        served = "nothing" if self.catalog is None else "the last good listing"
-        log.warning("listing failed", steps=steps, serving=served, attempts=self.failures)
+        away = isinstance(failure, NoListing) and failure.away
+        self.retry_at = max(now, began + _AWAY) if away else now + retry_delay(self.failures)
+        if self.failures <= _LOGGED or self.failures % _LOGGED_AGAIN == 0:
+            served = "nothing" if self.catalog is None else "the last good listing"
+            log.warning("listing failed", steps=steps, serving=served, attempts=self.failures)
 
     def record_refusal(self, caller: Caller, error: GatewayError, now: float) -> None:
         """Record the backend's refusal. Forget the catalog at once, however fresh: the caller may not see it."""

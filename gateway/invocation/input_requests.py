@@ -61,6 +61,16 @@ class InputRequests:
             return RequestState(consent, backend, nonce)
         raise InvalidParams("requestState is not valid for this call, or too old; call again without it")
 
+    async def is_first_answer(self, state: str, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether ``state`` belongs to a request of ours and comes back for the first time."""
+        if not (tool.confirm or tool.input_required):
+            return False
+        try:
+            nonce = self.read_state(state, caller, tool, arguments).nonce
+        except InvalidParams:
+            return False
+        return await self._store.add(f"answer:{nonce}", TTL + SKEW)
+
     async def request_consent(
         self, extras: CallExtras, state: RequestState | None, caller: Caller, tool: Tool, arguments: Mapping[str, Any]
     ) -> InputRequest | None:
@@ -87,8 +97,6 @@ class InputRequests:
         if not is_valid or not (requests or state) or not isinstance(state, str | None):
             raise BadBackendAnswer("The backend's request for input is not one that MCP defines")
         require_capabilities(_needed_capabilities(requests.values()), extras)
-        if state is None and not tool.confirm:  # nothing to remember: the next call brings all
-            return InputRequest(requests)
         signed_state = self._sign_state(caller, tool, arguments, consent=tool.confirm, backend=state)
         if len(signed_state) > MAX_STATE:
             raise BadBackendAnswer("The backend's requestState is too large")

@@ -7,7 +7,6 @@ the decisions are the same on each. A surface that can ask the client for input 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -16,13 +15,9 @@ import structlog
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
-from gateway.backend.client import BackendClient
-from gateway.backend.params import ParamStructures, ParamsValue
-from gateway.credentials import Credential
 from gateway.discovery.discovery import Discovery
 from gateway.errors import (
-    BackendUnauthorized,
-    BackendUnavailable,
+    CallLimited,
     CapabilityRequired,
     ConfirmationRequired,
     GatewayError,
@@ -30,17 +25,17 @@ from gateway.errors import (
     InvalidArguments,
     ResultMismatch,
     ToolFault,
-    Unauthorized,
     UnknownTool,
 )
-from gateway.invocation.input_requests import CONFIRM, InputRequests, RequestState, require_capabilities
+from gateway.invocation.forwarding import Forwarder
+from gateway.invocation.input_requests import InputRequests, RequestState, require_capabilities
+from gateway.limits import CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.search.tools import BuiltinTool
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.text import excerpt, masked_url
+from gateway.text import excerpt
 
-_LEAST_TIMEOUT: Final = 0.001
 _FAULTS_SHOWN: Final = 3
 MAX_BROKEN_RESULT: Final = 64 * 1024
 """Bytes shown of a result that breaks its schema."""
@@ -56,14 +51,25 @@ class Call:
     """One call that may run; :meth:`Invocation.prepare` makes it. Call :meth:`execute` once.
 
     Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
-    ``tool``.
+    ``tool``. ``quota`` tells what the caller has left of its calls. It is None where this call was free.
     """
 
     caller: Caller
     tool: Tool
     arguments: Mapping[str, Any]
     extras: CallExtras | None
+    quota: Quota | None
     _send: Callable[[Call, bool], Awaitable[Outcome]] = field(repr=False)
+
+    @property
+    def fault(self) -> ToolFault | None:
+        """Why it will not be made: the outcome is known before :meth:`execute`."""
+        return None if self.quota is None else self.quota.fault
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers for the answer."""
+        return {} if self.quota is None else self.quota.headers
 
     async def execute(self, *, answer_started: bool = False) -> Outcome:
         """Check the arguments, call the backend once, check the result.
@@ -88,31 +94,28 @@ class Invocation:
     def __init__(
         self,
         discovery: Discovery,
-        client: BackendClient,
-        credential: Credential,
+        forwarder: Forwarder,
         validators: ValidatorCache,
-        param_structures: ParamStructures,
         input_requests: InputRequests,
         access: Access,
+        budget: CallBudget,
+        concurrency: ConcurrencyLimit,
         builtin: Mapping[str, BuiltinTool],
         name_style: NameStyle,
-        timeout: float,
     ) -> None:
         self._discovery = discovery
-        self._client = client
-        self._credential = credential
+        self._forwarder = forwarder
         self._validators = validators
-        self._param_structures = param_structures
         self._input_requests = input_requests
         self._access = access
+        self._budget = budget
+        self._concurrency = concurrency
         self._builtin = builtin
         self.name_style = name_style
         """The style of tool names where the caller chose none."""
-        self._timeout = timeout
 
     def __repr__(self) -> str:
-        url, credential = masked_url(self._client.url), type(self._credential).__name__
-        return f"<Invocation of {url} with {credential}, {self._timeout:g} s>"
+        return f"<Invocation {self._forwarder!r}, {self._concurrency!r}>"
 
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool:
         """Return a tool of the caller's view by its name or its method's. ``patience`` is the longest wait in seconds
@@ -125,7 +128,8 @@ class Invocation:
 
     async def prepare(self, caller: Caller, name: str, arguments: Arguments, extras: CallExtras | None = None) -> Call:
         """Find a tool in the caller's view and decide whether this call may start, before any byte of the answer.
-        A tool that ``call_tool`` names gets the same decisions as if it were called directly.
+        A tool that ``call_tool`` names gets the same decisions as if it were called directly. The call counts against
+        the caller's limits. Where nothing is left of them, the arguments are not read and the call has a fault.
 
         Raise as :meth:`find_tool` does, and as ``arguments`` does where it is a function;
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
@@ -135,20 +139,35 @@ class Invocation:
         builtin = self._builtin[tool.name] if tool.binding.is_builtin else None
         if builtin is None or not builtin.calls_named:  # before the arguments: their faults describe the tool
             self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
-        call_arguments = arguments(tool) if callable(arguments) else arguments
+        state = None if extras is None else extras.state  # whose it is, is only known with the arguments
+        quota = await self._budget.spend(caller, tool) if state is None else None
+        if quota is not None and quota.wait:
+            return Call(caller, tool, {}, extras, quota, self._execute)
+        target, call_arguments = await self._target(caller, tool, builtin, arguments)
+        if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
+            quota = await self._budget.spend(caller, target)
+        elif quota is not None and target is not tool:
+            quota = await self._budget.spend_tool(caller, target) or quota
+        if extras is not None and (target.requires or target.confirm):
+            require_capabilities({**target.requires, "elicitation": {}} if target.confirm else target.requires, extras)
+        return Call(caller, target, call_arguments, extras, quota, self._execute)
+
+    async def _target(
+        self, caller: Caller, tool: Tool, builtin: BuiltinTool | None, arguments: Arguments
+    ) -> tuple[Tool, Mapping[str, Any]]:
+        """Return the tool that is called, and its arguments: those of the tool that a built-in tool names, if any."""
+        given = arguments(tool) if callable(arguments) else arguments
         if builtin is not None:
             # Models send null for what they leave out.
-            call_arguments = {name: value for name, value in call_arguments.items() if value is not None}
-        if builtin is not None and builtin.calls_named:
-            named = await self._tool_named_in(caller, tool, call_arguments)
-            if named is not None:
-                tool, call_arguments = named, call_arguments.get("arguments", {})
-            self._access.check_call(caller, tool)
-            if named is not None:
-                log.info("tool called through call_tool", tool=tool.name, method=tool.method)
-        if extras is not None and (tool.requires or tool.confirm):
-            require_capabilities({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
-        return Call(caller, tool, call_arguments, extras, self._execute)
+            given = {name: value for name, value in given.items() if value is not None}
+        if builtin is None or not builtin.calls_named:
+            return tool, given
+        named = await self._tool_named_in(caller, tool, given)
+        self._access.check_call(caller, named or tool)
+        if named is None:
+            return tool, given
+        log.info("tool called through call_tool", tool=named.name, method=named.method)
+        return named, given.get("arguments", {})
 
     async def _tool_named_in(self, caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> Tool | None:
         """Return the tool that valid arguments of the built-in ``tool`` name; None for none, or for bad arguments."""
@@ -156,6 +175,15 @@ class Invocation:
         return await self._discovery.find_tool(caller, arguments["name"]) if validator.is_valid(arguments) else None
 
     async def _execute(self, call: Call, answer_started: bool) -> Outcome:
+        if call.fault is not None:
+            return Outcome(call.tool, fault=call.fault)
+        try:
+            with self._concurrency.hold_call(call.caller):
+                return await self._make_call(call, answer_started)
+        except CallLimited as fault:
+            return Outcome(call.tool, fault=fault)
+
+    async def _make_call(self, call: Call, answer_started: bool) -> Outcome:
         tool, extras = call.tool, call.extras
         try:
             self._check_arguments(tool, call.arguments)
@@ -168,7 +196,9 @@ class Invocation:
                 request = await self._input_requests.request_consent(extras, state, call.caller, tool, call.arguments)
                 if request is not None:
                     return Outcome(tool, input_request=request)
-            value = await self._forward(call, state, answer_started)
+            value = await self._forwarder.forward(
+                call.caller, tool, call.arguments, extras, state, answer_started=answer_started
+            )
             if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
                 if extras is None:
                     raise InputRequired("This method asks for input, which only clients of MCP 2026-07-28 can give")
@@ -194,58 +224,6 @@ class Invocation:
         if not validator.is_valid(arguments):
             faults = validator.faults(arguments)
             raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
-
-    async def _forward(self, call: Call, state: RequestState | None, answer_started: bool) -> Any:
-        tool, extras, binding = call.tool, call.extras, call.tool.binding
-        headers = await self._credential.headers(call.caller)
-        if extras is not None and extras.trace:  # the credential's headers win
-            headers = {**extras.trace, **headers}
-        exchange = self._client.send_notification if binding.notification else self._client.call_method
-        timeout = binding.timeout or self._timeout
-        deadline: float | None = None
-
-        async def send(params: ParamsValue) -> Any:
-            if tool.input_required and extras is not None and not isinstance(params, list):
-                params = {**(params or {}), **_input_members(tool, extras, state)}
-            nonlocal deadline
-            now = time.monotonic()
-            # The first try gets the same number at each call, by which the transport finds its time-out object.
-            remaining = timeout if deadline is None else max(_LEAST_TIMEOUT, deadline - now)
-            deadline = deadline or now + timeout
-            return await exchange(
-                binding.method,
-                params,
-                headers=headers,
-                endpoint=binding.endpoint,
-                timeout=remaining,
-                version=binding.version,
-            )
-
-        try:
-            return await self._param_structures.call_method(binding, call.arguments, send)
-        except BackendUnauthorized:
-            raise self._unauthorized_error(call, answer_started) from None
-
-    def _unauthorized_error(self, call: Call, answer_started: bool) -> GatewayError:
-        """Return the error for a backend's 401. Only where the caller's own token was sent can the caller repair it.
-        The call is never repeated with another identity."""
-        caller, method = call.caller, call.tool.method
-        self._credential.discard_token(caller)
-        if not self._credential.uses_callers_token:
-            log.error("the backend does not accept the gateway's credential", method=method)
-            return BackendUnavailable("The backend does not accept the gateway's credential")
-        if caller.principal is None:  # no token was sent, so the challenge names no error (RFC 6750 §3.1)
-            error, message = None, "The backend requires a token for this call"
-        else:
-            error, message = "invalid_token", "The backend does not accept this token"
-            log.error(
-                "the conditions of same_resource do not hold: the backend refuses a token that was accepted here",
-                method=method,
-                issuer=caller.principal.issuer,
-            )
-        if answer_started:
-            return BackendUnauthorized(message)
-        return Unauthorized(message, error=error, scopes=self._access.baseline_scopes)
 
     def _check_result(self, tool: Tool, value: Any) -> None:
         if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NO_RESULT:
@@ -284,17 +262,3 @@ def _check_surface(tool: Tool) -> None:
     if tool.requires:
         names = ", ".join(sorted(tool.requires))
         raise CapabilityRequired(f"This tool needs a client of MCP 2026-07-28 that declares the capability {names}")
-
-
-def _input_members(tool: Tool, extras: CallExtras, state: RequestState | None) -> dict[str, Any]:
-    """Return the params that a method with ``input_required`` gets beside its own, without the response to our own
-    request for consent."""
-    members: dict[str, Any] = {"clientCapabilities": extras.capabilities}
-    responses = dict(extras.responses)
-    if tool.confirm and state is not None and not state.consent:
-        responses.pop(CONFIRM, None)
-    if responses:
-        members["inputResponses"] = responses
-    if state is not None and state.backend is not None:
-        members["requestState"] = state.backend
-    return members

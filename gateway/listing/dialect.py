@@ -72,6 +72,11 @@ class NoListing(Exception):
     def unreachable(self) -> bool:
         return any(step.answer.unreachable for step in self.steps)
 
+    @property
+    def away(self) -> bool:
+        """Tell whether nobody answered for the backend, whatever was asked."""
+        return bool(self.steps) and all(step.answer.away for step in self.steps)
+
 
 Part: TypeAlias = Literal["title", "description", "parameters", "types", "required", "result", "scopes"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)

@@ -29,19 +29,20 @@ class ListingCredential(Protocol):
 
 class ListingReader:
     """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
-    is the message form. ``secrets``, and the headers of ``credential``, are removed from the listing. ``dialect`` is
-    what an earlier reader found, or "auto". ``progress`` is called with each dialect that probing tries."""
+    is the message form. ``transport_of`` returns the way for the listings of one caller, for "" those of all callers.
+    ``secrets``, and the headers of ``credential``, are removed from the listing. ``dialect`` is what an earlier reader
+    found, or "auto". ``progress`` is called with each dialect that probing tries."""
 
     def __init__(
         self,
-        transport: Transport,
+        transport_of: Callable[[str], Transport],
         settings: Backend,
         credential: ListingCredential,
         progress: Callable[[str], None] = lambda _: None,
         secrets: Sequence[str] = (),
         dialect: str = "auto",
     ) -> None:
-        self._transport = transport
+        self._transport_of = transport_of
         self._settings = settings
         self._credential = credential
         self._progress = progress
@@ -70,7 +71,7 @@ class ListingReader:
         except NoListing as error:
             configured = self._settings.listing.dialect != "auto"
             # A backend that is down, or denies the listing, may still speak the dialect.
-            if configured or error.unreachable or error.denied:
+            if configured or error.unreachable or error.away or error.denied:
                 raise
             return await self._probe(caller)
 
@@ -100,7 +101,7 @@ class ListingReader:
         if language:
             headers["Accept-Language"] = language
         return BackendSource(
-            self._transport,
+            self._transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),
             self._settings.url,
             headers,
             listing_url=listing.url,

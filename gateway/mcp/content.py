@@ -28,6 +28,16 @@ class ResultShape:
     blocks: frozenset[str]
 
 
+RETRY_AFTER: Final = "retryAfter"
+"""In ``_meta``, the seconds after which a call that failed may be made again."""
+
+
+def call_meta(outcome: Outcome) -> dict[str, Any]:
+    """Return what ``_meta`` of the result says of a call that failed."""
+    wait = None if outcome.fault is None else outcome.fault.retry_after
+    return {} if wait is None else {RETRY_AFTER: wait}
+
+
 def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
     """Return ``content``, ``isError`` and, where there is one, ``structuredContent`` of a ``tools/call`` result. Parts
     may be :data:`~gateway.jsonrpc.Raw`."""

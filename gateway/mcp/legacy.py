@@ -29,7 +29,7 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import progress, server_info
-from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_result
+from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_meta, call_result
 from gateway.mcp.messages import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
@@ -242,16 +242,16 @@ class Legacy:
             call = await self._invocation.prepare(context.mcp_request.caller, name, arguments)
         if cancelled.is_set():  # a cancelled request gets no response
             return McpReply(202, method=request.method, tool=call.tool.name)
-        if token is not None and context.mcp_request.accepts_stream:
+        if token is not None and context.mcp_request.accepts_stream and self._operations.may_stream(call):
 
             def start() -> asyncio.Task[dict[str, Any]]:
                 return self.running.start(self._result(call, revision.shape, answer_started=True), session, request.id)
 
             name_style = call.caller.name_style or self._invocation.name_style
             shown = call.tool.name_for(name_style) if revision.explains_progress else ""
-            beat = self._operations.heartbeat
-            events = progress.stream_progress(request, token, start, beat, cancels=False, tool=shown)
-            return McpStreamReply(events, method=request.method, tool=call.tool.name)
+            held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
+            events = progress.stream_progress(request, token, start, beat, held, cancels=False, tool=shown)
+            return McpStreamReply(events, call.headers, method=request.method, tool=call.tool.name)
         work = self.running.start(self._result(call, revision.shape), session, request.id)
         try:
             body = jsonrpc.response_bytes(request.id, await asyncio.shield(work))
@@ -259,11 +259,13 @@ class Legacy:
             if not work.cancelled():
                 raise  # the client hung up; the shielded call continues
             return McpReply(202, method=request.method, tool=call.tool.name)
-        return McpReply(200, body, method=request.method, tool=call.tool.name)
+        return McpReply(200, body, call.headers, request.method, call.tool.name)
 
     async def _result(self, call: Call, shape: ResultShape, *, answer_started: bool = False) -> dict[str, Any]:
         with self._uses:
-            return call_result(await call.execute(answer_started=answer_started), shape)
+            outcome = await call.execute(answer_started=answer_started)
+        meta = call_meta(outcome)
+        return call_result(outcome, shape) | ({"_meta": meta} if meta else {})
 
 
 async def _notices(

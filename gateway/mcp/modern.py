@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -37,7 +37,7 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import progress
-from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_result
+from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result
 from gateway.mcp.envelope import (
     META_SERVER,
     META_SUBSCRIPTION,
@@ -177,20 +177,23 @@ class Modern:
             return arguments
 
         call = await self._invocation.prepare(mcp_request.caller, name, check_arguments, parse_extras(params))
-        if token is None or not mcp_request.accepts_stream:
-            return _reply(request, await self._result(call, revision), call.tool.name)
+        if token is None or not mcp_request.accepts_stream or not self._operations.may_stream(call):
+            return _reply(request, await self._result(call, revision), call.tool.name, call.headers)
 
         def start() -> asyncio.Task[dict[str, Any]]:
             return asyncio.create_task(self._result(call, revision, answer_started=True))
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
         shown = call.tool.name_for(call.caller.name_style or self._invocation.name_style)
-        events = progress.stream_progress(request, token, start, self._operations.heartbeat, cancels=True, tool=shown)
-        return McpStreamReply(events, method=request.method, tool=call.tool.name)
+        held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
+        events = progress.stream_progress(request, token, start, beat, held, cancels=True, tool=shown)
+        return McpStreamReply(events, call.headers, method=request.method, tool=call.tool.name)
 
     async def _result(self, call: Call, revision: ModernRevision, *, answer_started: bool = False) -> dict[str, Any]:
         outcome = await call.execute(answer_started=answer_started)
-        meta = self._identity(call.caller, revision)
+        meta: Raw | JsonObject = self._identity(call.caller, revision)
+        if said := call_meta(outcome):
+            meta = {**_identity_of(self._operations.server_info(call.caller), revision.identifies), **said}
         if outcome.input_request is None:
             return _result_of("complete", call_result(outcome, revision.shape), meta)
         return _result_of("input_required", _input_required(outcome.input_request), meta)
@@ -257,7 +260,11 @@ def _revision(version: str) -> ModernRevision:
 
 
 def _meta(info: ServerInfo, known: tuple[str, ...]) -> Raw:
-    return Raw(jsonrpc.encode({META_SERVER: info.implementation(known)}))
+    return Raw(jsonrpc.encode(_identity_of(info, known)))
+
+
+def _identity_of(info: ServerInfo, known: tuple[str, ...]) -> JsonObject:
+    return {META_SERVER: info.implementation(known)}
 
 
 def _cacheable(ttl: int, *, shared: bool) -> dict[str, Any]:
@@ -275,5 +282,5 @@ def _result_of(type: str, members: JsonObject, meta: Raw | JsonObject) -> dict[s
     return {"resultType": type, **members, "_meta": meta}
 
 
-def _reply(request: Request, result: JsonObject, tool: str = "") -> McpReply:
-    return McpReply(200, jsonrpc.response_bytes(request.id, result), method=request.method, tool=tool)
+def _reply(request: Request, result: JsonObject, tool: str = "", headers: Mapping[str, str] | None = None) -> McpReply:
+    return McpReply(200, jsonrpc.response_bytes(request.id, result), headers or {}, request.method, tool)

@@ -11,6 +11,7 @@ from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.errors import InvalidParams
+from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
 from gateway.mcp.cursors import Cursors
@@ -107,6 +108,11 @@ class Operations:
         :class:`~gateway.errors.InsufficientScope`, :class:`~gateway.errors.RateLimited`."""
         self._access.check_list(caller)
         self.streams.check(caller)
+
+    def may_stream(self, call: Call) -> bool:
+        """Tell whether a stream answers a call that asks for progress: the call is made, and its caller has a stream
+        left. Otherwise the answer is plain, as a server may choose (2026-07-28, basic/patterns/progress)."""
+        return call.fault is None and self.streams.has_room(call.caller)
 
 
 def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | int | None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from gateway import jsonrpc
@@ -21,6 +22,7 @@ async def stream_progress(
     token: str | int,
     start: Callable[[], asyncio.Task[dict[str, Any]]],
     heartbeat: float,
+    held: AbstractContextManager[None],
     *,
     cancels: bool,
     tool: str = "",
@@ -28,26 +30,28 @@ async def stream_progress(
     """Yield progress while the task that ``start`` returns runs, every ``heartbeat`` seconds; then its response, with
     the result or the error.
 
-    ``cancels`` tells whether closing the stream early cancels the task. ``tool`` is the name used in the notifications'
+    ``held`` counts the stream while it is open. ``cancels`` tells whether closing the stream early cancels the task.
+    ``tool`` is the name used in the notifications'
     ``message``; without it they have none (2024-11-05 does not know the member).
     """
     beat = 0
-    work = start()
-    try:
-        while True:
-            yield _progress(token, beat, _wait_message(tool, beat * heartbeat) if tool else None)
-            beat += 1
-            done, _ = await asyncio.wait({work}, timeout=heartbeat)
-            if done:
-                if not work.cancelled():  # a call that was cancelled gets no response
-                    yield _response_bytes(request, work)
-                return
-    finally:
-        if cancels and not work.done():
-            work.cancel()
-            await asyncio.wait({work})
-        if work.done() and not work.cancelled():
-            work.exception()  # read it, or asyncio logs it as never retrieved
+    with held:
+        work = start()
+        try:
+            while True:
+                yield _progress(token, beat, _wait_message(tool, beat * heartbeat) if tool else None)
+                beat += 1
+                done, _ = await asyncio.wait({work}, timeout=heartbeat)
+                if done:
+                    if not work.cancelled():  # a call that was cancelled gets no response
+                        yield _response_bytes(request, work)
+                    return
+        finally:
+            if cancels and not work.done():
+                work.cancel()
+                await asyncio.wait({work})
+            if work.done() and not work.cancelled():
+                work.exception()  # read it, or asyncio logs it as never retrieved
 
 
 def _response_bytes(request: Request, work: asyncio.Task[dict[str, Any]]) -> bytes:

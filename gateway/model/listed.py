@@ -94,7 +94,8 @@ class SourceAnswer:
 
     With ``has_value``, ``value`` is JSON (a result, or a document). Otherwise ``summary`` says what came instead.
     ``denied`` is a refusal for lack of rights, and ``unauthorized`` one with HTTP 401, where the credential itself is
-    refused. ``unreachable`` means that further questions are useless, ``late`` that the answer did not come in time.
+    refused. ``unreachable`` means that further questions are useless. ``away`` means that nobody answered for the
+    service: it may be back in a moment; with ``late``, because the answer did not come in time.
     ``error`` is the message of a JSON-RPC error, "" where there is none. ``http`` is the HTTP answer, if there was one.
     """
 
@@ -104,6 +105,7 @@ class SourceAnswer:
     denied: bool = False
     unauthorized: bool = False
     unreachable: bool = False
+    away: bool = False
     late: bool = False
     error: str = ""
     http: HttpFacts | None = field(default=None, compare=False)

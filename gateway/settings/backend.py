@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Literal, TypeVar
 
 from pydantic import Field, JsonValue, Secret, SecretStr, ValidationInfo, field_validator, model_validator
 
 from gateway.settings.auth import ClientSecret, secure_url
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import Section, http_url, knob
+from gateway.settings.knobs import Section, http_url, knob, texts_in
 from gateway.units import Duration, Size
 
 AnyCredentials = TypeVar("AnyCredentials", bound=Section)
@@ -47,6 +48,10 @@ class Params(Section):
         "without a default. For services that declare defaults but do not apply them.",
     )
     always: bool = knob(False, "Send params even to a method without parameters. Some services require it.")
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the texts in ``prefix``, which may hold a token."""
+        return texts_in([secret.get_secret_value() for secret in self.prefix])
 
 
 def header_value(value: SecretStr | None) -> SecretStr | None:
@@ -210,7 +215,17 @@ class Backend(Section):
         "the gateway. passed: also the service's own code and data, without stack traces and secrets. "
         "MCP and REST always return the message alone.",
     )
-    connections: int = knob(100, "Most connections to the backend at the same time.", ge=1, le=10_000)
+    connections: int = knob(
+        100,
+        "Most exchanges with the backend at the same time. Four are kept for listings, or a quarter where there are "
+        "fewer than 16. One caller gets at most a third of the others. One tool gets a third, or two thirds while it "
+        "answers.",
+        ge=1,
+        le=10_000,
+    )
+    queue_timeout: Duration = knob(
+        5.0, "Longest wait of a call for its turn. The deadline of the call includes it.", gt=0, le=300
+    )
     proxy: str | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
     tls: Tls = knob(Tls, "TLS of the connection to the backend.")
     params: Params = knob(Params, "Form of the params that the backend expects.")

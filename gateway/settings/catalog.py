@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, Secret, field_validator, model_validator
 
 from gateway.settings.auth import scope_tokens
 from gateway.settings.knobs import Document, Section, knob, texts_in
-from gateway.units import Duration
+from gateway.units import Duration, Rate
 
 EXCLUDED: Final = (
     # Methods that describe the service.
@@ -75,6 +75,11 @@ class ToolOverride(Section):
     annotations: Annotations = knob(Annotations, "MCP's hints to clients, e.g. {readOnlyHint: true}.")
     scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, instead of the listing's.")
     timeout: Duration | None = knob(None, "Deadline of a call, instead of backend.timeout.", gt=0, le=3600)
+    limit: Rate | None = knob(
+        None,
+        "Calls of each tool per caller, in addition to limits.invocation. A tenth may come at once, or ten where the "
+        "limit is at least ten.",
+    )
     structure: Literal["by-name", "by-position", "by-name-in-list"] | None = knob(
         None, "Structure of params, instead of the listing's."
     )

@@ -14,4 +14,17 @@ class Limits(Section):
         "Listings per caller, or per address without a token: that many at once, then one by one at that rate. Ten "
         "times as many further pages (cursors) are allowed.",
     )
-    streams: int = knob(32, "Open streams per caller, or per address without a token.", ge=1, le=100_000)
+    invocation: Rate = knob(
+        "600/minute",
+        "Calls per caller, or per address without a token: a tenth of them at once, but at least ten, then one by one "
+        "at that rate.",
+    )
+    client: Rate | None = knob(
+        None, "Calls per OAuth client, all of its users together, counted in the same way. Absent: no limit."
+    )
+    concurrent: int = knob(
+        32, "Calls under way per caller, including those that wait. A batch counts as one.", ge=1, le=100_000
+    )
+    streams: int = knob(
+        32, "Open streams per caller, or per address without a token. A call with progress is one.", ge=1, le=100_000
+    )

@@ -19,6 +19,11 @@ class Permit(Protocol):
         if no other caller takes any, to the microsecond. Raises :class:`ValueError` unless 1 <= ``n`` <= burst."""
         ...
 
+    def remaining(self) -> tuple[int, float]:
+        """How many permits there are after the last :meth:`take`, and after how many seconds the whole burst will be
+        there, if nobody takes any meanwhile."""
+        ...
+
 
 class Store(Protocol):
     """Keep markers with a lifetime, and permits."""

@@ -145,3 +145,7 @@ class MemoryPermit:
             return round(wait, 6)
         spent.until = until
         return 0.0
+
+    def remaining(self) -> tuple[int, float]:
+        owed = max(0.0, self._spent.until - self._clock())
+        return max(0, int((self._span - owed + _ROUNDING) / self._interval)), round(min(owed, self._span), 6)

@@ -53,7 +53,7 @@ _CORS_HEADERS: Final = (
 )
 # Listings choose these names (x-mcp-header), so each that a preflight asks for is allowed.
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_EXPOSED: Final = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
+_EXPOSED: Final = "Mcp-Session-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
 
 log = structlog.get_logger()
 

@@ -110,6 +110,7 @@ class RestSurface:
         exchange.fields["tool"] = name[:128]
         call = await self.invocation.prepare(exchange.caller, name, arguments)
         exchange.fields["tool"] = call.tool.name
+        exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is not None:
             raise outcome.fault

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from gateway import jsonrpc
 from gateway.batch import BatchBudget, answers_to
-from gateway.errors import GatewayError, InternalError
+from gateway.errors import CallLimited, GatewayError, InternalError
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Notification, Request
 from gateway.web.exchange import RPC, Exchange, error_response, json_response, rpc_error
@@ -43,12 +43,13 @@ class RpcSurface:
         return web.Response(status=204) if answers is None else json_response(answers)
 
     async def _single(self, exchange: Exchange, value: Any) -> web.Response:
-        """Answer one message. A refusal has its own HTTP status, so that clients see the challenge; others have 200."""
+        """Answer one message. A refusal and a call over a limit have HTTP statuses of their own, so that clients see
+        the challenge and the wait. All other answers have 200."""
         message = parse_call(value)
         try:
             body = await self._answer(exchange, message)
         except GatewayError as error:
-            if error.refuses or isinstance(error, InternalError):
+            if error.refuses or isinstance(error, InternalError | CallLimited):
                 return error_response(exchange, error, RPC, message.id if isinstance(message, Request) else None)
             body = _error(message, error)
         return web.Response(status=204) if body is None else json_response(body)

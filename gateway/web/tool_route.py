@@ -13,6 +13,7 @@ from aiohttp import web
 
 from gateway import jsonrpc
 from gateway.errors import (
+    CallLimited,
     Forbidden,
     GatewayError,
     InvalidArguments,
@@ -63,7 +64,7 @@ class ToolSurface:
         try:
             value = await call_value(self.invocation, exchange, message, exchange.tool)
         except GatewayError as error:
-            if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage):
+            if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage | CallLimited):
                 return error_response(exchange, error, RPC, id)
             return web.Response(status=204)
         return web.Response(status=204) if id is None else json_response(jsonrpc.response_bytes(id, value))
@@ -90,6 +91,7 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
     try:
         call = await invocation.prepare(exchange.caller, name, arguments)
         exchange.fields["tool"] = call.tool.name
+        exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is None:
             return json_value(outcome.value)

@@ -198,7 +198,7 @@ class ForgedIssuer:
         self._disturbances.clear()
         self._undisturbed.set()
 
-    async def held(self, document: str, count: int = 1) -> None:
+    async def hold_call(self, document: str, count: int = 1) -> None:
         """Returns once so many requests for the document are held. Raises :class:`TimeoutError`."""
         path = self._at(document)
         async with asyncio.timeout(PATIENCE), self._hold_changed:

@@ -100,7 +100,7 @@ class AuthorizationServer(Service):
         """Ends all disturbances; requests that were held get the genuine document."""
         await self._order("DELETE", "/disturbances")
 
-    async def held(self, document: str) -> None:
+    async def hold_call(self, document: str) -> None:
         """Returns once a request for the document is held. Raises :class:`TimeoutError`."""
         await self._order("GET", f"/held?{urlencode({'path': self._at(document)})}")
 

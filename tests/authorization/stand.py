@@ -176,7 +176,7 @@ def settings(url: str, issuers: Sequence[ForgedIssuer], *knobs: str) -> Settings
     ground = (
         f"backend.url={url}", "backend.listing.dialect=openrpc", "server.port=0", "server.admin_port=0",
         f"server.public_url={PUBLIC}", f"auth.issuers=[{named}]", f"backend.credentials.backend_audience={RESOURCE}",
-        "limits.discovery=100000/minute",
+        "limits.discovery=100000/minute", "limits.invocation=100000/second", "limits.concurrent=10000",
     )  # fmt: skip
     return load_settings(None, [*ground, *knobs], environ={})
 

@@ -337,7 +337,7 @@ async def test_a_backends_401_to_a_kept_token_fails_one_call_and_not_all_until_t
             assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 502
             it.backend.on("add", result({"sum": 5}))
             assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 200
-            assert it.shown("add") == ["the-gateway.at-backend.1", "the-gateway.at-backend.2"]
+            assert it.shown("add") == [f"the-gateway.at-backend.{number}" for number in (1, 2, 3)]
 
 
 async def test_calls_of_two_callers_at_once_are_made_in_the_name_of_each(it: Stand) -> None:

@@ -72,6 +72,7 @@ async def _measure(core: int, folder: Path) -> list[float]:
                 "tools": {_CONFIRMED: {"confirm": True, "arguments": {"text": {"schema": {"type": "string"}}}}},
             },
             "auth": {"mode": "off"},
+            "limits": {"invocation": "100000000/minute", "concurrent": 10_000},
             "telemetry": {"log": {"level": "warning"}},
         }
         config = folder / "hostile.yaml"

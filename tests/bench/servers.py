@@ -136,8 +136,8 @@ class Field:
             "server": {"port": port, "admin_port": admin_port},
             "backend": {"url": self.url, "listing": {"dialect": "static", "file": str(listing)}},
             "auth": {"mode": "off"},
-            # one address asks for all listings here
-            "limits": {"discovery": "100000000/minute"},
+            # one address asks for everything here
+            "limits": {"discovery": "100000000/minute", "invocation": "100000000/minute", "concurrent": 10_000},
             "telemetry": {"log": {"level": "warning"}},
         }
         # JSON is YAML

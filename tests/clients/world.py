@@ -69,7 +69,7 @@ def _configure(file: Path, url: str, catalog: Mapping[str, Any]) -> None:
         "backend": {"url": url},
         "auth": {"mode": "off"},
         "catalog": catalog,
-        "limits": {"discovery": "100000/minute"},
+        "limits": {"discovery": "100000/minute", "invocation": "100000/minute", "concurrent": 1000},
         "mcp": {"heartbeat": "1s"},
     }
     file.write_text(json.dumps(knobs))  # JSON is YAML

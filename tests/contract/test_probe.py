@@ -217,7 +217,7 @@ async def test_a_reader_probes_with_short_patience_and_reads_what_it_knows_with_
 ) -> None:
     async with Serving(Service({"rpc.describe": {"methods": {"found": {"type": "method"}}}})) as service:
         settings = Backend.model_validate({"url": service.url, "listing": {"timeout": "60s"}})
-        reader = ListingReader(transport, settings, Nothing())
+        reader = ListingReader(lambda _: transport, settings, Nothing())
         await reader.fetch_listing(Caller())
         assert transport.timeouts == [PATIENCE] * (ALL.index("rpc.describe") + 1)
         transport.timeouts.clear()

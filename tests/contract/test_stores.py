@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.store import Permit, ResourceStore, Store
 from gateway.store.memory import MemoryStore
@@ -208,3 +210,44 @@ async def test_what_is_of_one_resource_is_not_of_another(store: Store) -> None:
     assert await other.add("k", 60)
     assert await taken(one.permit("k", 1, 2)) == 2
     assert await taken(other.permit("k", 1, 2)) == 2
+
+
+async def test_a_permit_tells_what_is_left_and_when_all_will_be_there(store: Store, clock: ManualClock) -> None:
+    permit = store.permit("k", 2, 7)
+    await permit.take()
+    assert permit.remaining() == (6, 0.5)
+    await permit.take(6)
+    assert permit.remaining() == (0, 3.5)
+    await permit.take(3)
+    assert permit.remaining() == (0, 3.5)
+    clock.now += 1.6
+    await permit.take()
+    assert permit.remaining() == (2, 2.4)
+    clock.now += 1000
+    await permit.take()
+    assert permit.remaining() == (6, 0.5)
+
+
+@given(
+    rate=st.floats(0.001, 1000),
+    burst=st.integers(1, 500),
+    steps=st.lists(st.tuples(st.floats(0, 50), st.integers(1, 5))),
+)
+def test_as_many_as_a_permit_says_are_left_can_be_taken_and_no_more(
+    rate: float, burst: int, steps: list[tuple[float, int]]
+) -> None:
+    asyncio.run(_take_all(rate, burst, steps))
+
+
+async def _take_all(rate: float, burst: int, steps: list[tuple[float, int]]) -> None:
+    clock = ManualClock()
+    for make in MAKERS.values():
+        permit = make(clock).permit("k", rate, burst)
+        for pause, n in steps:
+            clock.now += pause
+            await permit.take(min(n, burst))
+        left, full_in = permit.remaining()
+        assert 0 <= full_in <= burst / rate + 1e-6
+        if left:
+            assert await permit.take(left) == 0
+        assert await permit.take() > 0

@@ -24,7 +24,7 @@ def written(file: Path, url: str, **sections: str) -> None:
         "backend": f"{{url: '{url}'}}",
         "server": "{port: 0, admin_port: 0}",
         "auth": "{mode: off}",
-        "limits": "{discovery: 1000/minute}",
+        "limits": "{invocation: 100000/second, discovery: 1000/minute}",
     }
     text = "".join(f"{name}: {value}\n" for name, value in (knobs | sections).items())
     temporary = file.with_name(".new")
@@ -78,7 +78,7 @@ async def test_a_changed_file_swaps_the_limit_under_load_without_a_failed_call(
         done = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             load = [group.create_task(calls_until(done, gateway)) for _ in range(4)]
-            written(file, backend.url, limits="{discovery: 1/minute}")
+            written(file, backend.url, limits="{invocation: 100000/second, discovery: 1/minute}")
             entry = await program.logged(RELOADED)
             await until(lambda: listing_is_refused(gateway))
             done.set()
@@ -93,7 +93,7 @@ async def test_a_faulty_file_changes_nothing_and_every_fault_is_in_the_log(
 ) -> None:
     written(file, backend.url)
     async with serving(file) as (program, gateway):
-        written(file, backend.url, limits="{discovery: often}", catalog="{tll: 1m}")
+        written(file, backend.url, limits="{invocation: 100000/second, discovery: often}", catalog="{tll: 1m}")
         entry = await program.logged("configuration refused, the old one stays")
         faults = "\n".join(entry["faults"])
         assert "limits.discovery" in faults
@@ -113,7 +113,7 @@ async def test_a_faulty_mode_of_credentials_changes_nothing(
     written(file, backend.url)
     async with serving(file) as (program, gateway):
         credentials = f"{{url: '{backend.url}', credentials: {{mode: {mode}}}}}"
-        written(file, backend.url, backend=credentials, limits="{discovery: 1/minute}")
+        written(file, backend.url, backend=credentials, limits="{invocation: 100000/second, discovery: 1/minute}")
         entry = await program.logged("configuration refused, the old one stays")
         (fault,) = entry["faults"]
         assert fault.startswith("backend.credentials")
@@ -130,7 +130,13 @@ async def test_knobs_of_the_process_keep_their_values_until_a_restart_and_each_i
     written(file, backend.url)
     async with serving(file) as (program, gateway):
         knobs = "{port: 0, admin_port: 0, max_body: 65536, shutdown_timeout: 1s}"
-        written(file, backend.url, server=knobs, telemetry="{log: {format: text}}", limits="{discovery: 500/minute}")
+        written(
+            file,
+            backend.url,
+            server=knobs,
+            telemetry="{log: {format: text}}",
+            limits="{invocation: 100000/second, discovery: 500/minute}",
+        )
         entry = await program.logged(RELOADED)
         assert entry["changed"] == ["limits.discovery"]
         kept = "knob keeps its old value until a restart"
@@ -177,7 +183,7 @@ async def test_another_backend_takes_the_calls_of_the_first_without_a_failed_one
     ("section", "text", "changed"),
     [
         ("mcp", "{heartbeat: 5s, server: {name: shop}}", ["mcp.server.name", "mcp.heartbeat"]),
-        ("limits", "{discovery: 1000/minute, streams: 3}", ["limits.streams"]),
+        ("limits", "{invocation: 100000/second, discovery: 1000/minute, streams: 3}", ["limits.streams"]),
         ("catalog", "{ttl: 7m, page_size: 1}", ["catalog.ttl", "catalog.page_size"]),
         ("auth", "{mode: 'off', allow_unauthenticated: true}", ["auth.allow_unauthenticated"]),
     ],
@@ -213,7 +219,11 @@ async def test_a_config_map_that_is_swapped_by_its_link_is_read_anew(backend: Sc
     """Kubernetes mounts gateway.yaml -> ..data/gateway.yaml, and moves ..data to another folder."""
     for number in (1, 2):
         (tmp_path / f"..{number}").mkdir()
-        written(tmp_path / f"..{number}" / "gateway.yaml", backend.url, limits=f"{{discovery: {number * 100}/minute}}")
+        written(
+            tmp_path / f"..{number}" / "gateway.yaml",
+            backend.url,
+            limits=f"{{invocation: 100000/second, discovery: {number * 100}/minute}}",
+        )
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "gateway.yaml").symlink_to("..data/gateway.yaml")
     async with serving(tmp_path / "gateway.yaml") as (program, _):

@@ -48,7 +48,7 @@ backend: {{url: '{backend.url}'}}
 server: {{port: {ports[0]}, admin_port: {ports[1]}}}
 auth: {{mode: off}}
 catalog: {{ttl: 200ms, exclude: [{exclude}]}}
-limits: {{discovery: 100000/minute}}
+limits: {{discovery: 100000/minute, invocation: 100000/minute}}
 """
     temporary = file.with_name(".new")
     temporary.write_text(knobs)

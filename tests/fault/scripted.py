@@ -48,7 +48,9 @@ class Listener:
         self._closed = False
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._connected, _LOOPBACK, 0, limit=MAX_HEAD, ssl=self._tls)
+        """Listen, after :meth:`close` on the port of before."""
+        self._closed = False
+        self._server = await asyncio.start_server(self._connected, _LOOPBACK, self.port, limit=MAX_HEAD, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.each import each
-from tests.fault.behaviours import Behaviour, Body, Cut, Hang, InTurn, error, result
+from tests.fault.behaviours import Behaviour, Body, Hang, InTurn, error, result
 from tests.fault.methods import Rpc, RpcFailure
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
@@ -104,7 +104,6 @@ async def test_what_services_answer_for_a_wrong_shape_leads_to_the_second_try(co
         error(5, "missing"),
         error(-32600, "Invalid Request", "Access Denied: a permission is required."),
         Body(b"", 500, None),
-        Cut("half"),
     ],
 )
 async def test_any_other_failure_is_the_answer_whatever_the_tool(answer: Behaviour) -> None:

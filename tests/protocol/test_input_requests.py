@@ -80,12 +80,12 @@ async def test_a_method_s_questions_go_to_the_client_and_the_answers_come_back_t
     assert second == first | {"inputResponses": answers, "requestState": "half way"}
 
 
-async def test_questions_without_a_state_have_none_for_the_client_either(
+async def test_questions_without_a_state_have_one_of_ours_which_the_method_does_not_see(
     client: Client, backend: ScriptedBackend
 ) -> None:
     backend.on("ask", result(question({"who": ELICIT})))
-    assert "requestState" not in (await ask(client)).result
-    await ask(client, inputResponses=ANSWER)
+    asked = (await ask(client)).result
+    await ask(client, inputResponses=ANSWER, requestState=asked["requestState"])
     assert backend.requests[-1].params == {"topic": "weather", "clientCapabilities": ALL, "inputResponses": ANSWER}
 
 

@@ -79,7 +79,7 @@ async def test_ping_is_answered_with_an_empty_result(client: Client, version: st
 async def test_notifications_and_responses_are_accepted_and_execute_nothing(
     client: Client, backend: ScriptedBackend, version: str | None, message: dict[str, Any]
 ) -> None:
-    """2025-11-25 basic/transports "Sending messages", 4: 202 without a body."""
+    """2025-11-25 basic/transports "Attempts messages", 4: 202 without a body."""
     answer = await client.mcp(message, legacy_headers(version))
     assert (answer.status, answer.body) == (202, b"")
     assert backend.requests == []

@@ -249,7 +249,7 @@ async def test_a_notification_is_accepted_without_header_rules_and_not_executed(
     ],
 )
 async def test_batches_and_responses_are_refused(client: Client, body: Any) -> None:
-    """streamable-http "Sending messages": one request or notification, nothing else."""
+    """streamable-http "Attempts messages": one request or notification, nothing else."""
     answer = await client.mcp(body, {"MCP-Protocol-Version": MODERN})
     assert answer.fault == (400, -32600)
 

@@ -10,7 +10,8 @@ import pytest
 from gateway.discovery.discovery import EMPTY_TTL, PATIENCE
 from gateway.discovery.shrink_guard import CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable
-from gateway.model import Caller, Catalog, Listing, View
+from gateway.listing.dialect import NoListing, Step
+from gateway.model import Caller, Catalog, Listing, SourceAnswer, View
 from gateway.settings import CatalogSettings
 from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
 
@@ -142,6 +143,33 @@ async def test_the_back_off_grows_to_half_a_minute_and_ends_with_a_success(world
     with pytest.raises(CatalogUnavailable) as caught:
         await world.names()
     assert caught.value.retry_after in (1, 2)
+
+
+async def test_while_nobody_answers_for_the_backend_it_is_asked_each_second(world: World) -> None:
+    world.backend.failure = NoListing([Step("rpc.discover", SourceAnswer("HTTP 502, text/html", away=True))] * 2)
+    for attempt in range(1, 10):
+        with pytest.raises(CatalogUnavailable):
+            await world.names()
+        world.now += 0.99
+        with pytest.raises(CatalogUnavailable):
+            await world.names()
+        assert world.fetches == attempt
+        world.now += 0.01
+
+
+async def test_an_attempt_that_took_longer_than_a_second_is_followed_by_the_next_at_once(world: World) -> None:
+    world.backend.failure = NoListing([Step("rpc.discover", SourceAnswer("no answer within 10 s", away=True))])
+    world.backend.gate.clear()
+    first = asyncio.create_task(world.names())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert world.fetches == 1
+    world.now += 10
+    world.backend.gate.set()
+    with pytest.raises(CatalogUnavailable):
+        await first
+    world.backend.failure = None
+    assert await world.names() == ("a", "b")
 
 
 async def test_a_stale_catalog_is_not_refreshed_before_the_time_to_retry(world: World) -> None:

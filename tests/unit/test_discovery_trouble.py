@@ -236,22 +236,6 @@ async def test_a_caller_to_whom_the_listing_is_denied_gets_no_fallback(spared: W
 # --- load -----------------------------------------------------------------------------------------------------
 
 
-async def test_views_are_listed_a_few_at_a_time_and_the_shared_one_waits_for_none() -> None:
-    async with a_world() as world:
-        world.backend.gate.clear()
-        waiting = [asyncio.create_task(world.names(caller(str(n)))) for n in range(10)]
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert (world.backend.most, world.fetches) == (8, 8)
-        waiting.append(asyncio.create_task(world.names()))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert (world.backend.most, world.fetches) == (9, 9)
-        world.backend.gate.set()
-        await asyncio.gather(*waiting)
-        assert (world.backend.most, world.fetches) == (9, 11)
-
-
 async def test_who_waits_too_long_is_told_to_come_back_and_the_listing_goes_on() -> None:
     async with a_world(None, 0.01) as world:
         world.backend.gate.clear()

@@ -17,7 +17,7 @@ def call_that_raises(error: BaseException, cause: BaseException | None = None) -
     async def send(call: Call, begun: bool) -> Outcome:
         raise error from cause
 
-    return Call(ANONYMOUS, Tool("drop", "db.drop", "", {}, Binding("db.drop", Structure.BY_NAME)), {}, None, send)
+    return Call(ANONYMOUS, Tool("drop", "db.drop", "", {}, Binding("db.drop", Structure.BY_NAME)), {}, None, None, send)
 
 
 def test_an_error_that_nobody_foresaw_is_logged_with_its_traceback_and_answered_as_an_internal_error() -> None:

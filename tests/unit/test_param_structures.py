@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.backend.params import ParamConventions, ParamStructures, ParamsValue
+from gateway.backend.resending import Attempts, ResendBudget
 from gateway.catalog.build import Builder
 from gateway.catalog.lint import lint_catalog
 from gateway.errors import BackendError, InvalidArguments, ParamsRefused, ServiceError
@@ -41,6 +43,13 @@ class Service:
         return "done"
 
 
+async def call(
+    shapes: ParamStructures, binding: Binding, arguments: dict[str, Any], send: Callable[[ParamsValue], Any]
+) -> Any:
+    attempts = Attempts("ada", "m", 30.0, ResendBudget(), binding.repeatable)
+    return await shapes.call_method(binding, arguments, send, attempts.may_repeat)
+
+
 @pytest.fixture
 def shapes() -> ParamStructures:
     return ParamStructures(ParamConventions())
@@ -50,15 +59,15 @@ async def test_a_tool_that_may_run_twice_is_tried_in_the_other_shape_and_then_on
     shapes: ParamStructures,
 ) -> None:
     service = Service(list)
-    assert await shapes.call_method(SAFE, ARGUMENTS, service.send) == "done"
+    assert await call(shapes, SAFE, ARGUMENTS, service.send) == "done"
     assert service.got == [{"a": 1, "b": 2}, [1, 2]]
-    assert await shapes.call_method(SAFE, {"a": 3}, service.send) == "done"
+    assert await call(shapes, SAFE, {"a": 3}, service.send) == "done"
     assert service.got[2:] == [[3]]
 
 
 async def test_positions_that_are_refused_are_tried_by_name(shapes: ParamStructures) -> None:
     service = Service(dict)
-    await shapes.call_method(replace(SAFE, structure=Structure.BY_POSITION), ARGUMENTS, service.send)
+    await call(shapes, replace(SAFE, structure=Structure.BY_POSITION), ARGUMENTS, service.send)
     assert service.got == [[1, 2], {"a": 1, "b": 2}]
 
 
@@ -67,7 +76,7 @@ async def test_a_tool_that_nobody_vouches_for_is_called_once_and_the_error_names
 ) -> None:
     service = Service(list)
     with pytest.raises(ParamsRefused, match=r"Invalid params\. .*backend\.params\.structure.*by-position") as caught:
-        await shapes.call_method(GUESS, ARGUMENTS, service.send)
+        await call(shapes, GUESS, ARGUMENTS, service.send)
     assert service.got == [{"a": 1, "b": 2}]
     assert caught.value.service_error is OWN
 
@@ -75,24 +84,24 @@ async def test_a_tool_that_nobody_vouches_for_is_called_once_and_the_error_names
 async def test_what_the_listing_says_is_never_second_guessed(shapes: ParamStructures) -> None:
     service = Service(list)
     with pytest.raises(ParamsRefused, match=r"^Invalid params$"):
-        await shapes.call_method(replace(SAFE, structure_is_known=True), ARGUMENTS, service.send)
+        await call(shapes, replace(SAFE, structure_is_known=True), ARGUMENTS, service.send)
     assert len(service.got) == 1
 
 
 async def test_the_shape_that_worked_is_kept_and_a_later_refusal_is_about_the_arguments(
     shapes: ParamStructures,
 ) -> None:
-    await shapes.call_method(SAFE, ARGUMENTS, Service(dict).send)
+    await call(shapes, SAFE, ARGUMENTS, Service(dict).send)
     refusing = Service(list)
     with pytest.raises(ParamsRefused, match=r"^Invalid params$"):
-        await shapes.call_method(SAFE, ARGUMENTS, refusing.send)
+        await call(shapes, SAFE, ARGUMENTS, refusing.send)
     assert len(refusing.got) == 1
 
 
 async def test_no_params_at_all_teach_nothing(shapes: ParamStructures) -> None:
-    await shapes.call_method(SAFE, {}, Service(dict).send)
+    await call(shapes, SAFE, {}, Service(dict).send)
     service = Service(list)
-    await shapes.call_method(SAFE, ARGUMENTS, service.send)
+    await call(shapes, SAFE, ARGUMENTS, service.send)
     assert len(service.got) == 2
 
 
@@ -100,37 +109,37 @@ async def test_both_shapes_refused_means_the_arguments_are_at_fault(shapes: Para
     service = Service(str)
     for calls in (2, 4):
         with pytest.raises(ParamsRefused, match=r"^Invalid params$"):
-            await shapes.call_method(SAFE, ARGUMENTS, service.send)
+            await call(shapes, SAFE, ARGUMENTS, service.send)
         assert len(service.got) == calls
 
 
 async def test_another_error_of_the_second_try_is_the_answer(shapes: ParamStructures) -> None:
     with pytest.raises(BackendError, match="out of stock"):
-        await shapes.call_method(SAFE, ARGUMENTS, Service(list, BackendError("out of stock")).send)
+        await call(shapes, SAFE, ARGUMENTS, Service(list, BackendError("out of stock")).send)
 
 
 async def test_an_error_that_is_not_about_params_is_not_tried_again(shapes: ParamStructures) -> None:
     service = Service(dict, BackendError("out of stock"))
     with pytest.raises(BackendError, match="out of stock"):
-        await shapes.call_method(SAFE, ARGUMENTS, service.send)
+        await call(shapes, SAFE, ARGUMENTS, service.send)
     assert len(service.got) == 1
 
 
 async def test_arguments_that_have_no_other_shape_are_tried_in_one(shapes: ParamStructures) -> None:
     service = Service(list)
     with pytest.raises(ParamsRefused, match=r"^Invalid params$"):
-        await shapes.call_method(SAFE, {"a": 1, "more": 2}, service.send)
+        await call(shapes, SAFE, {"a": 1, "more": 2}, service.send)
     with pytest.raises(InvalidArguments, match="has no place"):
-        await shapes.call_method(replace(SAFE, structure=Structure.BY_POSITION), {"more": 2}, service.send)
+        await call(shapes, replace(SAFE, structure=Structure.BY_POSITION), {"more": 2}, service.send)
     assert len(service.got) == 1
 
 
 async def test_no_more_is_remembered_than_the_bound_allows() -> None:
     shapes = ParamStructures(ParamConventions(), most=1)
-    await shapes.call_method(SAFE, ARGUMENTS, Service(list).send)
-    await shapes.call_method(replace(SAFE, method="other"), ARGUMENTS, Service(list).send)
+    await call(shapes, SAFE, ARGUMENTS, Service(list).send)
+    await call(shapes, replace(SAFE, method="other"), ARGUMENTS, Service(list).send)
     service = Service(list)
-    await shapes.call_method(SAFE, ARGUMENTS, service.send)
+    await call(shapes, SAFE, ARGUMENTS, service.send)
     assert len(service.got) == 2
 
 

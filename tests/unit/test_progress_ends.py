@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import pytest
@@ -30,7 +31,7 @@ def stream(work: Callable[[], Awaitable[Result]], *, cancels: bool = True) -> tu
         tasks.append(asyncio.ensure_future(work()))
         return tasks[0]
 
-    return stream_progress(REQUEST, "p", start, HOUR, cancels=cancels, tool="add"), tasks
+    return stream_progress(REQUEST, "p", start, HOUR, nullcontext(), cancels=cancels, tool="add"), tasks
 
 
 async def last(events: Events) -> Any:

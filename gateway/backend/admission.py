@@ -1,0 +1,171 @@
+"""Admit exchanges to the service: each passes the breaker, waits for its turn, and reports its end to the breaker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cachetools import LRUCache
+
+from gateway.backend.breaker import INTERVAL, Breaker
+from gateway.backend.queue import LISTING, FairQueue
+from gateway.backend.resending import Attempts, ResendBudget
+from gateway.backend.transport import Transport
+from gateway.outbound import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
+
+_ANSWERS: Final = (AnswerTooLarge, BadHttp)
+"""Failures of exchanges that the service did answer."""
+_FAIR_SHARE: Final = 0.5
+"""Part of the call's time that an exchange must have had, for its time-out to be the fault of the service and not of
+the queue."""
+
+SHORT: Final = 2.0
+"""Seconds for a question of a listing that timed out last time, while others wait."""
+_LEAST_TIMEOUT: Final = 0.001
+_MOST_LATE: Final = 10_000
+
+
+class Traffic:
+    """Hold the queue, the breaker and the budget of resends of one backend with so many ``connections``. Successive
+    services share it: a reload neither frees a slot nor closes a breaker. ``clock`` is monotonic seconds."""
+
+    def __init__(self, connections: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.queue = FairQueue(connections, clock)
+        self.breaker = Breaker(clock)
+        self.resends = ResendBudget(clock)
+
+    def __repr__(self) -> str:
+        return f"<Traffic: {self.queue!r}, {self.breaker!r}>"
+
+
+class CallAdmission:
+    """Send the calls of one service. ``queue_timeout`` is the longest wait for a turn, in seconds."""
+
+    def __init__(self, transport: Transport, traffic: Traffic, queue_timeout: float) -> None:
+        self._transport = transport
+        self._queue = traffic.queue
+        self._breaker = traffic.breaker
+        self._queue_timeout = queue_timeout
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], attempts: Attempts, *, max_bytes: int
+    ) -> Answer:
+        """Make one exchange of a call. Raise :class:`OutboundError`; before anything is sent, that is
+        :class:`~gateway.backend.breaker.CircuitOpen`, :class:`~gateway.backend.queue.NoTurn` or
+        :class:`~gateway.backend.queue.QueueFull`."""
+        self._breaker.check(attempts.tool)
+        slot = await self._queue.take(
+            attempts.caller, attempts.tool, min(self._queue_timeout, max(0.0, attempts.seconds_left()))
+        )
+        answered = False
+        try:
+            self._breaker.enter(attempts.tool)  # again: it may have opened meanwhile
+            timeout = max(_LEAST_TIMEOUT, attempts.seconds_left())
+            try:
+                answer = await self._transport.post(url, body, headers, timeout=timeout, max_bytes=max_bytes)
+            except OutboundError as error:
+                answered = isinstance(error, _ANSWERS)
+                if answered:
+                    self._breaker.succeed(attempts.tool)
+                elif timeout >= _FAIR_SHARE * attempts.timeout:
+                    self._breaker.fail(attempts.tool, error)
+                raise
+            answered = True
+            self._breaker.succeed(attempts.tool)
+            return answer
+        finally:
+            slot.free(answered=answered)
+
+
+class ListingAdmission:
+    """Send the questions of listings, each in its caller's turn. An open breaker does not hold them back: it must not
+    hide a listing."""
+
+    def __init__(self, transport: Transport, traffic: Traffic) -> None:
+        self.transport = transport
+        self._queue = traffic.queue
+        self._breaker = traffic.breaker
+        self._late: LRUCache[str, None] = LRUCache(_MOST_LATE)
+
+    def of(self, caller: str) -> Transport:
+        """Return the transport for the listings of one caller."""
+        return _ListingTransport(self, caller)
+
+    async def exchange(self, caller: str, send: Callable[[float], Awaitable[Answer]], timeout: float) -> Answer:
+        """Return the answer that ``send`` gets, within ``timeout`` seconds including the wait for a turn. Raise
+        :class:`OutboundError`."""
+        deadline = time.monotonic() + timeout
+        patience = min(timeout, SHORT) if caller in self._late and self._queue.listing_waits else timeout
+        slot = await self._queue.take(caller, LISTING, timeout)
+        answered = False
+        try:
+            answer = await self._ask(send, min(patience, max(_LEAST_TIMEOUT, deadline - time.monotonic())))
+        except OutboundError as error:
+            if isinstance(error, _ANSWERS):
+                answered = True
+                self._breaker.succeed()
+            elif isinstance(error, DeadlinePassed):
+                self._late[caller] = None
+            else:
+                self._breaker.fail(LISTING, error)
+            raise
+        else:
+            answered = True
+            self._late.pop(caller, None)
+            self._breaker.succeed()
+            return answer
+        finally:
+            slot.free(answered=answered)
+
+    async def _ask(self, send: Callable[[float], Awaitable[Answer]], timeout: float) -> Answer:
+        """Ask once; while the breaker is open, ask again each second, also before the last question has ended. The
+        connection of an earlier question may be dead although the service is back. The first answer counts. Without
+        one, the end of the first question counts."""
+        if not self._breaker.is_open:
+            return await send(timeout)
+        deadline = time.monotonic() + timeout
+        first = asyncio.ensure_future(send(timeout))
+        attempts = {first}
+        tick = asyncio.create_task(asyncio.sleep(INTERVAL))
+        try:
+            while not first.done():
+                await asyncio.wait({*attempts, tick}, return_when=asyncio.FIRST_COMPLETED)
+                ended = {attempt for attempt in attempts if attempt.done()}
+                for attempt in ended - {first}:
+                    if attempt.exception() is None:
+                        return attempt.result()
+                attempts -= ended
+                if tick.done():
+                    attempts.add(asyncio.ensure_future(send(max(_LEAST_TIMEOUT, deadline - time.monotonic()))))
+                    tick = asyncio.create_task(asyncio.sleep(INTERVAL))
+            return first.result()
+        finally:
+            tick.cancel()
+            for attempt in attempts:
+                attempt.cancel()
+            await asyncio.gather(tick, *attempts, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _ListingTransport:
+    """Implement :class:`~gateway.backend.transport.Transport` for the listings of one caller."""
+
+    admission: ListingAdmission
+    caller: str
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        async def send(left: float) -> Answer:
+            return await self.admission.transport.post(url, body, headers, timeout=left, max_bytes=max_bytes)
+
+        return await self.admission.exchange(self.caller, send, timeout)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        async def send(left: float) -> Answer:
+            return await self.admission.transport.get(url, headers, timeout=left, max_bytes=max_bytes)
+
+        return await self.admission.exchange(self.caller, send, timeout)

@@ -1,0 +1,274 @@
+"""Decide which exchange with the service is next, so that no caller and no tool makes the others wait.
+
+Each exchange takes one of ``connections`` slots. Some slots are kept for listings. The rules for the others:
+
+- One caller gets at most a third of them, and one tool a third. A slot cannot be taken back, so calls that hang must
+  never hold all slots. A tool that answered within the last second may hold two thirds.
+- A call that finds no slot waits. Callers are served in turn. The calls of one caller for different tools are too.
+- When too many wait, the last call of the longest line is refused.
+
+A listing takes a slot that is kept for listings, one for each caller. It may take one of the others, like a call of a
+tool with the name "listing", in two cases: it asks several questions at once, or the service has answered none of the
+kept slots for a second. So listings that hang keep no new caller waiting, and a rush of callers is no rush on the
+service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.outbound import NoConnection, OutboundError
+
+MOST_WAITING: Final = 1_000
+FOR_LISTINGS: Final = 4
+"""Slots that are kept for listings; a quarter of all where there are fewer than 16."""
+LIVELY: Final = 1.0
+"""Seconds after its last answer in which a tool may hold two thirds of the slots."""
+LISTING: Final = object()
+"""Stands for the tool of a listing."""
+_MOST_REMEMBERED: Final = 10_000
+
+
+class NoTurn(NoConnection):
+    """Raised where no slot came free in time."""
+
+
+class QueueFull(OutboundError):
+    """Raised where too many calls wait already."""
+
+    sent = False
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """Hold the right to one exchange. Call :meth:`free` once."""
+
+    queue: FairQueue
+    caller: Hashable
+    tool: Hashable
+    is_for_listing: bool
+    """Whether it is one of the slots that are kept for listings."""
+
+    def free(self, *, answered: bool) -> None:
+        """Give the slot to the next that waits. ``answered`` tells whether the service answered the exchange."""
+        self.queue._free(self, answered)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    caller: Hashable
+    tool: Hashable
+    turn: asyncio.Future[Slot]
+
+
+class _Lines:
+    """Hold those that wait: a line for each caller and tool. Callers stand in the order of their turns, and so do the
+    tools of each caller."""
+
+    def __init__(self) -> None:
+        self.lengths: Counter[Hashable] = Counter()
+        self._tools: Counter[Hashable] = Counter()
+        self._callers: dict[Hashable, dict[Hashable, deque[_Waiter]]] = {}
+        self._total = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def concerns(self, caller: Hashable, tool: Hashable) -> bool:
+        """Tell whether this caller waits, or anyone for this tool."""
+        return caller in self._callers or tool in self._tools
+
+    def waits_for(self, tool: Hashable) -> bool:
+        return tool in self._tools
+
+    def add(self, waiter: _Waiter) -> None:
+        """Add a waiter at the end of its line."""
+        self._callers.setdefault(waiter.caller, {}).setdefault(waiter.tool, deque()).append(waiter)
+        self._count(waiter, 1)
+
+    def pop_next(
+        self, has_room: Callable[[Hashable], bool], may_go: Callable[[Hashable, Hashable], bool]
+    ) -> _Waiter | None:
+        """Remove and return the first waiter whose tool ``has_room`` and that ``may_go``. Its caller and tool are then
+        the last in the order."""
+        # Each tool is looked at once: thousands may wait for one that hangs.
+        open_tools = {tool for tool in self._tools if has_room(tool)}
+        if not open_tools:
+            return None
+        for caller, tools in self._callers.items():
+            for tool in tools:
+                if tool in open_tools and may_go(caller, tool):
+                    return self._pop(caller, tool)
+        return None
+
+    def _pop(self, caller: Hashable, tool: Hashable) -> _Waiter:
+        tools = self._callers.pop(caller)
+        line = tools.pop(tool)
+        waiter = line.popleft()
+        if line:
+            tools[tool] = line
+        if tools:
+            self._callers[caller] = tools
+        self._count(waiter, -1)
+        return waiter
+
+    def pop_last_of_longest(self) -> _Waiter:
+        """Remove and return the last waiter in the longest line of the caller with the most waiters."""
+        caller = max(self.lengths, key=self.lengths.__getitem__)
+        waiter = max(self._callers[caller].values(), key=len)[-1]
+        self.discard(waiter)
+        return waiter
+
+    def discard(self, waiter: _Waiter) -> None:
+        """Remove a waiter, if it is still there."""
+        tools = self._callers.get(waiter.caller, {})
+        line = tools.get(waiter.tool)
+        if line is None or waiter not in line:
+            return
+        line.remove(waiter)
+        if not line:
+            del tools[waiter.tool]
+        if not tools:
+            del self._callers[waiter.caller]
+        self._count(waiter, -1)
+
+    def _count(self, waiter: _Waiter, change: int) -> None:
+        self._total += change
+        for counter, key in ((self.lengths, waiter.caller), (self._tools, waiter.tool)):
+            counter[key] += change
+            if not counter[key]:
+                del counter[key]
+
+
+class FairQueue:
+    """Share the ``connections`` slots of one service. ``clock`` is monotonic seconds."""
+
+    def __init__(
+        self, connections: int, clock: Callable[[], float] = time.monotonic, most_waiting: int = MOST_WAITING
+    ) -> None:
+        self.listing_slots = min(FOR_LISTINGS, connections // 4)
+        self.size = connections - self.listing_slots
+        self.third = max(1, self.size // 3)
+        self.two_thirds = max(1, self.size * 2 // 3)
+        self._clock = clock
+        self._most_waiting = most_waiting
+        self._free_slots = self.size
+        self._by_caller: Counter[Hashable] = Counter()
+        self._by_tool: Counter[Hashable] = Counter()
+        self._listing: set[Hashable] = set()
+        self._answered_at: dict[Hashable, float] = {}
+        self._lines = _Lines()
+
+    def __repr__(self) -> str:
+        calls, listings = self.size - self._free_slots, len(self._listing)
+        held = f"{calls} of {self.size} held, {listings} of {self.listing_slots} for listings"
+        return f"<FairQueue: {held}, {len(self._lines)} wait>"
+
+    @property
+    def listing_waits(self) -> bool:
+        """Return whether a listing waits for its turn."""
+        return self._lines.waits_for(LISTING)
+
+    async def take(self, caller: Hashable, tool: Hashable, patience: float) -> Slot:
+        """Return a slot for one exchange, after at most ``patience`` seconds.
+
+        Raise :class:`NoTurn` after that time, and :class:`QueueFull` where too many wait.
+        """
+        if self._may_go(caller, tool):
+            return self._grant(caller, tool)
+        if len(self._lines) >= self._most_waiting:
+            self._make_room(caller)
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(caller, tool, loop.create_future())
+        self._lines.add(waiter)
+        if tool is LISTING:
+            loop.call_later(LIVELY, self._serve)
+        timer = loop.call_later(patience, self._refuse, waiter, NoTurn(f"no turn within {patience:g} s"))
+        try:
+            return await waiter.turn
+        except asyncio.CancelledError:
+            self._lines.discard(waiter)
+            if waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
+                waiter.turn.result().free(
+                    answered=False
+                )  # the slot came in the same turn of the loop as the cancellation
+            raise
+        finally:
+            timer.cancel()
+
+    def _may_go(self, caller: Hashable, tool: Hashable) -> bool:
+        if tool is LISTING and self._may_keep(caller):
+            return True
+        if tool is LISTING and self.listing_slots and caller not in self._listing and self._is_lively(LISTING):
+            return False
+        return self._by_caller[caller] < self.third and self._has_other_room(tool)
+
+    def _may_keep(self, caller: Hashable) -> bool:
+        return len(self._listing) < self.listing_slots and caller not in self._listing
+
+    def _has_room(self, tool: Hashable) -> bool:
+        """Tell whether some caller could get a slot for this tool."""
+        return (tool is LISTING and len(self._listing) < self.listing_slots) or self._has_other_room(tool)
+
+    def _has_other_room(self, tool: Hashable) -> bool:
+        held = self._by_tool[tool]
+        most = self.two_thirds if tool is not LISTING and self._is_lively(tool) else self.third
+        return self._free_slots > 0 and held < most
+
+    def _is_lively(self, tool: Hashable) -> bool:
+        answered = self._answered_at.get(tool)
+        return answered is not None and self._clock() - answered < LIVELY
+
+    def _grant(self, caller: Hashable, tool: Hashable) -> Slot:
+        kept = tool is LISTING and self._may_keep(caller)
+        if kept:
+            self._listing.add(caller)
+        else:
+            self._free_slots -= 1
+            self._by_caller[caller] += 1
+            self._by_tool[tool] += 1
+        return Slot(self, caller, tool, kept)
+
+    def _free(self, slot: Slot, answered: bool) -> None:
+        caller, tool = slot.caller, slot.tool
+        was_full = not self._free_slots
+        if slot.is_for_listing:
+            self._listing.remove(caller)
+        else:
+            self._free_slots += 1
+            for counter, key in ((self._by_caller, caller), (self._by_tool, tool)):
+                counter[key] -= 1
+                if not counter[key]:
+                    del counter[key]
+        if answered and (slot.is_for_listing or tool is not LISTING):
+            if len(self._answered_at) >= _MOST_REMEMBERED:
+                self._answered_at.clear()  # costs a busy tool a third of the slots until its next answer
+            self._answered_at[tool] = self._clock()
+            if self.listing_waits:
+                asyncio.get_running_loop().call_later(LIVELY, self._serve)
+        # While slots are left, only its own caller or tool holds up a waiter. So others need no look.
+        if len(self._lines) and (was_full or slot.is_for_listing or self._lines.concerns(caller, tool)):
+            self._serve()
+
+    def _serve(self) -> None:
+        while (waiter := self._lines.pop_next(self._has_room, self._may_go)) is not None:
+            if not waiter.turn.done():  # it may have been cancelled in this turn of the loop
+                waiter.turn.set_result(self._grant(waiter.caller, waiter.tool))
+
+    def _make_room(self, caller: Hashable) -> None:
+        """Refuse one that waits. Raise :class:`QueueFull` instead where no other caller has more waiters than this
+        one."""
+        lengths = self._lines.lengths
+        if max(lengths.values()) <= lengths[caller] + 1:
+            raise QueueFull("too many calls wait")
+        self._refuse(self._lines.pop_last_of_longest(), QueueFull("too many calls wait"))
+
+    def _refuse(self, waiter: _Waiter, why: OutboundError) -> None:
+        self._lines.discard(waiter)
+        if not waiter.turn.done():
+            waiter.turn.set_exception(why)

@@ -1,0 +1,149 @@
+"""Forward a call that may run to the service: with the credential, the deadline and the structure of ``params``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import structlog
+
+from gateway.backend.client import BackendClient
+from gateway.backend.params import ParamStructures, ParamsValue
+from gateway.backend.resending import Attempts, Reason, ResendBudget
+from gateway.credentials import Credential
+from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, Unauthorized
+from gateway.invocation.input_requests import CONFIRM, RequestState
+from gateway.limits import rate_limit_key
+from gateway.model import Binding, Caller, CallExtras, Tool
+from gateway.text import masked_url
+
+log = structlog.get_logger()
+
+
+class Forwarder:
+    """Send calls to one service. ``timeout`` is the time in seconds of a call whose tool has none of its own.
+    ``baseline`` are the scopes that a challenge names."""
+
+    def __init__(
+        self,
+        client: BackendClient,
+        credential: Credential,
+        param_structures: ParamStructures,
+        budget: ResendBudget,
+        baseline: Iterable[str],
+        timeout: float,
+    ) -> None:
+        self._client = client
+        self._credential = credential
+        self._param_structures = param_structures
+        self._budget = budget
+        self._baseline = frozenset(baseline)
+        self._timeout = timeout
+
+    def __repr__(self) -> str:
+        url, credential = masked_url(self._client.url), type(self._credential).__name__
+        return f"<Forwarder to {url} with {credential}, {self._timeout:g} s>"
+
+    async def forward(
+        self,
+        caller: Caller,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        extras: CallExtras | None,
+        state: RequestState | None,
+        *,
+        answer_started: bool,
+    ) -> Any:
+        """Return the service's result. A 401 of the service ends the exchange with the client only before the answer
+        has started.
+
+        Raise :class:`~gateway.errors.ToolFault`; :class:`~gateway.errors.Unauthorized`;
+        :class:`~gateway.errors.AuthUnavailable` where no credential can be had.
+        """
+        binding = tool.binding
+        trace = {} if extras is None else extras.trace
+        exchange = self._client.send_notification if binding.notification else self._client.call_method
+        credential = await self._credential.headers(caller)
+        timeout = binding.timeout or self._timeout
+        attempts = Attempts(rate_limit_key(caller), _key(binding), timeout, self._budget, binding.repeatable)
+
+        async def send(params: ParamsValue) -> Any:
+            nonlocal credential
+            if tool.input_required and extras is not None and not isinstance(params, list):
+                params = {**(params or {}), **_input_members(tool, extras, state)}
+            while True:
+                headers = {**trace, **credential}
+                try:
+                    return await exchange(
+                        binding.method,
+                        params,
+                        attempts=attempts,
+                        headers=headers,
+                        endpoint=binding.endpoint,
+                        version=binding.version,
+                    )
+                except BackendUnauthorized:
+                    if not attempts.may_repeat(Reason.CREDENTIAL_REFUSED):
+                        raise
+                    renewed = await self._renewed_headers(caller, credential)
+                    if renewed is None:
+                        raise
+                    credential = renewed
+
+        try:
+            return await self._param_structures.call_method(binding, arguments, send, attempts.may_repeat)
+        except BackendUnauthorized:
+            raise self._unauthorized_error(caller, tool, answer_started) from None
+
+    async def _renewed_headers(self, caller: Caller, sent_headers: Mapping[str, str]) -> Mapping[str, str] | None:
+        """Return the headers of a new credential in place of the refused ``sent_headers``, or None. Another call may
+        have renewed it meanwhile. The caller's own token cannot be renewed."""
+        if self._credential.uses_callers_token:
+            return None
+        try:
+            headers = await self._credential.headers(caller)
+            if headers == sent_headers:
+                self._credential.discard_token(caller)
+                headers = await self._credential.headers(caller)
+        except GatewayError:
+            return None  # the answer is then the refusal
+        return None if headers == sent_headers else headers
+
+    def _unauthorized_error(self, caller: Caller, tool: Tool, answer_started: bool) -> GatewayError:
+        """Return the error for a backend's 401. Only where the caller's own token was sent can the caller repair it.
+        The call is never repeated with another identity."""
+        self._credential.discard_token(caller)
+        if not self._credential.uses_callers_token:
+            log.error("the backend does not accept the gateway's credential", method=tool.method)
+            return BackendUnavailable("The backend does not accept the gateway's credential")
+        if caller.principal is None:  # no token was sent, so the challenge names no error (RFC 6750 §3.1)
+            error, message = None, "The backend requires a token for this call"
+        else:
+            error, message = "invalid_token", "The backend does not accept this token"
+            log.error(
+                "the conditions of same_resource do not hold: the backend refuses a token that was accepted here",
+                method=tool.method,
+                issuer=caller.principal.issuer,
+            )
+        if answer_started:
+            return BackendUnauthorized(message)
+        return Unauthorized(message, error=error, scopes=self._baseline)
+
+
+def _key(binding: Binding) -> str:
+    """Return what the queue and the breaker count as one tool."""
+    return binding.method if binding.endpoint is None else f"{binding.method} at {binding.endpoint}"
+
+
+def _input_members(tool: Tool, extras: CallExtras, state: RequestState | None) -> dict[str, Any]:
+    """Return the params that a method with ``input_required`` gets beside its own, without the response to our own
+    request for consent."""
+    members: dict[str, Any] = {"clientCapabilities": extras.capabilities}
+    responses = dict(extras.responses)
+    if tool.confirm and state is not None and not state.consent:
+        responses.pop(CONFIRM, None)
+    if responses:
+        members["inputResponses"] = responses
+    if state is not None and state.backend is not None:
+        members["requestState"] = state.backend
+    return members

@@ -1,0 +1,142 @@
+"""What an exchange tells the breaker, and how long a listing may take of those that wait behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import pytest
+
+from gateway.backend.admission import SHORT, CallAdmission, ListingAdmission, Traffic
+from gateway.backend.resending import Attempts, ResendBudget
+from gateway.outbound import ConnectFailed, DeadlinePassed, Outbound, OutboundError
+from tests.clock import Clock, by_hand
+from tests.fault.behaviours import CLOSE, Cut, Hang, InTurn
+from tests.fault.scripted import ScriptedBackend
+from tests.manual_clock import ManualClock
+
+BODY = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
+MOST = 100_000
+
+
+@dataclass
+class Way:
+    """The whole way to a backend. Its breaker's clock stands still."""
+
+    backend: ScriptedBackend
+    outbound: Outbound
+    traffic: Traffic
+
+    async def call(self, tool: str, timeout: float, passed: float = 0.0) -> None:
+        """One exchange of a call that has waited for so many of its seconds."""
+        clock = ManualClock()
+        attempts = Attempts("ada", tool, timeout, ResendBudget(clock), clock=clock)
+        assert attempts.seconds_left() == timeout
+        clock.now += passed
+        admission = CallAdmission(self.outbound, self.traffic, 60.0)
+        await admission.post(self.backend.url, BODY, {}, attempts, max_bytes=MOST)
+
+
+@asynccontextmanager
+async def a_way(connections: int = 100) -> AsyncIterator[Way]:
+    async with ScriptedBackend() as backend:
+        outbound = Outbound(connections=0)
+        yield Way(backend, outbound, Traffic(connections, ManualClock()))
+        await outbound.close()
+
+
+async def test_time_outs_of_two_tools_open_the_breaker() -> None:
+    async with a_way() as way:
+        way.backend.default = Hang("nothing")
+        for number in range(20):
+            assert not way.traffic.breaker.is_open
+            with pytest.raises(DeadlinePassed):
+                await way.call(f"tool {number % 2}", 0.01)
+        assert way.traffic.breaker.is_open
+
+
+async def test_a_call_that_had_little_of_its_time_left_says_nothing_about_the_service() -> None:
+    async with a_way() as way:
+        way.backend.default = Hang("nothing")
+        for number in range(40):
+            with pytest.raises(DeadlinePassed):
+                await way.call(f"tool {number % 2}", 1.0, passed=0.99)
+        assert not way.traffic.breaker.is_open
+
+
+async def test_refused_connections_open_it_and_an_answer_closes_it() -> None:
+    async with a_way() as way:
+        await way.backend.close()
+        for _ in range(10):
+            with pytest.raises(ConnectFailed):
+                await way.call("add", 5.0)
+        assert way.traffic.breaker.is_open
+        await way.backend.open()
+        listings = ListingAdmission(way.outbound, way.traffic)
+        await listings.of("").post(way.backend.url, BODY, {}, timeout=5.0, max_bytes=MOST)
+        assert not way.traffic.breaker.is_open
+        await way.call("add", 5.0)
+
+
+@pytest.mark.parametrize("behaviour", [CLOSE, Cut("half")])
+async def test_what_breaks_off_opens_nothing_and_gives_the_slot_back(behaviour: Cut) -> None:
+    async with a_way(connections=1) as way:
+        way.backend.on("add", behaviour)
+        for _ in range(30):
+            with suppress(OutboundError):
+                await way.call("add", 5.0)
+        assert not way.traffic.breaker.is_open
+        assert repr(way.traffic.queue) == "<FairQueue: 0 of 1 held, 0 of 0 for listings, 0 wait>"
+
+
+@by_hand
+async def test_who_timed_out_last_time_has_less_time_while_others_wait(clock: Clock) -> None:
+    async with a_way(connections=1) as way:
+        way.backend.default = Hang("nothing")
+        listings = ListingAdmission(way.outbound, way.traffic)
+
+        def ask(caller: str) -> asyncio.Task[object]:
+            return asyncio.create_task(
+                listings.of(caller).post(way.backend.url, BODY, {}, timeout=10.0, max_bytes=MOST)  # type: ignore[arg-type]
+            )
+
+        async def ends_after(task: asyncio.Task[object], seconds: float) -> None:
+            await clock.moves_on(seconds - 0.2)
+            assert not task.done()
+            await clock.moves_on(0.4)
+            with pytest.raises(DeadlinePassed):
+                await task
+
+        await ends_after(ask("hung"), 10.0)
+        await ends_after(ask("hung"), 10.0)  # nobody waits
+        first = ask("new")
+        waiting = ask("newer")
+        await clock.settles()
+        hung = ask("hung")
+        await clock.settles()
+        way.backend.release.set()
+        await asyncio.wait([first, waiting])
+        way.backend.release.clear()
+        await ends_after(hung, SHORT)
+
+
+@by_hand
+async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_first_answer_counts(
+    clock: Clock,
+) -> None:
+    async with a_way() as way:
+        listings = ListingAdmission(way.outbound, way.traffic)
+        for _ in range(10):
+            way.traffic.breaker.fail("add", ConnectFailed("connection refused"))
+        way.backend.on("add", InTurn((Hang("nothing"), Hang("nothing"), Hang("nothing", event=asyncio.Event()), CLOSE)))
+        asking = asyncio.create_task(listings.of("").post(way.backend.url, BODY, {}, timeout=60.0, max_bytes=MOST))
+        await clock.moves_on(0.5)
+        assert way.backend.calls("add") == 1
+        await clock.moves_on(4)
+        assert way.backend.calls("add") == 5  # one broke off, which is not the end
+        assert not asking.done()
+        way.backend.release.set()
+        assert (await asking).status == 200
+        assert not way.traffic.breaker.is_open

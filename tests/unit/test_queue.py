@@ -1,0 +1,412 @@
+"""Whose exchange with the service is next: shares, turns, and what becomes of those who wait in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Hashable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.backend.queue import LISTING, FairQueue, NoTurn, QueueFull, Slot
+from tests.clock import Clock, by_hand
+from tests.manual_clock import ManualClock
+
+PATIENCE = 5.0
+
+
+class Stand:
+    """Callers before a queue. ``served`` has who got a slot, in order, ``slots`` their slots, the latest last."""
+
+    def __init__(self, connections: int, most_waiting: int = 1000) -> None:
+        self.clock = ManualClock()
+        self.queue = FairQueue(connections, self.clock, most_waiting)
+        self.served: list[tuple[Hashable, Hashable]] = []
+        self.slots: dict[tuple[Hashable, Hashable], list[Slot]] = {}
+        self.refused: list[tuple[Hashable, type[Exception]]] = []
+        self.tasks: dict[asyncio.Task[None], tuple[Hashable, Hashable]] = {}
+
+    @property
+    def waiting(self) -> list[tuple[Hashable, Hashable]]:
+        return [pair for task, pair in self.tasks.items() if not task.done()]
+
+    async def come(self, caller: Hashable, tool: Hashable, times: int = 1) -> None:
+        """Let a caller call a tool; it waits where it must."""
+        for _ in range(times):
+            self.tasks[asyncio.create_task(self._call(caller, tool))] = (caller, tool)
+        await settle()
+
+    async def hang_up(self, number: int) -> None:
+        """Cancel the call that came as this one."""
+        list(self.tasks)[number].cancel()
+        await settle()
+
+    async def free(self, caller: Hashable, tool: Hashable, *, answered: bool = True) -> None:
+        self.slots[caller, tool].pop().free(answered=answered)
+        await settle()
+
+    async def leave(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def _call(self, caller: Hashable, tool: Hashable) -> None:
+        try:
+            slot = await self.queue.take(caller, tool, PATIENCE)
+        except (NoTurn, QueueFull) as failure:
+            self.refused.append((caller, type(failure)))
+            return
+        self.served.append((caller, tool))
+        self.slots.setdefault((caller, tool), []).append(slot)
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("connections", "kept", "third", "two_thirds"),
+    [(1, 0, 1, 1), (2, 0, 1, 1), (3, 0, 1, 2), (4, 1, 1, 2), (8, 2, 2, 4), (16, 4, 4, 8), (100, 4, 32, 64)],
+)
+def test_shares_of_small_and_large_pools(connections: int, kept: int, third: int, two_thirds: int) -> None:
+    queue = FairQueue(connections)
+    assert (queue.listing_slots, queue.size, queue.third, queue.two_thirds) == (
+        kept,
+        connections - kept,
+        third,
+        two_thirds,
+    )
+
+
+async def test_one_caller_holds_a_third_whatever_it_calls() -> None:
+    stand = Stand(100)
+    for number in range(40):
+        await stand.come("ada", f"tool {number}")
+    assert len(stand.served) == 32
+    await stand.come("bob", "tool 0")
+    assert stand.served[-1] == ("bob", "tool 0")
+    await stand.leave()
+
+
+async def test_one_tool_holds_a_third_whoever_calls_it() -> None:
+    stand = Stand(100)
+    for number in range(40):
+        await stand.come(number, "hung")
+    assert len(stand.served) == 32
+    await stand.come(39, "echo")
+    assert stand.served[-1] == (39, "echo")
+    await stand.leave()
+
+
+async def test_a_tool_that_answered_within_the_last_second_may_hold_two_thirds() -> None:
+    stand = Stand(100)
+    for number in range(70):
+        await stand.come(number, "echo")
+    assert len(stand.served) == 32
+    await stand.free(0, "echo")
+    assert len(stand.served) == 65  # one is over
+    stand.clock.now += 0.99
+    await stand.free(1, "echo", answered=False)
+    assert len(stand.served) == 66
+    await stand.leave()
+
+
+async def test_a_tool_that_stopped_answering_is_back_at_a_third() -> None:
+    stand = Stand(100)
+    for number in range(70):
+        await stand.come(number, "echo")
+    await stand.free(0, "echo")
+    stand.clock.now += 1
+    for number in range(1, 33):
+        await stand.free(number, "echo", answered=False)
+    assert len(stand.served) == 65
+    await stand.free(33, "echo", answered=False)
+    assert len(stand.served) == 66
+    await stand.leave()
+
+
+async def test_what_ends_without_an_answer_widens_no_share() -> None:
+    stand = Stand(100)
+    for number in range(40):
+        await stand.come(number, "hung")
+    await stand.free(0, "hung", answered=False)
+    assert len(stand.served) == 33
+    await stand.leave()
+
+
+async def test_callers_are_served_in_turn_however_many_calls_each_has_waiting() -> None:
+    stand = Stand(1)
+    await stand.come("ada", "a", 6)
+    await stand.come("bob", "a", 2)
+    await stand.come("cid", "a")
+    for _ in range(9):
+        caller, tool = stand.served[-1]
+        await stand.free(caller, tool)
+    assert [caller for caller, _ in stand.served] == ["ada", "ada", "bob", "cid", "ada", "bob", "ada", "ada", "ada"]
+
+
+async def test_one_callers_tools_are_served_in_turn_too() -> None:
+    stand = Stand(1)
+    await stand.come("ada", "slow", 4)
+    await stand.come("ada", "echo")
+    for _ in range(4):
+        await stand.free(*stand.served[-1])
+    assert [tool for _, tool in stand.served] == ["slow", "slow", "echo", "slow", "slow"]
+    await stand.leave()
+
+
+async def test_a_call_that_its_own_tool_holds_up_holds_up_no_other() -> None:
+    stand = Stand(7)  # six for all: two for a caller, two for a tool
+    for caller in ("a", "b", "c", "d"):
+        await stand.come(caller, "hung")
+    await stand.come("c", "echo")
+    await stand.come("d", "echo")
+    assert stand.served == [("a", "hung"), ("b", "hung"), ("c", "echo"), ("d", "echo")]
+    await stand.free("c", "echo")
+    await stand.free("a", "hung", answered=False)
+    assert stand.served[4:] == [("c", "hung")]
+    await stand.leave()
+
+
+async def test_a_caller_at_its_share_waits_while_slots_are_free_and_goes_on_with_its_own() -> None:
+    stand = Stand(7)
+    await stand.come("ada", "a", 2)
+    await stand.come("ada", "b")
+    assert len(stand.served) == 2
+    await stand.free("ada", "a")
+    assert stand.served[2:] == [("ada", "b")]
+    await stand.leave()
+
+
+@by_hand
+async def test_who_waits_is_refused_when_its_patience_is_over(clock: Clock) -> None:
+    queue = FairQueue(1)
+    slot = await queue.take("ada", "a", 5.0)
+    waiting = asyncio.create_task(queue.take("bob", "a", 5.0))
+    await clock.moves_on(4.9)
+    assert not waiting.done()
+    await clock.moves_on(0.2)
+    with pytest.raises(NoTurn) as caught:
+        await waiting
+    assert not caught.value.sent
+    slot.free(answered=True)
+    assert repr(queue) == "<FairQueue: 0 of 1 held, 0 of 0 for listings, 0 wait>"
+
+
+async def test_who_hangs_up_while_waiting_leaves_its_turn_to_the_next() -> None:
+    stand = Stand(1)
+    await stand.come("ada", "a")
+    await stand.come("bob", "a")
+    await stand.come("cid", "a")
+    await stand.hang_up(1)
+    await stand.free("ada", "a")
+    assert stand.served[1:] == [("cid", "a")]
+    await stand.leave()
+
+
+async def test_a_slot_that_comes_together_with_the_cancellation_goes_to_the_next() -> None:
+    stand = Stand(1)
+    await stand.come("ada", "a")
+    await stand.come("bob", "a")
+    await stand.come("cid", "a")
+    stand.slots["ada", "a"].pop().free(answered=True)
+    await stand.hang_up(1)
+    assert stand.served[1:] == [("cid", "a")]
+    await stand.leave()
+
+
+async def test_who_was_cancelled_before_its_slot_came_gets_none() -> None:
+    stand = Stand(1)
+    await stand.come("ada", "a")
+    await stand.come("bob", "a")
+    list(stand.tasks)[1].cancel()
+    await stand.free("ada", "a")
+    assert "0 of 1 held" in repr(stand.queue)
+    await stand.leave()
+
+
+async def test_of_too_many_the_newcomer_with_the_longest_line_is_refused() -> None:
+    stand = Stand(1, most_waiting=3)
+    await stand.come("ada", "a", 5)
+    assert stand.refused == [("ada", QueueFull)]
+    assert not QueueFull.sent
+    await stand.leave()
+
+
+async def test_where_one_callers_line_fills_the_queue_a_newcomer_takes_the_place_of_its_last() -> None:
+    stand = Stand(1, most_waiting=3)
+    await stand.come("ada", "a", 4)
+    await stand.come("bob", "a")
+    assert stand.refused == [("ada", QueueFull)]
+    await stand.free("ada", "a")
+    await stand.free(*stand.served[-1])
+    assert stand.served == [("ada", "a"), ("ada", "a"), ("bob", "a")]
+    await stand.leave()
+
+
+async def test_a_flood_never_takes_the_place_of_who_has_fewer_waiting() -> None:
+    stand = Stand(1, most_waiting=3)
+    await stand.come("zoe", "a")
+    for caller in ("ada", "bob", "cid"):
+        await stand.come(caller, "a")
+    await stand.come("eve", "a", 10)
+    assert stand.refused == [("eve", QueueFull)] * 10
+    await stand.leave()
+
+
+async def test_listings_have_slots_that_no_call_takes() -> None:
+    stand = Stand(16)
+    for number in range(20):
+        await stand.come(number, f"tool {number}")
+    assert len(stand.served) == 12
+    await stand.come("ada", LISTING)
+    assert stand.served[-1] == ("ada", LISTING)
+    await stand.leave()
+
+
+async def test_one_caller_holds_one_slot_of_those_for_listings() -> None:
+    stand = Stand(16)
+    for number in range(12):
+        await stand.come(number, f"tool {number}")  # the others are taken
+    await stand.come("ada", LISTING, 3)
+    await stand.come("bob", LISTING)
+    assert stand.served[12:] == [("ada", LISTING), ("bob", LISTING)]
+    assert stand.queue.listing_waits
+    await stand.free("ada", LISTING)
+    assert stand.served[14:] == [("ada", LISTING)]
+    await stand.leave()
+    assert not stand.queue.listing_waits
+
+
+async def test_a_listing_that_asks_several_things_at_once_takes_other_slots_too() -> None:
+    stand = Stand(16)
+    await stand.come("ada", LISTING, 8)
+    assert len(stand.served) == 1 + 4  # a third of the others
+    await stand.leave()
+
+
+async def test_a_rush_of_listings_that_are_answered_takes_no_more_than_is_kept_for_them() -> None:
+    stand = Stand(16)
+    await stand.come("ada", LISTING)
+    await stand.free("ada", LISTING)
+    for number in range(20):
+        await stand.come(number, LISTING)
+    assert len(stand.served) == 1 + 4
+    await stand.free(0, LISTING)
+    assert len(stand.served) == 1 + 4 + 1
+    await stand.leave()
+
+
+async def test_listings_that_hang_leave_newcomers_a_third_of_the_other_slots_and_no_more() -> None:
+    stand = Stand(100)
+    for number in range(40):
+        await stand.come(number, LISTING)
+    assert len(stand.served) == 4 + 32
+    await stand.come("ada", "echo")
+    assert stand.served[-1] == ("ada", "echo")
+    await stand.leave()
+
+
+async def test_answers_to_newcomers_do_not_hide_that_other_listings_hang() -> None:
+    stand = Stand(100)
+    for number in range(4):
+        await stand.come(number, LISTING)
+    for number in range(4, 50):
+        await stand.come(number, LISTING)
+        await stand.free(number, LISTING)
+    assert len(stand.served) == 50
+    await stand.leave()
+
+
+@by_hand
+async def test_newcomers_wait_for_a_second_when_listings_begin_to_hang(clock: Clock) -> None:
+    queue = FairQueue(16, clock.time)
+    (await queue.take("zoe", LISTING, PATIENCE)).free(answered=True)
+    hung = [await queue.take(number, LISTING, PATIENCE) for number in range(4)]
+    await clock.moves_on(0.5)
+    newcomer = asyncio.create_task(queue.take("ada", LISTING, PATIENCE))
+    await clock.moves_on(0.2)
+    hung.pop().free(answered=True)
+    slot = await newcomer
+    hung.append(slot)
+    newcomer = asyncio.create_task(queue.take("bob", LISTING, PATIENCE))
+    await clock.moves_on(0.9)
+    assert not newcomer.done()
+    await clock.moves_on(0.2)
+    assert newcomer.done()
+    for slot in (*hung, await newcomer):
+        slot.free(answered=False)
+    assert repr(queue) == "<FairQueue: 0 of 12 held, 0 of 4 for listings, 0 wait>"
+
+
+async def test_in_a_small_pool_listings_and_calls_take_turns() -> None:
+    stand = Stand(1)
+    await stand.come("ada", "a", 3)
+    await stand.come("the gateway", LISTING)
+    await stand.free("ada", "a")
+    await stand.free("ada", "a")
+    assert stand.served == [("ada", "a"), ("ada", "a"), ("the gateway", LISTING)]
+    await stand.free("the gateway", LISTING)
+    assert stand.served[3:] == [("ada", "a")]
+
+
+Event = tuple[str, int, int]
+EVENTS = st.lists(st.tuples(st.sampled_from(["come", "free", "cancel", "wait"]), st.integers(0, 5), st.integers(0, 3)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(connections=st.integers(1, 20), events=EVENTS)
+def test_whatever_happens_no_share_is_exceeded_nobody_waits_who_could_go_and_nothing_is_lost(
+    connections: int, events: list[Event]
+) -> None:
+    asyncio.run(_play(connections, events))
+
+
+async def _play(connections: int, events: list[Event]) -> None:
+    stand = Stand(connections, most_waiting=8)
+    queue = stand.queue
+    tools = [LISTING, "a", "b", "c"]
+    for kind, caller, tool in events:
+        held = [slot for slots in stand.slots.values() for slot in slots]
+        if kind == "come":
+            await stand.come(caller, tools[tool])
+        elif kind == "free" and held:
+            slot = held[(caller * 4 + tool) % len(held)]
+            stand.slots[slot.caller, slot.tool].remove(slot)
+            slot.free(answered=tool % 2 == 0)
+            await settle()
+        elif kind == "cancel" and stand.tasks:
+            await stand.hang_up((caller * 4 + tool) % len(stand.tasks))
+        else:
+            stand.clock.now += 0.4 * caller
+        _check(stand)
+    await stand.leave()
+    for slots in stand.slots.values():
+        for slot in slots:
+            slot.free(answered=False)
+    assert repr(queue) == f"<FairQueue: 0 of {queue.size} held, 0 of {queue.listing_slots} for listings, 0 wait>"
+
+
+def _check(stand: Stand) -> None:
+    queue = stand.queue
+    held = [slot for slots in stand.slots.values() for slot in slots]
+    others = [slot for slot in held if not slot.is_for_listing]
+    kept = Counter(slot.caller for slot in held if slot.is_for_listing)
+    assert len(others) <= queue.size
+    assert kept.total() <= queue.listing_slots
+    assert max(kept.values(), default=0) <= 1
+    assert max(Counter(slot.caller for slot in others).values(), default=0) <= queue.third
+    by_tool = Counter(slot.tool for slot in others)
+    assert max(by_tool.values(), default=0) <= queue.two_thirds
+    assert by_tool[LISTING] <= queue.third
+    assert len(stand.waiting) <= 8
+    by_caller = Counter(slot.caller for slot in others)
+    for caller, tool in stand.waiting:
+        if tool is LISTING and caller not in kept:
+            assert kept.total() == queue.listing_slots
+            continue  # the others are for it where listings hang, which timers tell
+        held_up = by_caller[caller] >= queue.third or by_tool[tool] >= queue.third or len(others) == queue.size
+        assert held_up, f"{caller} could call {tool}"
