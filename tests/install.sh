@@ -16,7 +16,7 @@ quietly() {
 }
 
 # Programs of Debian's, each with the package that has it.
-DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum mopidy:mopidy trytond:tryton-server'
+DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum mopidy:mopidy nginx:nginx-light trytond:tryton-server'
 
 install_debian_packages() {
   local pair missing=()

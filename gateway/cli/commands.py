@@ -71,7 +71,7 @@ def serve(settings: Settings, source: ConfigSource) -> None:
     except OSError as error:
         server = settings.server
         fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
-                       f"{server.admin_port}: {error.strerror}",
+                       f"{server.admin_port}: {(error.strerror or '').rpartition(': ')[2]}",
              "Set server.port and server.admin_port to free ones.")  # fmt: skip
 
 

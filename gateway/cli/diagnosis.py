@@ -33,6 +33,11 @@ _ABOUT_ACCESS: Final = re.compile(
     re.IGNORECASE,
 )
 _WANTS_CERTIFICATE: Final = re.compile(rb"No required SSL certificate|certificate required", re.IGNORECASE)
+_REMEDIES: Final = {
+    "its name cannot be resolved": "correct the name of the host",
+    "its TLS certificate is for another name": "use a name of the host that its certificate has",
+    "its TLS certificate has expired, or is not valid yet": "renew the certificate of the service",
+}
 _GATEWAY_STATUSES: Final = (502, 504)
 _XML: Final = re.compile(r"[/+]xml$")
 
@@ -126,7 +131,7 @@ async def _unreachable(trouble: Trouble) -> Diagnosis | None:
     if cause == "connection refused":
         found = f"Nothing listens at {trouble.place}."
         return Diagnosis(found, f"Start the service, or set {trouble.knob} to where it listens.")
-    remedy = remedy or f"Check {trouble.knob}, and that the service can be reached from this machine."
+    remedy = _REMEDIES.get(cause, remedy) or f"check {trouble.knob}, and that this machine can reach the service"
     return Diagnosis(f"{trouble.place} cannot be used: {cause}.", _sentence(remedy))
 
 
@@ -153,7 +158,7 @@ async def _redirect(trouble: Trouble) -> Diagnosis | None:
 
 
 async def _denied(trouble: Trouble) -> Diagnosis | None:
-    step = next((step for step in trouble.steps if step.answer.denied), None)
+    step = next((step for step in trouble.calls if step.answer.denied), None)
     return None if step is None else _access(trouble, step)
 
 
@@ -166,7 +171,7 @@ async def _error_about_access(trouble: Trouble) -> Diagnosis | None:
 
 def _access(trouble: Trouble, step: Step) -> Diagnosis:
     settings, http, knob = trouble.settings, step.answer.http, trouble.settings.knob
-    said = _sentence(step.answer.summary).removesuffix(".")
+    said = step.answer.summary
     modes = credential_modes(settings)
     if modes.lists_per_caller:
         if trouble.has_token:
@@ -220,7 +225,7 @@ async def _slow(trouble: Trouble) -> Diagnosis | None:
 async def _other_dialect(trouble: Trouble) -> Diagnosis | None:
     """Tell whether the service lists its methods in another dialect than the one that is named."""
     named, knob = trouble.settings.backend.listing.dialect, trouble.settings.knob("backend.listing.dialect")
-    if named == "auto":
+    if named == "auto" or (named == "custom" and await _error_about_access(trouble)):
         return None
     try:
         listing = await trouble.probe_listing()

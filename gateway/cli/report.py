@@ -119,12 +119,14 @@ def no_listing(settings: ServiceSettings, steps: Iterable[Step]) -> Iterator[str
         yield f"  {asked}: {answer}"
 
 
-def fold_steps(steps: Iterable[Step]) -> Iterable[tuple[list[str], str]]:
-    """Return the questions of each answer, in the order in which the answers came first."""
-    folded: dict[str, list[str]] = {}
+def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:
+    """Return the questions of each answer, in the order in which the answers came first. Answers that quote their own
+    question are the same otherwise."""
+    folded: dict[str, list[Step]] = {}
     for step in steps:
-        folded.setdefault(step.answer.summary, []).append(step.question)
-    return [(questions, answer) for answer, questions in folded.items()]
+        folded.setdefault(step.answer.summary.replace(step.question, "…"), []).append(step)
+    for answer, same in folded.items():
+        yield [step.question for step in same], answer if len(same) > 1 else same[0].answer.summary
 
 
 def pretty(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -32,13 +32,13 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class TokenReport:
     """Hold what a token says. ``refusal`` is why it is not accepted, "" where it is. ``preset`` is the one that would
-    accept it, "" where the configured one fits or none does, and ``preset_knob`` its knob. ``rows`` are empty for an
-    opaque token, which only its issuer can read."""
+    accept it, "" where the configured one fits or none does. ``rows`` are empty for an
+    opaque token, which only its issuer can read. ``next`` is what to do, "" where the token is accepted."""
 
     rows: tuple[Row, ...]
     refusal: str = ""
     preset: str = ""
-    preset_knob: str = ""
+    next: str = ""
 
     @classmethod
     def of(cls, parts: Service, raw: str, refusal: str = "") -> Self:
@@ -52,12 +52,16 @@ class TokenReport:
         policy = policies.get(issuer) if isinstance(issuer, str) else None
         if policy is None and len(policies) == 1:
             policy = next(iter(policies.values()))
-        rows = tuple(_rows(parts, policy, policies, typ, token.claims))
+        rows = tuple(_rows(parts, policy, policies, _text(token.header.get("typ")), token.claims))
+        if not refusal:
+            return cls(rows)
         if policy is None or typ in policy.token_types:
-            return cls(rows, refusal)
+            return cls(rows, refusal, next=_next(parts, policy, issuer, token.claims))
         number = [one.issuer for one in parts.settings.auth.issuers].index(policy.issuer.issuer)
         knob = parts.settings.knob(f"auth.issuers.{number}.preset")
-        return cls(rows, refusal, _fitting_preset(parts.settings, policy, typ, token.claims), knob)
+        preset = _fitting_preset(parts.settings, policy, typ, token.claims)
+        types = " or ".join(map(str, policy.token_types))
+        return cls(rows, refusal, preset, f"Set {knob}: {preset}" if preset else f"Get a token whose typ is {types}.")
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each row, and the preset that fits."""
@@ -68,25 +72,42 @@ class TokenReport:
         for row in self.rows:
             wanted = f"wanted: {row.wanted}" if row.wanted else ""
             yield f"  {row.name:<{_WIDTH}}  {row.has:<{width}}  {wanted}".rstrip()
-        if self.preset:
-            yield f"next         Set {self.preset_knob}: {self.preset}"
+        if self.next:
+            yield f"next         {self.next}"
 
 
 def _rows(
     parts: Service,
     policy: IssuerPolicy | None,
     policies: Mapping[str, IssuerPolicy],
-    typ: str | None,
+    typ: str,
     claims: Mapping[str, Any],
 ) -> Iterator[Row]:
     scopes = parts.settings.auth.scopes
     yield Row("iss", _text(claims.get("iss")), " or ".join(policies))
     yield Row("aud", _text(claims.get("aud")), "" if policy is None else " or ".join(sorted(policy.audiences)))
     types = () if policy is None else policy.token_types
-    yield Row("typ", _text(typ), " or ".join("absent" if name is None else name for name in types))
+    yield Row("typ", typ, " or ".join("absent" if name is None else name for name in types))
     yield Row("exp", _time(claims.get("exp")), "after now")
     granted = () if policy is None else _granted(policy, claims)
     yield Row("scopes", " ".join(granted) or "-", " ".join(dict.fromkeys((*scopes.list_, *scopes.call))))
+
+
+def _next(parts: Service, policy: IssuerPolicy | None, issuer: Any, claims: Mapping[str, Any]) -> str:
+    """Return what to do about a token of the right kind that is refused; "" where its claims do not tell."""
+    if policy is None or (isinstance(issuer, str) and issuer != policy.issuer.issuer):
+        return f"Add the issuer to {parts.settings.knob('auth.issuers')}, or use a token of {_or(parts.policies)}."
+    expires = claims.get("exp")
+    if isinstance(expires, int | float) and expires < time.time():
+        return "Get a new token."
+    audiences = claims.get("aud")
+    if not policy.audiences.intersection(audiences if isinstance(audiences, list) else [audiences]):
+        return f"Get a token whose aud is {' or '.join(sorted(policy.audiences))}."
+    return ""
+
+
+def _or(policies: Sequence[IssuerPolicy]) -> str:
+    return " or ".join(policy.issuer.issuer for policy in policies)
 
 
 def _granted(policy: IssuerPolicy, claims: Mapping[str, Any]) -> Iterator[str]:
