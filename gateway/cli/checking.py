@@ -150,6 +150,7 @@ def _token_json(checked: Checked) -> dict[str, Any] | None:
         "client": None if principal is None else principal.client,
         "refusal": token.refusal or None,
         "claims": {row.name: {"has": row.has, "wanted": row.wanted} for row in token.rows},
+        "next": token.next or None,
         "preset": token.preset or None,
     }
 

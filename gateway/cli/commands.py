@@ -22,6 +22,7 @@ from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.pins import PinError, write_pins
 from gateway.cli import checking, config_reference, demo, report
 from gateway.cli.contact import ContactFailed, Work, contact
+from gateway.cli.methods_file import render_methods
 from gateway.cli.options import (
     FAILED,
     UNUSABLE,
@@ -141,6 +142,20 @@ def call(
         fail(FAILED, outcome.fault.message)
     if outcome.value is not NO_RESULT:
         click.echo(outcome.value if isinstance(outcome.value, str) else report.pretty(outcome.value))
+
+
+@main.command()
+@configured
+@with_one_service
+@with_token
+def methods(service: ServiceSettings, token: str | None, **_: Any) -> None:
+    """Print a methods file of what the service lists, to complete by hand."""
+
+    async def work(parts: Service, caller: Caller, catalog: Catalog) -> str:
+        offered = frozenset(method.name for method in catalog.quarantined) | {tool.method for tool in catalog.tools}
+        return render_methods(service, await parts.reader.fetch_listing(caller), offered)
+
+    click.echo(_with_catalog(service, work, token), nl=False)
 
 
 @main.command()

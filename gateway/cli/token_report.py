@@ -55,7 +55,8 @@ class TokenReport:
         rows = tuple(_rows(parts, policy, policies, _text(token.header.get("typ")), token.claims))
         if not refusal:
             return cls(rows)
-        if policy is None or typ in policy.token_types:
+        stranger = isinstance(issuer, str) and issuer not in policies
+        if policy is None or stranger or typ in policy.token_types:
             return cls(rows, refusal, next=_next(parts, policy, issuer, token.claims))
         number = [one.issuer for one in parts.settings.auth.issuers].index(policy.issuer.issuer)
         knob = parts.settings.knob(f"auth.issuers.{number}.preset")

@@ -8,7 +8,7 @@ The file is our own short YAML, or a saved answer in another dialect, with or wi
       aria2.addUri:
         description: Add a download.
         structure: by-position            # by-name (default), by-position, by-name-in-list
-        params:                           # in order
+        params:                           # in order; null: not known, the caller chooses
           uris: {schema: {type: array, items: {type: string}}, required: true, description: Where to fetch from.}
           options: {schema: {type: object}}
         result: {type: string}            # JSON Schema; false: the method has no result and is sent as a notification
@@ -56,7 +56,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
                     "description": {"type": "string"},
                     "structure": {"enum": ["by-name", "by-position", "by-name-in-list"]},
                     "params": {
-                        "type": "object",
+                        "type": ["object", "null"],
                         "propertyNames": {"type": "string"},
                         "additionalProperties": {
                             "type": ["object", "null"],
@@ -146,15 +146,15 @@ def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({}
 
 
 def _method(name: str, entry: dict[str, Any]) -> Method:
-    result = entry.get("result")
+    result, params = entry.get("result"), entry.get("params", {})
     return Method(
         name,
         Static.name,
         title=entry.get("title", ""),
         description=entry.get("description", ""),
-        parameters=tuple(_parameter(key, item or {}) for key, item in entry.get("params", {}).items()),
+        parameters=None if params is None else tuple(_parameter(key, item or {}) for key, item in params.items()),
         input_schema=entry.get("input_schema"),
-        structure=Structure(entry.get("structure", "by-name")),
+        structure=Structure(entry.get("structure", "unknown" if params is None else "by-name")),
         result=None if result is False else result,
         notification=result is False,
         endpoint=entry.get("endpoint"),

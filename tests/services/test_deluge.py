@@ -2,11 +2,13 @@
 
 import json
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from tests.front import SURFACES, Surface, front
 from tests.services.launch import Service
+from tests.services.methods_file import written_and_read
 from tests.services.test_services_answer import call
 
 
@@ -42,3 +44,9 @@ async def test_a_call_of_deluge_comes_to_what_a_session_may(deluge: Service) -> 
         assert (host, port) == ("127.0.0.1", 58846)
         assert (await gateway.call("modern", "web_set_config", {"params": [{"theme": "gray"}]})).value is None
         assert (await gateway.call("modern", "web_get_config", {})).value["theme"] == "gray"
+
+
+async def test_the_methods_file_of_a_service_that_wants_params_names_the_knob(deluge: Service, tmp_path: Path) -> None:
+    needed = ("backend.params.always=true",)
+    written = await written_and_read(deluge.url, tmp_path / "methods.yaml", needed=needed)
+    assert "  web.connect:\n    structure: by-position\n    params: null\n    # description: " in written
