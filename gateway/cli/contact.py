@@ -23,6 +23,7 @@ from gateway.service_files import ServiceFiles
 from gateway.settings import CustomListing, ServiceSettings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
+from gateway.text import printable
 
 Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
 Preparation: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
@@ -122,7 +123,11 @@ async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -
 
     trouble = Trouble(settings, steps, caller.principal is not None, Elsewhere(parts.outbound), probe_listing)
     found = await diagnose(trouble)
-    found = replace(found, cause=redact_text(found.cause, parts.secrets), next=redact_text(found.next, parts.secrets))
+
+    def clean(text: str) -> str:
+        return printable(redact_text(text, parts.secrets))
+
+    found = replace(found, cause=clean(found.cause), next=clean(found.next))
     if found.in_file:
         knob = settings.knob("backend.listing.file")
         return ContactFailed(UNUSABLE, tuple(f"{knob}: {fault}" for fault in found.cause.splitlines()), found, steps)

@@ -39,6 +39,8 @@ _REMEDIES: Final = {
     "its TLS certificate has expired, or is not valid yet": "renew the certificate of the service",
 }
 _GATEWAY_STATUSES: Final = (502, 504)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
+_SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _XML: Final = re.compile(r"[/+]xml$")
 
 
@@ -154,7 +156,7 @@ async def _redirect(trouble: Trouble) -> Diagnosis | None:
         return Diagnosis(cause, _set_credentials(trouble))
     if urlsplit(target).scheme not in ("http", "https"):
         return None
-    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}).", _set(trouble.knob, _shown(target)))
+    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}).", _set(trouble.knob, target))
 
 
 async def _denied(trouble: Trouble) -> Diagnosis | None:
@@ -183,7 +185,7 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
     mode = modes.effective_listing
     if mode.name == "none":
         scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
-        asked = f": it asks for {scheme}" if scheme.isalpha() else ""
+        asked = f": it asks for {scheme}" if _SCHEME.fullmatch(scheme) else ""
         return Diagnosis(f"It wants credentials, and none are sent ({said}{asked}).", _set_credentials(trouble))
     own = settings.backend.listing.credentials.mode != "auto"
     where = knob("backend.listing.credentials" if own else "backend.credentials")
@@ -202,7 +204,7 @@ async def _unavailable(trouble: Trouble) -> Diagnosis | None:
         cause = f"A proxy answers at {trouble.place}, but not the service behind it (HTTP {http.status})."
         return Diagnosis(cause, "Start the service behind the proxy.")
     after = http.headers.get("Retry-After", "")
-    when = f"in {after} s" if after.isdecimal() else "later"
+    when = f"in {after} s" if _SECONDS.fullmatch(after) else "later"
     state = "is in maintenance or overloaded" if http.status == 503 else "gets too many requests"
     return Diagnosis(f"The service {state} (HTTP {http.status}).", f"Run this command again {when}.")
 
@@ -255,17 +257,17 @@ async def _other_address(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
     if http is None or any(step.answer.error for step in trouble.calls):
         return None
-    page = "html" in http.content_type
+    page = "html" in http.content_type and http.status < 300
     login = page and _LOGIN_PAGE.search(http.start) is not None
     if http.status not in (404, 405) and not page:
         return None
     answering = await trouble.elsewhere.find_endpoint(trouble.url)
     if login and answering is None:
         return Diagnosis(f"It answers with a login page (HTTP {http.status}).", _set_credentials(trouble))
-    what = "a login page" if login else "a web page" if page and http.status < 400 else f"HTTP {http.status}"
-    cause = f"There is no JSON-RPC endpoint at {urlsplit(trouble.url).path or '/'}: it answers {what}"
+    what = "a login page" if login else "a web page" if page else f"HTTP {http.status}"
+    cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it answers {what}"
     if answering is not None:
-        return Diagnosis(f"{cause}, but {urlsplit(answering).path} is one.", _set(trouble.knob, answering))
+        return Diagnosis(f"{cause}, but {_path(answering)} is one.", _set(trouble.knob, answering))
     return Diagnosis(
         f"{cause}, and so do the usual paths ({', '.join(trouble.elsewhere.paths)}).",
         f"Set {trouble.knob} to the JSON-RPC endpoint; the service's own documentation has it.",
@@ -316,7 +318,7 @@ _RULES: Final[Sequence[Rule]] = (
 
 
 def _set(knob: str, url: str) -> str:
-    return f"Set {knob} to {url}"
+    return f"Set {knob} to {_shown(url)}"
 
 
 def _set_credentials(trouble: Trouble) -> str:
@@ -325,8 +327,12 @@ def _set_credentials(trouble: Trouble) -> str:
 
 
 def _shown(url: str) -> str:
-    """Return an address that the service chose, safe to print."""
+    """Return an address, maybe of the service's choice, without tokens and safe to print."""
     return excerpt(printable(masked_url(url)), _SHOWN)
+
+
+def _path(url: str) -> str:
+    return urlsplit(_shown(url)).path or "/"
 
 
 def _sentence(text: str) -> str:
