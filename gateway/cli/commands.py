@@ -1,4 +1,4 @@
-"""The commands: serve, check, tools, call, schema, demo.
+"""The commands: serve, check, tools, call, methods, schema, demo.
 
 With several services, ``check`` reports on each and exits with the highest code; ``tools`` and ``call`` need --service.
 

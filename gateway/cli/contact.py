@@ -15,7 +15,7 @@ from gateway.cli.elsewhere import Elsewhere
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.cli.token_report import TokenReport
 from gateway.config import ConfigError
-from gateway.errors import GatewayError, UnknownTool
+from gateway.errors import CatalogUnavailable, GatewayError, UnknownTool
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.service import Service
@@ -72,10 +72,12 @@ async def _work(parts: Service, work: Work, token: str | None) -> Any:
         if isinstance(cause, NoListing):
             raise await _no_listing(parts, caller, cause.steps) from error
         reason = cause.message if isinstance(cause, GatewayError) else error.message
-        raise ContactFailed(NO_LISTING, (reason,)) from error
+        raise ContactFailed(NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED, (reason,)) from error
     catalog = parts.access.visible_catalog(caller, catalog) if token else catalog
     try:
         return await work(parts, caller, catalog)
+    except NoListing as error:
+        raise await _no_listing(parts, caller, error.steps) from error
     except UnknownTool as error:
         raise ContactFailed(FAILED, (error.message + _nearest_tool(error.message, catalog),)) from error
     except GatewayError as error:
