@@ -286,7 +286,8 @@ async def _no_listing(trouble: Trouble) -> Diagnosis | None:
         )
     return Diagnosis(
         "It speaks JSON-RPC, and does not list its methods in a known form.",
-        f"Describe them in a file, as docs/listings.md shows, and set {listing}.dialect: static and {listing}.file.",
+        f"Describe them in a file: {listing}.dialect: static and {listing}.file; or, if it has a list in a form of its "
+        f"own, say how to read that: {listing}.dialect: custom. See docs/listings.md.",
     )
 
 

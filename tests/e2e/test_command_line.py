@@ -191,7 +191,7 @@ async def test_a_backend_that_lists_nothing_is_answered_with_what_can_be_done() 
         assert (ran.code, ran.out) == (3, f"{OPEN}\n")
         assert "rpc.discover: HTTP 200, text/html" in ran.err
         assert "cause        It speaks JSON-RPC, and does not list its methods in a known form." in ran.err
-        assert "set backend.listing.dialect: static and backend.listing.file" in ran.err
+        assert "backend.listing.dialect: static and backend.listing.file" in ran.err
         assert "Welcome" not in ran.err
 
 
