@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, TypeAlias
 
@@ -26,6 +27,7 @@ from gateway.errors import (
     UnsupportedMediaType,
 )
 from gateway.invocation.invocation import Invocation
+from gateway.limits import rate_limit_key
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
@@ -203,20 +205,23 @@ class Site:
                 return body
             await ask_for_body(request)
             async with asyncio.timeout(self.body_timeout):
-                return await self._read_rest(request, body)
+                with _counting_body(request) as count:
+                    return await self._read_rest(request, body, count)
         except TimeoutError:
             raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
         except (web.RequestPayloadError, ConnectionError):
             raise InvalidRequest("The body is incomplete") from None
 
-    async def _read_rest(self, request: web.BaseRequest, start: bytes) -> bytes:
+    async def _read_rest(self, request: web.BaseRequest, start: bytes, count: Callable[[int], None]) -> bytes:
         parts, size = [start], len(start)
+        count(size)
         while size <= self.max_body:  # there may be no Content-Length
             part = await request.content.readany()
             if not part:
                 return b"".join(parts)
             parts.append(part)
             size += len(part)
+            count(len(part))
         raise self._too_large()
 
     def _unpack(self, packed: bytes) -> bytes:
@@ -244,6 +249,29 @@ def _admit(request: web.BaseRequest, caller: Caller) -> None:
         held = answer.connection.held
         if held.bytes:
             held.check(caller)
+
+
+@contextmanager
+def _counting_body(request: web.BaseRequest) -> Iterator[Callable[[int], None]]:
+    """Yield what counts bytes of a body that is being read, among those that are held. It raises
+    :class:`~gateway.errors.Overloaded` where these are too many."""
+    answer = request.writer
+    if not isinstance(answer, Writer) or answer.caller is None:
+        yield lambda _: None
+        return
+    caller, held = answer.caller, answer.connection.held
+    key, total = rate_limit_key(caller), 0
+
+    def count(size: int) -> None:
+        nonlocal total
+        total += size
+        held.add(key, size)
+        held.check(caller)
+
+    try:
+        yield count
+    finally:
+        held.remove(key, total)
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:

@@ -257,7 +257,7 @@ async def test_a_caller_whose_unread_answers_are_a_quarter_of_all_waits_and_othe
             assert status_of(raw) == 503
             assert b"\r\nRetry-After: 5\r\n" in raw
             assert raw.endswith(
-                b'{"error":{"code":"overloaded","message":"Too many answers wait for you to read them"}}'
+                b'"overloaded","message":"Too many of your answers and bodies are held: read or send faster"}}'
             )
             assert status_of(await asked(gateway, CALL, "127.0.0.3")) == 200
         await until(clock, lambda: not gateway.held.bytes)
@@ -294,7 +294,7 @@ async def test_where_too_much_is_held_new_calls_are_503_until_clients_have_read(
                 raw = await asked(gateway, sent, "127.0.0.9")
                 assert status_of(raw) == 503
                 assert b"\r\nRetry-After: 5\r\n" in raw
-                assert b"The gateway holds too many answers that clients do not read" in raw
+                assert b"The gateway holds too many answers and bodies of slow clients" in raw
                 assert json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["code"] in (503, "overloaded")
             assert backend.calls("echo") == calls
             slow[0].writer.transport.resume_reading()  # type: ignore[attr-defined]
