@@ -23,7 +23,7 @@ from gateway.store import Store
 
 MAX_TOLD: Final = 200
 """Most things of one kind that a replica which starts is told; methods' names have at most 256 characters or so."""
-DOUBT_AFTER: Final = 5.0
+DOUBT_AFTER: Final = 1.0
 """Seconds for which a replica trusts its own listing of a caller, whatever others say: a service that answers each
 question differently must not make replicas ask all the time."""
 

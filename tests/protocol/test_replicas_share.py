@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from gateway.settings import StoreSettings
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
-from tests.fault.behaviours import result
+from tests.fault.behaviours import InTurn, error, result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, Front, front
@@ -25,6 +25,7 @@ from tests.redis_server import RedisServer
 
 PATIENCE = 15.0
 CONFIRM = "catalog.tools.greet.confirm=true"
+READ_ONLY = "catalog.tools.echo.annotations.readOnlyHint=true"
 
 
 @pytest.fixture
@@ -95,6 +96,26 @@ async def test_calls_of_one_caller_are_counted_by_both(replicas: tuple[Front, Fr
     """A burst of ten, a tenth of a rate but at least ten: a lease is one permit."""
     called = [await replicas[number % 2].call("rest", "add", {"a": 1, "b": 2}) for number in range(14)]
     assert [one.status for one in called].count(429) in (3, 4), "one comes back after three seconds"
+
+
+@pytest.mark.parametrize("knobs", [(READ_ONLY,)], ids=["read-only"])
+async def test_one_that_starts_later_knows_what_calls_have_taught_the_others(
+    replicas: tuple[Front, Front], backend: ScriptedBackend, server: RedisServer, tmp_path: Path
+) -> None:
+    backend.on("numbers", result("no list"))
+    backend.on("echo", InTurn((error(-32602, "Invalid params"), result(1), result(2))))
+    await replicas[0].call("rest", "numbers", {})
+    assert (await replicas[0].call("rest", "echo", {"value": 1})).value == 1
+    store = RedisStore(make_client(StoreSettings(url=server.url)), slow=PATIENCE)
+    shared = (f"server.secret_file={tmp_path / 'secret'}", CONFIRM, READ_ONLY)
+    async with front(backend.url, *shared, store=store) as late:
+        async with asyncio.timeout(PATIENCE):
+            while (await late.tools())["numbers"].get("outputSchema"):
+                await asyncio.sleep(0.01)
+        assert (await late.call("rest", "echo", {"value": 2})).value == 2
+    structures = [type(sent.params) for sent in backend.requests if sent.method == "echo"]
+    assert structures == [dict, list, list]
+    assert backend.calls("numbers") == 1
 
 
 async def test_while_redis_is_away_both_serve(replicas: tuple[Front, Front], server: RedisServer) -> None:
