@@ -49,7 +49,7 @@ class DiscoveryNotices:
         self._structures = structures
         self._broken = broken_output_schemas
         self._end: Callable[[], None] = lambda: None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def __repr__(self) -> str:
         return f"<DiscoveryNotices {len(self._tasks)} under way>"
@@ -96,7 +96,7 @@ class DiscoveryNotices:
     def _tell(self, *what: Any) -> None:
         self._start(self._store.publish(self._topic, jsonrpc.encode(what)))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

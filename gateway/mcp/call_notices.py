@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.errors import TooLarge
+from gateway.errors import StoreUnavailable, TooLarge
 from gateway.jsonrpc import ClientResponse, Id
 from gateway.mcp.elicitation import PendingElicitations
 from gateway.mcp.running import RunningCalls
@@ -19,6 +19,8 @@ from gateway.store import Store
 
 MAX_ANSWER: Final = 64 * 1024
 """Bytes of the largest answer to a question, as JSON: a notice has to hold it."""
+_AWAY: Final = "No call waits here for this answer, and other replicas cannot be told at the moment; answer again"
+_RETRY_AFTER: Final = 1
 _TOPIC: Final = "call"
 _CANCELLED: Final = "cancelled"
 _ANSWERED: Final = "answered"
@@ -51,15 +53,18 @@ class CallNotices:
 
     async def answer(self, session: str, response: ClientResponse) -> None:
         """Give a response to the call that waits for it, on whichever replica. Raise
-        :class:`~gateway.errors.TooLarge`: then the call still waits."""
+        :class:`~gateway.errors.TooLarge`, and :class:`~gateway.errors.StoreUnavailable` where other replicas cannot be
+        told at the moment: then the call still waits."""
         outcome = [response.result, response.error]
         if len(jsonrpc.encode(outcome)) > MAX_ANSWER:
             raise TooLarge(f"The answer of a user may have at most {MAX_ANSWER // 1024} KiB as JSON; answer with less")
-        if response.id is not None and not self.elicitations.answer(session, response):
-            await self._tell(_ANSWERED, session, response.id, *outcome)
+        if response.id is None or self.elicitations.answer(session, response):
+            return
+        if not await self._tell(_ANSWERED, session, response.id, *outcome):
+            raise StoreUnavailable(_AWAY, retry_after=_RETRY_AFTER)
 
-    async def _tell(self, *what: Any) -> None:
-        await self._store.publish(_TOPIC, jsonrpc.encode(what))
+    async def _tell(self, *what: Any) -> bool:
+        return await self._store.publish(_TOPIC, jsonrpc.encode(what))
 
     def _hear(self, notice: bytes) -> None:
         """Do what another replica was told. A replica of another version may say what this one does not know."""

@@ -91,9 +91,10 @@ class Store(Protocol):
         """Unlock the key, if the lock is still the one of this token."""
         ...
 
-    async def publish(self, topic: str, notice: bytes) -> None:
-        """Give a notice to all subscribers of a topic, in this process at once. While a shared store is away, other
-        replicas never hear of it. Raises :class:`ValueError` for one of more than :data:`MAX_NOTICE` bytes."""
+    async def publish(self, topic: str, notice: bytes) -> bool:
+        """Give a notice to all subscribers of a topic, in this process at once. Return False where a shared store is
+        away, so that other replicas never hear of it. Raises :class:`ValueError` for one of more than
+        :data:`MAX_NOTICE` bytes."""
         ...
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
@@ -167,9 +168,9 @@ class ResourceStore:
     async def release(self, key: str, token: str) -> None:
         await self._store.release(self._own(key), token)
 
-    async def publish(self, topic: str, notice: bytes) -> None:
+    async def publish(self, topic: str, notice: bytes) -> bool:
         own = self._own(topic)
-        await self._store.publish(own, self._seal.close(notice, own))
+        return await self._store.publish(own, self._seal.close(notice, own))
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
         own = self._own(topic)

@@ -20,7 +20,7 @@ from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, Front, front
 from tests.protocol.catalog import METHODS
-from tests.protocol.talk import CAPABILITIES, Answer, Client
+from tests.protocol.talk import CAPABILITIES, SESSION, Answer, Client, legacy_headers, request
 from tests.redis_server import RedisServer
 
 PATIENCE = 15.0
@@ -185,6 +185,27 @@ async def test_while_redis_is_away_a_consent_is_refused_and_nothing_runs(
             while (await consent(client, state)).status == 503:  # noqa: ASYNC110, the store decides when
                 await asyncio.sleep(0.05)
         assert [request.method for request in backend.requests].count("greet") == 1
+
+
+async def test_while_redis_is_away_an_answer_that_reaches_another_replica_is_to_be_given_again(
+    replicas: tuple[Front, Front], backend: ScriptedBackend, server: RedisServer
+) -> None:
+    async with aiohttp.ClientSession() as session:
+        one, other = (Client(session, replica.gateway.port) for replica in replicas if replica.gateway)
+        asks = {"capabilities": {"elicitation": {}}, "clientInfo": {"name": "probe", "version": "1"}}
+        opened = await one.legacy("initialize", {"protocolVersion": LEGACY, **asks}, version=None)
+        headers = legacy_headers(LEGACY, opened.headers[SESSION])
+        call = request("tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
+        async with one.stream(call, headers) as stream:
+            asked = (await stream.message())["id"]
+            server.kill()
+            reply = {"jsonrpc": "2.0", "id": asked, "result": {"action": "decline"}}
+            answer = await other.mcp(reply, headers)
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+            assert (await one.mcp(reply, headers)).status == 202
+            (message,) = await stream.rest()
+            assert message["error"]["code"] == 503, "nobody can tell whether this answer was used"
+    assert backend.calls("greet") == 0
 
 
 async def test_the_start_says_what_a_store_in_memory_does_not_share(backend: ScriptedBackend) -> None:
