@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 
 from gateway.signing import SEAL_BYTES, SigningKeys
 from gateway.store import MAX_DOCUMENT, MAX_NOTICE, Permit, ResourceStore, ServerStore, Store
+from gateway.store.leases import SHARE
 from gateway.store.memory import MemoryStore
 from gateway.store.redis import RedisStore
 from tests.manual_clock import ManualClock
@@ -290,7 +291,8 @@ async def _take_all(server: RedisServer, rate: float, burst: int, steps: list[tu
             assert 0 <= full_in <= burst / rate + 1e-6
             if left:
                 assert await permit.take(left) == 0, kind
-            assert await permit.take() > 0, kind
+            # What is leased comes on top of a burst that came back meanwhile (decision 35).
+            assert await taken(permit) <= (max(1, burst // SHARE) if "redis" in kind else 0), kind
 
 
 async def test_a_key_may_be_marked_again_and_again(store: Store, clock: ManualClock) -> None:
