@@ -29,12 +29,12 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import progress, server_info
+from gateway.mcp.call_notices import CallNotices
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_meta, call_result
-from gateway.mcp.elicitation import Elicitor, PendingElicitations, declared_modes, execute_and_ask, hold_stream
+from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
 from gateway.mcp.messages import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
-from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
 from gateway.uses import UseCounter
@@ -106,7 +106,7 @@ class _RequestContext:
 
 
 class Legacy:
-    """Answer messages of this era. ``running`` and ``elicitations`` belong to the mount and outlive this object.
+    """Answer messages of this era. ``calls`` are those of the mount, which outlive this object.
     ``uses`` counts calls, also those whose client has hung up, so that a reload waits for them."""
 
     def __init__(
@@ -114,15 +114,14 @@ class Legacy:
         operations: Operations,
         invocation: Invocation,
         sessions: Sessions,
-        running: RunningCalls,
-        elicitations: PendingElicitations,
+        calls: CallNotices,
         uses: UseCounter,
     ) -> None:
         self._operations = operations
         self._invocation = invocation
         self._sessions = sessions
-        self.running = running
-        self._elicitations = elicitations
+        self._calls = calls
+        self.running = calls.running
         self._uses = uses
         self._handlers: dict[
             str, Callable[[_RequestContext, Request, dict[str, Any]], Awaitable[McpReply | McpStreamReply]]
@@ -145,9 +144,9 @@ class Legacy:
             context = await self._context(mcp_request)
         if not isinstance(message, Request):  # 202 without a body, also for a response that nobody waits for
             if isinstance(message, Notification):
-                self._handle_notification(context, message)
+                await self._handle_notification(context, message)
             elif isinstance(message, ClientResponse) and context.session is not None:
-                self._elicitations.answer(context.session, message)
+                await self._calls.answer(context.session, message)
             return McpReply(202, method=getattr(message, "method", "response"))
         handler = self._handlers.get(message.method)
         if handler is None:
@@ -217,13 +216,13 @@ class Legacy:
         named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
         return _RequestContext(mcp_request, id, REVISIONS[named], session.elicits if session else ())
 
-    def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
-        """Cancel the call that ``notifications/cancelled`` names, if it is of the same session and runs here."""
+    async def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
+        """Cancel the call that ``notifications/cancelled`` names, if it is of the same session."""
         if message.method != "notifications/cancelled" or context.session is None:
             return
         id = message.params.get("requestId") if isinstance(message.params, dict) else None
         if type(id) is str or type(id) is int:  # True equals 1 but is not an id
-            self.running.cancel(context.session, id)
+            await self._calls.cancel(context.session, id)
 
     async def _initialize(self, context: _RequestContext, request: Request, params: dict[str, Any]) -> McpReply:
         requested = params.get("protocolVersion")
@@ -289,7 +288,7 @@ class Legacy:
     def _elicitor(self, context: _RequestContext, call: Call) -> Elicitor | None:
         if call.extras is None or context.session is None or not (call.tool.confirm or call.tool.input_required):
             return None
-        return Elicitor(self._elicitations, context.session)
+        return Elicitor(self._calls.elicitations, context.session)
 
     def _stream(
         self,

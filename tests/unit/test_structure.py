@@ -37,7 +37,7 @@ HOMES = {
     "aiohttp.web": ("web", "cli.demo"),
     "aiohttp": ("outbound", "backend.http_digest", "web.connection", "web.framing"),
     "jwt": ("auth",),
-    "cryptography": ("auth",),
+    "cryptography": ("auth", "signing"),
     "yaml": ("strict_yaml", "cli", "listing.documents", "listing.file_faults"),
     "httptools": ("backend.lean_connection",),
     "msgspec": ("jsonrpc",),
