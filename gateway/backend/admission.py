@@ -15,6 +15,7 @@ from gateway.backend.queue import LISTING, FairQueue
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.backend.transport import Transport
 from gateway.outbound import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
+from gateway.telemetry import request_log
 
 _ANSWERS: Final = (AnswerTooLarge, BadHttp)
 """Failures of exchanges that the service did answer."""
@@ -64,6 +65,7 @@ class CallAdmission:
         try:
             self._breaker.enter(attempts.tool)  # again: it may have opened meanwhile
             timeout = max(_LEAST_TIMEOUT, attempts.seconds_left())
+            sent_at = time.perf_counter()
             try:
                 answer = await self._transport.post(url, body, headers, timeout=timeout, max_bytes=max_bytes)
             except OutboundError as error:
@@ -73,6 +75,8 @@ class CallAdmission:
                 elif timeout >= _FAIR_SHARE * attempts.timeout:
                     self._breaker.fail(attempts.tool, error)
                 raise
+            finally:
+                request_log.current().service_time += time.perf_counter() - sent_at
             answered = True
             self._breaker.succeed(attempts.tool)
             return answer

@@ -20,7 +20,6 @@ from gateway.errors import (
     CallLimited,
     CapabilityRequired,
     ConfirmationRequired,
-    GatewayError,
     InputRequired,
     InvalidArguments,
     ResultMismatch,
@@ -33,6 +32,7 @@ from gateway.limits import CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.search.tools import BuiltinTool
+from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.text import excerpt
 
@@ -81,11 +81,15 @@ class Call:
         where the client cannot answer the backend's input requests.
         """
         try:
-            return await self._send(self, answer_started)
-        except GatewayError:
-            raise
-        except Exception as error:  # noqa: BLE001, logged here: the call may outlive its client
-            raise to_gateway_error(error, tool=self.tool.name) from None
+            outcome = await self._send(self, answer_started)
+        except Exception as error:
+            failure = to_gateway_error(error, tool=self.tool.name)
+            request_log.current().note_outcome(failure.slug)
+            if failure is error:
+                raise
+            raise failure from None
+        request_log.current().note_outcome(_outcome_word(outcome))
+        return outcome
 
 
 class Invocation:
@@ -135,7 +139,10 @@ class Invocation:
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
         call needs; :class:`~gateway.errors.MissingCapability` where the client lacks what the tool needs.
         """
+        record = request_log.current()
+        record.note_tool(name)  # also where there is no such tool
         tool = await self.find_tool(caller, name)
+        record.tool = tool.name
         builtin = self._builtin[tool.name] if tool.binding.is_builtin else None
         if builtin is None or not builtin.calls_named:  # before the arguments: their faults describe the tool
             self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
@@ -144,6 +151,7 @@ class Invocation:
         if quota is not None and quota.wait:
             return Call(caller, tool, {}, extras, quota, self._execute)
         target, call_arguments = await self._target(caller, tool, builtin, arguments)
+        record.tool = target.name
         if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self._budget.spend(caller, target)
         elif quota is not None and target is not tool:
@@ -242,6 +250,17 @@ class Invocation:
             if faults == [TOO_LARGE]:
                 return  # too costly to check, which is not a fault of the result
             raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), full_result)
+
+
+def _outcome_word(outcome: Outcome) -> str:
+    """Return what the log says of an outcome."""
+    if outcome.fault is not None:
+        return outcome.fault.slug
+    if outcome.input_request is not None:
+        return InputRequired.slug
+    value = outcome.value
+    failed = outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True
+    return request_log.TOOL_ERROR if failed else request_log.OK
 
 
 def _mismatch(faults: str, result: Any) -> ResultMismatch:

@@ -12,6 +12,7 @@ from gateway.mcp.legacy import Legacy
 from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
 from gateway.mcp.modern import VERSIONS as MODERN_VERSIONS
 from gateway.mcp.modern import Modern
+from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
 
 
@@ -60,12 +61,13 @@ class Endpoint:
             era = self.legacy
         id: Id | None = getattr(message, "id", None)
         method: str = getattr(message, "method", "")
+        request_log.current().note_message("modern" if era is self.modern else "legacy", method)
         try:
             return await era.answer_message(mcp_request, message)
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error, method=method)
-            return _reply(*era.error_reply(failure, id), failure, method)
+            return _reply(*era.error_reply(failure, id), failure)
 
 
-def _reply(status: int, body: bytes, error: GatewayError, method: str = "") -> McpReply:
-    return McpReply(status, body, method=method, error=error)
+def _reply(status: int, body: bytes, error: GatewayError) -> McpReply:
+    return McpReply(status, body, error=error)

@@ -49,14 +49,12 @@ class McpRequest:
 
 @dataclass(frozen=True, slots=True)
 class McpReply:
-    """A JSON answer, or an answer without content where ``body`` is empty. ``method`` and ``tool`` are for the log. An
-    ``error`` may add headers (Retry-After, WWW-Authenticate)."""
+    """A JSON answer, or an answer without content where ``body`` is empty. An ``error`` may add headers (Retry-After,
+    WWW-Authenticate)."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    method: str = ""
-    tool: str = ""
     error: GatewayError | None = None
 
 
@@ -67,6 +65,4 @@ class McpStreamReply:
 
     events: Events
     headers: Mapping[str, str] = field(default_factory=dict)
-    method: str = ""
-    tool: str = ""
     notices: bool = False

@@ -8,11 +8,12 @@ from aiohttp import web
 
 from gateway.errors import GatewayError
 from gateway.text import printable
-from gateway.web.exchange import REST, json_response
+from gateway.web.answer import JsonAnswer
+from gateway.web.exchange import REST
 
 
 class AdminHandler:
-    """Answer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
+    """JsonAnswer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
     reason while ``unready`` returns one; with ``?verbose`` it adds the lines of ``describe``: services, background
     jobs. A failed job does not make it unready: the job is restarted, and calls are served meanwhile. ``POST /refresh``
     calls ``renew``, which fetches the listings again: 200, or 502 with the reason that it returns where that failed."""
@@ -40,8 +41,8 @@ class AdminHandler:
             return web.Response(status=405, text="method not allowed\n", headers={"Allow": ", ".join(methods)})
         return await handler(request)
 
-    def refusal(self, _: web.BaseRequest, error: GatewayError) -> web.Response:
-        return json_response(REST.error_bytes(error, None), error.status)
+    def refusal(self, _: web.BaseRequest, error: GatewayError) -> JsonAnswer:
+        return JsonAnswer(REST.error_bytes(error, None), error.status)
 
     async def _livez(self, _: web.BaseRequest) -> web.Response:
         return web.Response(text="ok\n")
