@@ -46,7 +46,7 @@ Arguments: TypeAlias = Mapping[str, Any] | Callable[[Tool], Mapping[str, Any]]
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """One call that may run; :meth:`Invocation.prepare` makes it. Call :meth:`execute` once.
 

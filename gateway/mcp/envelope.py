@@ -132,6 +132,8 @@ def parse_extras(params: Mapping[str, Any]) -> CallExtras:
 
 def _trace_headers(meta: Mapping[str, Any]) -> dict[str, str]:
     """Return the well-formed trace context of a request as headers for the backend."""
+    if "traceparent" not in meta and "baggage" not in meta:
+        return {}
     found = {
         name: text
         for name, form in _TRACE_CONTEXT.items()

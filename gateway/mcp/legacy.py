@@ -96,7 +96,7 @@ _NO_RESUMPTION: Final = "Streams of this MCP endpoint (Streamable HTTP) have no 
 _CHANGED: Final = jsonrpc.request_bytes(None, "notifications/tools/list_changed", None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _RequestContext:
     """A request of this era with its revision and its session's id, None without one. ``elicits`` are the modes in
     which its client can ask the user for input."""

@@ -30,7 +30,7 @@ class Headers(Protocol):
     def __contains__(self, key: object, /) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class McpRequest:
     """One request to the MCP endpoint, without HTTP types."""
 
@@ -47,7 +47,7 @@ class McpRequest:
         return self.is_single and any(EVENT_STREAM in accept for accept in self.headers.getall("Accept", []))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class McpReply:
     """A JSON answer, or an answer without content where ``body`` is empty. An ``error`` may add headers (Retry-After,
     WWW-Authenticate)."""

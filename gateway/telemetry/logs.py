@@ -56,7 +56,7 @@ def _printable(value: Any) -> str:
 def _render_text(_: Any, __: str, event: EventDict) -> str:
     head = f"{event.pop('time')} {event.pop('level'):7} {event.pop('event')}"
     traceback = event.pop("exception", None)
-    fields = " ".join(f"{key}={_field(value)}" for key, value in event.items())
+    fields = " ".join(f"{key}={_field(value)}" for key, value in event.items() if value != "")
     return f"{head} {fields}".rstrip() + (f"\n{traceback}" if traceback else "")
 
 

@@ -210,7 +210,7 @@ def _has_waiting(listening: socket.socket) -> bool:
 
 
 def _refuse(accepted: socket.socket, error: Overloaded) -> None:
-    """JsonAnswer a connection without reading its request, and close it."""
+    """Answer a connection without reading its request, and close it."""
     with suppress(OSError):
         accepted.recv(_MAX_REQUEST)  # closing with bytes unread is a reset, which may overtake the answer
     with suppress(OSError):

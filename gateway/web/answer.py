@@ -1,4 +1,4 @@
-"""JsonAnswer with JSON in one write of head and body.
+"""Answer with JSON in one write of head and body.
 
 :class:`aiohttp.web.Response` builds the headers of each answer anew, most of them the same each time, and passes them
 through a chain of signals. Nearly all answers are JSON, so their constant headers are kept here as text. The methods
@@ -27,7 +27,7 @@ _FORBIDDEN: Final = re.compile(r"[\0-\x08\n-\x1f\x7f]")
 
 
 class JsonAnswer(web.StreamResponse):
-    """JsonAnswer with a ``body`` of JSON, or without content where it is empty. ``headers`` are those beside the constant
+    """Answer with a ``body`` of JSON, or without content where it is empty. ``headers`` are those beside the constant
     ones, and may be changed until it is sent."""
 
     def __init__(self, body: bytes = b"", status: int = 200) -> None:

@@ -45,7 +45,7 @@ _NEXT_PROBE: Final = 0.1  # doubled each time
 
 
 class Handler(Protocol):
-    """JsonAnswer the requests of a port."""
+    """Answer the requests of a port."""
 
     async def __call__(self, request: web.BaseRequest, /) -> web.StreamResponse: ...
 
@@ -114,6 +114,7 @@ class Connection(web.RequestHandler):
         self._refusal = server.handler.refusal
         self._head = HeadDeadline(self._end_late_head)
         self._has_sent = False
+        self._is_reading_paused = False
         self._untaken = UntakenAnswer(server.held, server.write_timeout)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -152,6 +153,16 @@ class Connection(web.RequestHandler):
         self.answer = answer
         self._head.since = None
 
+    def pause_reading(self) -> None:
+        self._is_reading_paused = True
+        super().pause_reading()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Resume what was paused. aiohttp asks for this after each body that was read, and parses nothing once more."""
+        if self._is_reading_paused:
+            self._is_reading_paused = False
+            super().resume_reading(resume_parser)
+
     def pause_writing(self) -> None:
         super().pause_writing()
         caller = None if self.answer is None else self.answer.caller
@@ -174,7 +185,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """JsonAnswer a request that reached no handler or made it raise: JSON that repeats nothing of the request. Then
+        """Answer a request that reached no handler or made it raise: JSON that repeats nothing of the request. Then
         close the connection. Raise :class:`ConnectionError` where an answer has begun.
         """
         super().handle_error(request, status, exc)  # writes the log line

@@ -13,7 +13,7 @@ from gateway.web.exchange import REST
 
 
 class AdminHandler:
-    """JsonAnswer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
+    """Answer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
     reason while ``unready`` returns one; with ``?verbose`` it adds the lines of ``describe``: services, background
     jobs. A failed job does not make it unready: the job is restarted, and calls are served meanwhile. ``POST /refresh``
     calls ``renew``, which fetches the listings again: 200, or 502 with the reason that it returns where that failed."""

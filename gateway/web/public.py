@@ -59,7 +59,7 @@ _EXPOSED: Final = "Mcp-Session-Id, X-Request-Id, WWW-Authenticate, Retry-After, 
 
 
 class PublicHandler:
-    """JsonAnswer every request of the public port.
+    """Answer every request of the public port.
 
     ``sites`` are the services by their mounts: one at the root (``""``), or several below it (``"/crm"``). All three
     attributes may be assigned at any time (reload); a running request keeps the service that it began with.
@@ -74,7 +74,7 @@ class PublicHandler:
         return f"<PublicHandler: {', '.join(mount or '/' for mount in self.sites) or 'no services'}>"
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """JsonAnswer a request and log it. A logged status of 0 means that the client left before its answer."""
+        """Answer a request and log it. A logged status of 0 means that the client left before its answer."""
         started = time.perf_counter()
         exchange, site = self._begin_exchange(request)
         record = request_log.begin(exchange.record)

@@ -78,13 +78,13 @@ class RestSurface:
     mount: str
 
     async def list_tools(self, exchange: Exchange) -> JsonAnswer:
-        """JsonAnswer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page."""
+        """Answer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page."""
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
         page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
         return JsonAnswer(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
 
     async def describe(self, exchange: Exchange) -> JsonAnswer:
-        """JsonAnswer ``GET /mcp/tools/describe?name=&names=``: ``{tool}``."""
+        """Answer ``GET /mcp/tools/describe?name=&names=``: ``{tool}``."""
         caller, name = exchange.caller, exchange.request.query.get("name")
         if not name:
             raise MissingParameter('The parameter "name" is missing')
@@ -94,7 +94,7 @@ class RestSurface:
         return JsonAnswer(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
     async def invoke(self, exchange: Exchange) -> JsonAnswer:
-        """JsonAnswer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
+        """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
         body = jsonrpc.decode_strictly(exchange.body)
         if not isinstance(body, dict):
             raise InvalidRequest("The body must be an object with name and arguments")

@@ -42,7 +42,7 @@ class RpcSurface:
         return JsonAnswer(status=204) if answers is None else JsonAnswer(answers)
 
     async def _single(self, exchange: Exchange, value: Any) -> JsonAnswer:
-        """JsonAnswer one message. A refusal and a call over a limit have HTTP statuses of their own, so that clients see
+        """Answer one message. A refusal and a call over a limit have HTTP statuses of their own, so that clients see
         the challenge and the wait. All other answers have 200."""
         message = parse_call(value)
         try:
@@ -54,7 +54,7 @@ class RpcSurface:
         return JsonAnswer(status=204) if body is None else JsonAnswer(body)
 
     async def _item(self, exchange: Exchange, value: Any, budget: BatchBudget) -> bytes | None:
-        """JsonAnswer one message of a batch. Its errors do not affect the others; the answers share ``budget``."""
+        """Answer one message of a batch. Its errors do not affect the others; the answers share ``budget``."""
         try:
             message = parse_call(value)
         except BadMessage as error:

@@ -39,7 +39,7 @@ class ToolSurface:
         return await self._call(exchange, exchange.body)
 
     async def get(self, exchange: Exchange) -> JsonAnswer:
-        """JsonAnswer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
+        """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
             raise Forbidden("Pages of other sites must not call tools")
         # The answer tells whether such a tool exists and is read-only, as a listing would: so it takes the same rights.
