@@ -140,7 +140,12 @@ class ConcurrencyLimit:
         self._held: dict[str, int] = {}
 
     def __repr__(self) -> str:
-        return f"<ConcurrencyLimit {self.most} each, {sum(self._held.values())} under way of {len(self._held)} callers>"
+        return f"<ConcurrencyLimit {self.most} each, {self.total} under way of {len(self._held)} callers>"
+
+    @property
+    def total(self) -> int:
+        """Return how many calls are under way, of all callers."""
+        return sum(self._held.values())
 
     def hold_call(self, caller: Caller) -> _Counted:
         """Count a call while it is under way, which a ``with`` block is. Raise :class:`CallLimited` where the caller
@@ -161,6 +166,11 @@ class StreamLimit:
     def __init__(self) -> None:
         self.most = 0
         self._open: dict[str, int] = {}
+
+    @property
+    def total(self) -> int:
+        """Return how many streams are open, of all callers."""
+        return sum(self._open.values())
 
     def has_room(self, caller: Caller) -> bool:
         """Tell whether the caller may open another stream."""

@@ -15,7 +15,7 @@ from gateway.backend.queue import LISTING, FairQueue
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.backend.transport import Transport
 from gateway.outbound import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
-from gateway.telemetry import request_log
+from gateway.telemetry.request_log import RECORD
 
 _ANSWERS: Final = (AnswerTooLarge, BadHttp)
 """Failures of exchanges that the service did answer."""
@@ -76,7 +76,7 @@ class CallAdmission:
                     self._breaker.fail(attempts.tool, error)
                 raise
             finally:
-                request_log.current().service_time += time.perf_counter() - sent_at
+                RECORD.get().service_time += time.perf_counter() - sent_at
             answered = True
             self._breaker.succeed(attempts.tool)
             return answer

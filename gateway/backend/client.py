@@ -49,7 +49,7 @@ from gateway.outbound import (
     NoRoom,
     OutboundError,
 )
-from gateway.telemetry import request_log
+from gateway.telemetry.request_log import RECORD, REQUEST_ID
 
 HEADERS: Final = {
     "Content-Type": "application/json",
@@ -197,8 +197,8 @@ class BackendClient:
         if parts.params or parts.arguments:
             params = parts.complete_params(params)
         body = jsonrpc.request_bytes(id, method, params, version, **parts.message)
-        if request_id := request_log.current().request_id:
-            headers = {request_log.REQUEST_ID: request_id, **headers, **parts.headers}
+        if request_id := RECORD.get().request_id:
+            headers = {REQUEST_ID: request_id, **headers, **parts.headers}
         else:
             headers = {**headers, **parts.headers}
         while True:

@@ -27,7 +27,7 @@ from gateway.mcp.messages import EVENT_STREAM, SESSION, McpReply, McpRequest, Mc
 from gateway.model import Caller
 from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.telemetry.request_log import CANCELLED, LEFT, RequestRecord
+from gateway.telemetry.request_log import CANCELLED, LEFT, RECORD, RequestRecord
 
 MAX_UNDER_WAY: Final = 128
 """Most requests of the client that run at a time, its subscriptions among them."""
@@ -129,7 +129,8 @@ class Conversation:
     async def _answer(self, value: Any, id: Id | None) -> None:
         """Answer one request or batch, and log it."""
         started = time.perf_counter()
-        record = request_log.begin(RequestRecord(request_log.new_id()))
+        record = RequestRecord(request_log.new_id())
+        RECORD.set(record)
         try:
             reply = await self._ask(value)
             if isinstance(reply, McpReply) and reply.error is not None:

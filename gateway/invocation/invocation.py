@@ -32,8 +32,8 @@ from gateway.limits import CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.search.tools import BuiltinTool
-from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.request_log import RECORD, TOOL_ERROR
 from gateway.text import excerpt
 
 _FAULTS_SHOWN: Final = 3
@@ -84,11 +84,12 @@ class Call:
             outcome = await self._send(self, answer_started)
         except Exception as error:
             failure = to_gateway_error(error, tool=self.tool.name)
-            request_log.current().note_outcome(failure.slug)
+            RECORD.get().note_outcome(failure.slug)
             if failure is error:
                 raise
             raise failure from None
-        request_log.current().note_outcome(_outcome_word(outcome))
+        if failed := _failure_word(outcome):
+            RECORD.get().note_outcome(failed)
         return outcome
 
 
@@ -139,8 +140,8 @@ class Invocation:
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
         call needs; :class:`~gateway.errors.MissingCapability` where the client lacks what the tool needs.
         """
-        record = request_log.current()
-        record.note_tool(name)  # also where there is no such tool
+        record = RECORD.get()
+        record.tool = name  # also where there is no such tool
         tool = await self.find_tool(caller, name)
         record.tool = tool.name
         builtin = self._builtin[tool.name] if tool.binding.is_builtin else None
@@ -252,15 +253,15 @@ class Invocation:
             raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), full_result)
 
 
-def _outcome_word(outcome: Outcome) -> str:
-    """Return what the log says of an outcome."""
+def _failure_word(outcome: Outcome) -> str:
+    """Return what the log says of an outcome that is no success, "" for one that is."""
     if outcome.fault is not None:
         return outcome.fault.slug
     if outcome.input_request is not None:
         return InputRequired.slug
     value = outcome.value
     failed = outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True
-    return request_log.TOOL_ERROR if failed else request_log.OK
+    return TOOL_ERROR if failed else ""
 
 
 def _mismatch(faults: str, result: Any) -> ResultMismatch:

@@ -12,8 +12,8 @@ from gateway.mcp.legacy import Legacy
 from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
 from gateway.mcp.modern import VERSIONS as MODERN_VERSIONS
 from gateway.mcp.modern import Modern
-from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.request_log import RECORD
 
 
 class Endpoint:
@@ -61,7 +61,8 @@ class Endpoint:
             era = self.legacy
         id: Id | None = getattr(message, "id", None)
         method: str = getattr(message, "method", "")
-        request_log.current().note_message("modern" if era is self.modern else "legacy", method)
+        record = RECORD.get()
+        record.era, record.method = "modern" if era is self.modern else "legacy", method
         try:
             return await era.answer_message(mcp_request, message)
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure

@@ -38,7 +38,7 @@ from gateway.mcp.projection import ToolProjector
 from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
-from gateway.telemetry import request_log
+from gateway.telemetry.request_log import RECORD, client_name
 from gateway.uses import UseCounter
 
 
@@ -175,7 +175,7 @@ class Legacy:
             return reply.body if reply.error is not None else budget.fit_response(item["id"], reply.body)
 
         answers = await answers_to(items, answer_item, self._operations.max_response)
-        request_log.current().note_message("legacy", "batch")
+        RECORD.get().method = "batch"
         return McpReply(202) if answers is None else McpReply(200, answers)
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
@@ -202,7 +202,6 @@ class Legacy:
         if id is None:
             raise InvalidRequest(f"{SESSION} must name the session to end")
         await self._sessions.end_session(id, mcp_request.caller)
-        self._operations.subscriptions.end_client(id)
         return McpReply(204)
 
     def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
@@ -221,7 +220,7 @@ class Legacy:
         named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
         if session is None:
             return _RequestContext(mcp_request, id, REVISIONS[named])
-        request_log.current().client = session.client
+        RECORD.get().client = session.client
         return _RequestContext(mcp_request, id, REVISIONS[named], session.elicits)
 
     def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
@@ -241,7 +240,7 @@ class Legacy:
         if info.instructions:
             result["instructions"] = info.instructions
         elicits = declared_modes(params.get("capabilities"), REVISIONS[version].elicits)
-        client = request_log.current().note_client(params.get("clientInfo"))
+        client = RECORD.get().client = client_name(params.get("clientInfo"))
         headers = {SESSION: self._sessions.open_session(version, context.mcp_request.caller, elicits, client)}
         return McpReply(200, jsonrpc.response_bytes(request.id, result), headers)
 

@@ -62,7 +62,7 @@ from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.server_info import CAPABILITIES, TITLED, WHOLE, ServerInfo
 from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Tool
-from gateway.telemetry import request_log
+from gateway.telemetry.request_log import RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,8 @@ class Modern:
             if len(headers.getall(name, [])) > 1:
                 raise HeaderMismatch(f"{name} is given twice")
         version = envelope_version(params.get("_meta"))
-        request_log.current().note_client(params["_meta"].get(META_CLIENT))
+        if isinstance(client := params["_meta"].get(META_CLIENT), dict):
+            RECORD.get().client = client.get("name")
         if mcp_request.repeats_body:
             check_header(headers, PROTOCOL_VERSION, version)
             check_header(headers, METHOD, request.method)

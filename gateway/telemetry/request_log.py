@@ -1,6 +1,6 @@
 """Write one line for each request: what was asked, who asked, how it ended, and how long it took.
 
-The steps of a request note what they learn in its record. They find it by :func:`current`: each request runs in a task
+The steps of a request note what they learn in its record. They find it in :data:`RECORD`: each request runs in a task
 of its own, and the tasks that it starts have its record too. docs/deployment.md says what each field means.
 """
 
@@ -36,8 +36,8 @@ class _Headers(Protocol):
 
 @dataclass(slots=True, eq=False)
 class RequestRecord:
-    """Hold what the line says. What a stranger chose is cut and cleaned here, by the methods. The times are seconds;
-    ``service_time`` is the sum of all exchanges with the service. ``status`` stays 0 where no answer was sent."""
+    """Hold what the line says, as it came: :meth:`fields` cuts and cleans what a stranger chose. ``service_time`` is
+    the sum of all exchanges with the service, in seconds. ``status`` stays 0 where no answer was sent."""
 
     request_id: str
     http: str = ""
@@ -46,35 +46,16 @@ class RequestRecord:
     era: str = ""
     method: str = ""
     tool: str = ""
-    client: str = ""
+    client: object = ""
     issuer: str = ""
     subject: str = ""
     status: int = 0
     outcome: str = ""
     service_time: float = 0.0
 
-    def note_message(self, era: str, method: str) -> None:
-        """Note the method of an MCP message."""
-        self.era, self.method = era, _cut(method, _SHORT)
-
-    def note_client(self, info: object) -> str:
-        """Note and return what the client calls itself in its ``clientInfo``, "" where it does not."""
-        name = info.get("name") if isinstance(info, dict) else None
-        self.client = _cut(name, _SHORT) if isinstance(name, str) else ""
-        return self.client
-
-    def note_tool(self, name: str) -> None:
-        """Note the name of a tool, known or not."""
-        self.tool = _cut(name, 2 * _SHORT)
-
-    def note_caller(self, issuer: str, subject: str) -> None:
-        """Note who calls, as a verified token says."""
-        self.issuer, self.subject = _cut(issuer, _LONG), _cut(subject, _LONG)
-
     def note_outcome(self, outcome: str) -> None:
-        """Note how a call ended. Of several in one request, the first that failed stands in the line."""
-        if self.outcome in ("", OK):
-            self.outcome = outcome
+        """Note how a call failed. Of several in one request, the first that failed stands in the line."""
+        self.outcome = self.outcome or outcome
 
     def fields(self, seconds: float) -> dict[str, Any]:
         """Return the fields of the line, the same each time. ``seconds`` is the time of the request."""
@@ -85,11 +66,11 @@ class RequestRecord:
             "status": self.status,
             "service": self.service,
             "era": self.era,
-            "method": self.method,
-            "tool": self.tool,
-            "client": self.client,
-            "issuer": self.issuer,
-            "subject": self.subject,
+            "method": _cut(self.method, _SHORT),
+            "tool": _cut(self.tool, 2 * _SHORT),
+            "client": _cut(self.client, _SHORT) if isinstance(self.client, str) else "",
+            "issuer": _cut(self.issuer, _LONG),
+            "subject": _cut(self.subject, _LONG),
             "outcome": self.outcome or OK,
             "ms": round(seconds * 1000, 2),
             "service_ms": round(self.service_time * 1000, 2),
@@ -98,18 +79,8 @@ class RequestRecord:
 
 _NOBODY: Final = RequestRecord("")
 """The record of work that belongs to no request. Nobody reads it."""
-_current: Final[ContextVar[RequestRecord]] = ContextVar("request", default=_NOBODY)
-
-
-def current() -> RequestRecord:
-    """Return the record of the request that this task works for."""
-    return _current.get()
-
-
-def begin(record: RequestRecord) -> RequestRecord:
-    """Make this the record of the task that runs, and of those that it starts."""
-    _current.set(record)
-    return record
+RECORD: Final[ContextVar[RequestRecord]] = ContextVar("request", default=_NOBODY)
+"""The record of the request that a task works for. Set it once at the beginning: the task ends with its request."""
 
 
 def write(record: RequestRecord, started: float) -> None:
@@ -132,6 +103,13 @@ def request_id(headers: _Headers) -> str:
 
 def new_id() -> str:
     return f"{random.getrandbits(64):016x}"
+
+
+def client_name(info: object) -> str:
+    """Return what a client calls itself in its ``clientInfo``, short and without control characters; "" where it does
+    not."""
+    name = info.get("name") if isinstance(info, dict) else None
+    return _cut(name, _SHORT) if isinstance(name, str) else ""
 
 
 def _cut(text: str, most: int) -> str:

@@ -30,7 +30,7 @@ from gateway.errors import (
 )
 from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.telemetry.request_log import RequestRecord
+from gateway.telemetry.request_log import RECORD, RequestRecord
 from gateway.web.answer import JSON, JsonAnswer
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown
 from gateway.web.mcp import EventStream
@@ -77,7 +77,8 @@ class PublicHandler:
         """Answer a request and log it. A logged status of 0 means that the client left before its answer."""
         started = time.perf_counter()
         exchange, site = self._begin_exchange(request)
-        record = request_log.begin(exchange.record)
+        record = exchange.record
+        RECORD.set(record)
         try:
             response = await self._answer_errors(exchange, site)
             record.status = response.status
@@ -168,7 +169,7 @@ def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
 
 def _complete(exchange: Exchange, site: Site | None, response: web.StreamResponse) -> None:
     """Add the headers of the exchange and its error, except to a stream whose headers are sent already."""
-    if response.prepared:
+    if isinstance(response, EventStream) and response.prepared:
         return
     headers, error = response.headers, exchange.error
     headers.update(exchange.headers)

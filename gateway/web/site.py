@@ -164,7 +164,7 @@ class Site:
         if not self.access.may_enter(principal):
             raise self.authenticator.missing_token_error()
         if principal is not None:
-            exchange.record.note_caller(principal.issuer, principal.subject)
+            exchange.record.issuer, exchange.record.subject = principal.issuer, principal.subject
         name_style = _name_style_in(request) if queried else None
         return Caller(address, language, self.access.view_of(principal), principal, name_style)
 

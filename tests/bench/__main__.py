@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from tests.bench.normalizing import milliseconds_per_tool, seconds_for_many
 from tests.bench.permits import microseconds_per_permit
 from tests.bench.report import Line, Rounds, Target, cpu_ratios, lanes_table, lines_table, rate_ratios
 from tests.bench.servers import Field
+from tests.bench.shared_permits import microseconds_per_shared_permit, permits_beyond_the_burst
 from tests.bench.tokens import microseconds_per_warm_token
 
 COLD_TOOLS = 100
@@ -126,6 +128,8 @@ def verdict(rounds: Rounds, starts: list[float]) -> list[Line]:
         ratios = rate_ratios(rounds, call, fastmcp)
         lines.append(Line("tools/call / FastMCP's best mode, requests/s", ratios, Target(10, goal=">= 25")))
     kept, asked_for = microseconds_per_permit()
+    leased = microseconds_per_shared_permit()
+    a_call = statistics.median(figures.cpu for figures in rounds[call])
     return [
         *lines,
         Line(
@@ -137,6 +141,9 @@ def verdict(rounds: Rounds, starts: list[float]) -> list[Line]:
         Line("a known token, per call", microseconds_per_warm_token(), Target(below=5), " us"),
         Line("a permit, its handle kept", kept, Target(below=2), " us"),
         Line("a permit, its handle asked for", asked_for, Target(below=8), " us"),
+        Line("a permit of Redis, leased by tens, CPU", leased, Target(below=30), " us"),
+        Line("the same / CPU of a tools/call", [one / a_call for one in leased], Target(below=0.2)),
+        Line("permits beyond a burst of 100, 3 replicas", permits_beyond_the_burst(), Target(below=31)),
         Line("normalizing, per tool", milliseconds_per_tool(), Target(below=1), " ms"),
         Line("normalizing, 5,000 methods", seconds_for_many(), Target(below=5), " s"),
     ]

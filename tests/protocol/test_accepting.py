@@ -205,3 +205,8 @@ async def test_two_thousand_connections_at_once_are_all_answered(backend: Script
             async with asyncio.timeout(3 * PATIENCE):
                 answers = await asyncio.gather(*map(ask, many))
             assert {status_of(raw) for raw in answers} == {200}
+
+
+async def test_the_host_may_be_a_name(start: Start) -> None:
+    gateway = await start("server.host=localhost")
+    assert status_of(await exchange(gateway.port, PING)) == 200

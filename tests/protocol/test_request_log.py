@@ -18,7 +18,6 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 from tests.protocol.catalog import METHODS
-from tests.protocol.conftest import Start
 from tests.protocol.talk import CLIENT, LEGACY, MODERN, Client, exchange, legacy_headers, modern_headers, modern_request
 
 Connect = Callable[..., Awaitable[Client]]
@@ -201,7 +200,7 @@ from gateway.telemetry import logs, request_log
 logs.configure("info", {format!r})
 for path in ("/mcp", "/a b=c", "/half\\ud800"):
     record = request_log.RequestRecord("id-1", "POST", path, "crm", "modern", "tools/call", "add", status=200)
-    record.note_client({{"name": "pro\\nbe"}})
+    record.client = "pro\\nbe"
     request_log.write(record, time.perf_counter())
 """
 
