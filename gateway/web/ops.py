@@ -8,7 +8,8 @@ from aiohttp import web
 
 from gateway.errors import GatewayError
 from gateway.text import printable
-from gateway.web.exchange import REST, json_response
+from gateway.web.answer import JsonAnswer
+from gateway.web.exchange import REST
 
 
 class AdminHandler:
@@ -40,8 +41,8 @@ class AdminHandler:
             return web.Response(status=405, text="method not allowed\n", headers={"Allow": ", ".join(methods)})
         return await handler(request)
 
-    def refusal(self, _: web.BaseRequest, error: GatewayError) -> web.Response:
-        return json_response(REST.error_bytes(error, None), error.status)
+    def refusal(self, _: web.BaseRequest, error: GatewayError) -> JsonAnswer:
+        return JsonAnswer(REST.error_bytes(error, None), error.status)
 
     async def _livez(self, _: web.BaseRequest) -> web.Response:
         return web.Response(text="ok\n")

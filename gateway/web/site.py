@@ -32,8 +32,9 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
 from gateway.uses import UseCounter
+from gateway.web.answer import JSON
 from gateway.web.connection import Writer, ask_for_body
-from gateway.web.exchange import JSON, MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
+from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface
@@ -41,8 +42,6 @@ from gateway.web.tool_route import ToolSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""
-_LARGE: Final = 64 * 1024
-"""Bytes of an answer from which a copy is cheaper than the memory that it saves."""
 _CHARSETS: Final = ("utf-8", "utf8")
 _GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for gzip's header and trailer
 
@@ -119,9 +118,6 @@ class Site:
         answer = await handler(exchange)
         if isinstance(answer, EventStream) and not answer.notices:
             await answer.send(exchange)
-        elif isinstance(answer, web.Response) and isinstance(answer.body, bytes) and len(answer.body) > _LARGE:
-            # msgspec leaves up to half as much again unused behind what it writes, and a slow client makes this last.
-            answer.body = bytes(memoryview(answer.body))
         return answer
 
     def form(self, exchange: Exchange) -> ErrorForm:
@@ -170,7 +166,7 @@ class Site:
         if not self.access.may_enter(principal):
             raise self.authenticator.missing_token_error()
         if principal is not None:
-            exchange.fields["sub"] = principal.subject
+            exchange.record.issuer, exchange.record.subject = principal.issuer, principal.subject
         name_style = _name_style_in(request) if queried else None
         return Caller(address, language, self.access.view_of(principal), principal, name_style)
 
