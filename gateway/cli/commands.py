@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import click
 import yaml
 
-from gateway import __version__, jsonrpc, serving
+from gateway import __version__, jsonrpc
 from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.lint import lint_catalog
@@ -30,17 +30,17 @@ from gateway.cli.options import (
     FAILED,
     NO_LISTING,
     UNUSABLE,
-    Given,
     configured,
     fail,
     with_one_service,
     with_service,
     with_token,
 )
+from gateway.cli.serve_command import serve
 from gateway.cli.stdio_command import stdio
 from gateway.cli.store_report import store_state
 from gateway.cli.structure_trial import TrialRefused, try_structures
-from gateway.config import ConfigError, ConfigSource, load_settings
+from gateway.config import ConfigError, load_settings
 from gateway.errors import CatalogUnavailable, GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
@@ -57,23 +57,6 @@ from gateway.telemetry import logs
 @click.version_option(__version__)
 def main() -> None:
     """Make an existing JSON-RPC 2.0 service speak the Model Context Protocol."""
-
-
-@main.command()
-@configured
-@click.pass_obj
-def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
-    """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
-    logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
-    try:
-        run(serving.serve(settings, source, lambda server: terminal.guide(server, given)))
-    except (ConfigError, SecretError) as error:
-        fail(UNUSABLE, str(error))
-    except OSError as error:
-        server = settings.server
-        fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
-                       f"{server.admin_port}: {error.strerror}",
-             "Set server.port and server.admin_port to free ones.")  # fmt: skip
 
 
 @main.command()
@@ -96,6 +79,8 @@ def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str 
                 click.echo(f"The service with this failure is {service.name}.", err=True)
     if not max(codes):
         click.echo(f"store        {run(store_state(settings.store))}")
+        for line in report.workers(settings.server):
+            click.echo(line)
     raise SystemExit(max(codes))
 
 
@@ -196,7 +181,7 @@ def demo_command(port: int) -> None:
     run(demo.run(port, click.echo))
 
 
-for command in (stdio, connect, completion):
+for command in (serve, stdio, connect, completion):
     main.add_command(command)
 
 

@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, Literal
 
 import structlog
@@ -35,6 +36,11 @@ _lines: Lines | None = None
 def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
     if _LEVELS.get(method, _LEVELS["error"]) < threshold:
         raise structlog.DropEvent
+    return event
+
+
+def _name_worker(worker: int, _: Any, __: str, event: EventDict) -> EventDict:
+    event["worker"] = worker
     return event
 
 
@@ -62,8 +68,9 @@ def _field(value: Any) -> str:
     return text if text.isprintable() and " " not in text else repr(text)
 
 
-def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> None:
-    """Set up structlog, and route the logs of libraries and the interpreter's warnings into it."""
+def configure(level: str, format: Literal["auto", "json", "text"] = "auto", worker: int | None = None) -> None:
+    """Set up structlog, and route the logs of libraries and the interpreter's warnings into it. Each line names the
+    ``worker`` where there is one, and is written so that no other process writes into it."""
     global _lines
     set_level(level)
     text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
@@ -71,6 +78,7 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> N
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text, key="time"),
         structlog.processors.format_exc_info,
+        *(() if worker is None else (partial(_name_worker, worker),)),
         _render_text if text else _render_json,
     )
 
@@ -79,7 +87,8 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> N
 
     if _lines is None:
         # Where standard error was closed at the start, a connection may have its number by now.
-        _lines = Lines(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno(), lost_line)
+        descriptor = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
+        _lines = Lines(descriptor, lost_line, shares=worker is not None)
         atexit.register(_lines.close)
     _lines.lost_line = lost_line
     put = _lines.put
