@@ -94,7 +94,11 @@ class Worker:
         failures = 0
         while not self._stopping.is_set():
             self._serves_since = None
-            code = await self._run()
+            try:
+                code = await self._run()
+            except OSError as error:
+                log.error("a worker cannot be started", worker=self.number, reason=str(error))
+                code = 1
             if self._stopping.is_set() or not self.served.is_set():
                 return code
             failures = 1 if self._has_lasted() else failures + 1
@@ -124,9 +128,6 @@ class Worker:
                 )
             self.pid = process.pid
             code = await process.wait()
-        except OSError as error:
-            log.error("a worker cannot be started", worker=self.number, reason=str(error))
-            code = 1
         finally:
             hearing.cancel()
             self._channel.close()
@@ -158,7 +159,11 @@ class Worker:
         """Replace the sockets by some that do not listen, so that no connection waits for a worker that may not come.
         Those that wait are reset. The new ones are bound first, so that the port stays this process's."""
         listened = self._sockets
-        self._sockets = bind_beside(listened)
+        try:
+            self._sockets = bind_beside(listened)
+        except OSError as error:
+            log.error("the socket of a worker cannot be replaced", worker=self.number, reason=str(error))
+            return
         for one in listened:
             one.close()
         log.error("a worker fails again and again: its socket is closed until it serves", worker=self.number)
