@@ -258,7 +258,8 @@ class Server:
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
     def describe(self) -> Iterator[str]:
-        """Yield a line for each of several services, and for each background job."""
+        """Yield a line for each of several services, for each background job, and for what is under way: a leak shows
+        there as a number that does not come down again."""
         for service in self.services.values():
             if service.name:
                 yield _named(service, service.unready() or "ok")
@@ -267,6 +268,9 @@ class Server:
         yield from self.background.describe()
         if self._store.is_shared:
             yield f"store: {self._store.health() or 'ok'}"
+        calls = sum(mount.concurrency.total for mount in self._mounts.values())
+        streams = sum(mount.streams.total for mount in self._mounts.values())
+        yield f"under way: {calls} calls, {streams} streams, {len(asyncio.all_tasks())} tasks"
 
 
 def _named(service: Service, text: str) -> str:

@@ -47,5 +47,5 @@ def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
         fail(UNUSABLE, str(error))
     except OSError as error:
         fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
-                       f"{server.admin_port}: {error.strerror}",
+                       f"{server.admin_port}: {(error.strerror or '').rpartition(': ')[2]}",
              "Set server.port and server.admin_port to free ones.")  # fmt: skip

@@ -172,7 +172,7 @@ def test_the_schema_for_editors_knows_several_services() -> None:
 
 @pytest.mark.parametrize("example", LISTINGS, ids=lambda path: path.name)
 def test_every_example_of_a_listing_file_lists_methods(example: Path) -> None:
-    assert static.parse_listing(yaml.safe_load(example.read_text()), example.name).methods
+    assert static.parse_listing(yaml.safe_load(example.read_text())).methods
 
 
 def test_there_are_examples() -> None:
