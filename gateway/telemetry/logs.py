@@ -33,11 +33,18 @@ threshold = INFO
 """The least severity that is written. The access log compares it before it makes a line for each request."""
 _lines: Lines | None = None
 _as_text = False
+_common: dict[str, Any] = {}
+"""Fields of every line."""
 
 
 def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
     if _LEVELS.get(method, _LEVELS["error"]) < threshold:
         raise structlog.DropEvent
+    return event
+
+
+def _add_common(_: Any, __: str, event: EventDict) -> EventDict:
+    event.update(_common)
     return event
 
 
@@ -65,15 +72,18 @@ def _field(value: Any) -> str:
     return text if text.isprintable() and " " not in text else repr(text)
 
 
-def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> None:
-    """Set up structlog, and route the logs of libraries and the interpreter's warnings into it."""
-    global _lines, _as_text
+def configure(level: str, format: Literal["auto", "json", "text"] = "auto", worker: int | None = None) -> None:
+    """Set up structlog, and route the logs of libraries and the interpreter's warnings into it. Each line names the
+    ``worker`` where there is one, and is written so that no other process writes into it."""
+    global _lines, _as_text, _common
     set_level(level)
+    _common = {} if worker is None else {"worker": worker}
     _as_text = text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
     render = _render_safely(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text, key="time"),
         structlog.processors.format_exc_info,
+        _add_common,
         _render_text if text else _render_json,
     )
 
@@ -82,7 +92,8 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> N
 
     if _lines is None:
         # Where standard error was closed at the start, a connection may have its number by now.
-        _lines = Lines(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno(), lost_line)
+        descriptor = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
+        _lines = Lines(descriptor, lost_line, shares=worker is not None)
         atexit.register(_lines.close)
     _lines.lost_line = lost_line
     put = _lines.put
@@ -105,11 +116,10 @@ def write_info(event: str, fields: dict[str, Any]) -> None:
     if _lines is None:
         structlog.get_logger().info(event, **fields)
     elif _as_text:
-        _lines.put(
-            _render_text(None, "", {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event, **fields})
-        )
+        line = {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event, **fields, **_common}
+        _lines.put(_render_text(None, "", line))
     else:
-        line = {"time": datetime.now(UTC), "level": "info", "event": event, **fields}
+        line = {"time": datetime.now(UTC), "level": "info", "event": event, **fields, **_common}
         try:
             _lines.put(jsonrpc.encode(line))
         except ValueError:  # a lone surrogate

@@ -14,7 +14,8 @@ request factory is a public argument of :class:`aiohttp.web.Server`, the methods
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -338,8 +339,13 @@ class Bounds:
 
 
 async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port:
-    """Open a port and serve it. After :meth:`Port.close`, running requests have ``shutdown_timeout`` seconds to finish.
-    Raise :class:`OSError` where the port cannot be bound."""
+    """Open a port and serve it, as :func:`listen_on` does. Raise :class:`OSError` where it cannot be bound."""
+    return listen_on(await bind(host, port), handler, bounds)
+
+
+def listen_on(sockets: Sequence[socket.socket], handler: Handler, bounds: Bounds) -> Port:
+    """Serve the port of bound sockets, which this takes over. After :meth:`Port.close`, running requests have
+    ``shutdown_timeout`` seconds to finish. Raise :class:`OSError` where another program listens there."""
     server = _Server(handler, bounds.write_timeout, bounds.held)
-    acceptor = Acceptor(await bind(host, port), server.connection, bounds.limit, bounds.spare)
+    acceptor = Acceptor(sockets, server.connection, bounds.limit, bounds.spare)
     return Port(acceptor.port, server, acceptor, bounds.shutdown_timeout)
