@@ -12,8 +12,9 @@ import atexit
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
-from functools import partial
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import structlog
@@ -31,6 +32,9 @@ INFO: Final = _LEVELS["info"]
 threshold = INFO
 """The least severity that is written. The access log compares it before it makes a line for each request."""
 _lines: Lines | None = None
+_origin: dict[str, Any] = {}
+"""What each line says about the process that wrote it."""
+_as_text = False
 
 
 def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
@@ -39,9 +43,8 @@ def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _name_worker(worker: int, _: Any, __: str, event: EventDict) -> EventDict:
-    event["worker"] = worker
-    return event
+def _name_origin(_: Any, __: str, event: EventDict) -> EventDict:
+    return {**event, **_origin}
 
 
 def _render_json(_: Any, __: str, event: EventDict) -> str:
@@ -59,7 +62,7 @@ def _printable(value: Any) -> str:
 def _render_text(_: Any, __: str, event: EventDict) -> str:
     head = f"{event.pop('time')} {event.pop('level'):7} {event.pop('event')}"
     traceback = event.pop("exception", None)
-    fields = " ".join(f"{key}={_field(value)}" for key, value in event.items())
+    fields = " ".join(f"{key}={_field(value)}" for key, value in event.items() if value != "")
     return f"{head} {fields}".rstrip() + (f"\n{traceback}" if traceback else "")
 
 
@@ -71,14 +74,15 @@ def _field(value: Any) -> str:
 def configure(level: str, format: Literal["auto", "json", "text"] = "auto", worker: int | None = None) -> None:
     """Set up structlog, and route the logs of libraries and the interpreter's warnings into it. Each line names the
     ``worker`` where there is one, and is written so that no other process writes into it."""
-    global _lines
+    global _lines, _as_text, _origin
+    _origin = {} if worker is None else {"worker": worker}
     set_level(level)
-    text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
+    _as_text = text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
     render = _render_safely(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text, key="time"),
         structlog.processors.format_exc_info,
-        *(() if worker is None else (partial(_name_worker, worker),)),
+        _name_origin,
         _render_text if text else _render_json,
     )
 
@@ -103,6 +107,25 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto", work
     # By default, these two write to standard error, and wait where its reader is slow.
     logging.captureWarnings(True)
     sys.unraisablehook = _log_unraisable
+
+
+def write_info(event: str, fields: dict[str, Any]) -> None:
+    """Write a line of severity info in one step. Each request comes through here, and structlog's chain of processors
+    takes several times as long. Where :func:`configure` was not called, structlog decides what becomes of it."""
+    if _lines is None:
+        structlog.get_logger().info(event, **fields)
+    elif _as_text:
+        _lines.put(
+            _render_text(
+                None, "", {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event, **fields, **_origin}
+            )
+        )
+    else:
+        line = {"time": datetime.now(UTC), "level": "info", "event": event, **fields, **_origin}
+        try:
+            _lines.put(jsonrpc.encode(line))
+        except ValueError:  # a lone surrogate
+            _lines.put(_render_json(None, "", line))
 
 
 class _LineLogger:

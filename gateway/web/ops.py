@@ -10,9 +10,10 @@ from aiohttp import web
 from gateway.errors import GatewayError
 from gateway.settings.server import ServerSettings
 from gateway.text import printable
+from gateway.web.answer import JsonAnswer
 from gateway.web.connection import Bounds, Port, listen
 from gateway.web.connection_limit import ConnectionLimit
-from gateway.web.exchange import REST, json_response
+from gateway.web.exchange import REST
 from gateway.web.held_answers import HeldAnswers
 
 ADMIN_CONNECTIONS: Final = 64
@@ -51,8 +52,8 @@ class AdminHandler:
             return web.Response(status=405, text="method not allowed\n", headers={"Allow": ", ".join(methods)})
         return await handler(request)
 
-    def refusal(self, _: web.BaseRequest, error: GatewayError) -> web.Response:
-        return json_response(REST.error_bytes(error, None), error.status)
+    def refusal(self, _: web.BaseRequest, error: GatewayError) -> JsonAnswer:
+        return JsonAnswer(REST.error_bytes(error, None), error.status)
 
     async def _livez(self, _: web.BaseRequest) -> web.Response:
         return web.Response(text="ok\n")

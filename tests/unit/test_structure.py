@@ -35,9 +35,9 @@ STEP = {name: number for number, names in enumerate(STEPS) for name in names}
 # A library, and who may name it.
 HOMES = {
     "aiohttp.web": ("web", "cli.demo"),
-    "aiohttp": ("outbound", "backend.http_digest", "web.connection", "web.framing"),
+    "aiohttp": ("outbound", "backend.http_digest", "web.answer", "web.connection", "web.framing"),
     "jwt": ("auth",),
-    "cryptography": ("auth",),
+    "cryptography": ("auth", "signing"),
     "yaml": ("strict_yaml", "cli", "listing.documents", "listing.file_faults"),
     "httptools": ("backend.lean_connection",),
     "msgspec": ("jsonrpc",),
