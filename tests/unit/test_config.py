@@ -126,7 +126,7 @@ def test_what_is_of_another_kind_is_told_in_words_of_yaml(tmp_path: Path, text: 
         ("backend.listing.dialect=opnrpc", "openrpc"),
         ("auth.issuers=[{issuer: https://x, preset: keyclock}]", "keycloak"),
         ("catalog.aud=1", None),
-        ("catalog.ca_file=x", "backend.tls.ca_file"),
+        ("catalog.cert_file=x", "backend.tls.cert_file"),
     ],
 )
 def test_what_is_misspelled_is_told_with_what_is_probably_meant(tmp_path: Path, knob: str, meant: str | None) -> None:
