@@ -47,8 +47,9 @@ fault: services ## what callers see while something fails; ROWS="one tool" for r
 
 MINUTES ?= 10
 SEED ?= 20261121
-soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer
-	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)
+REPLICAS ?= 1
+soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer; REPLICAS=2
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --replicas $(REPLICAS)
 
 config: $(VENV)/.run ## write the files that derive from gateway/settings/, from the dialects and the modes of credentials
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml

@@ -32,9 +32,9 @@ INFO: Final = _LEVELS["info"]
 threshold = INFO
 """The least severity that is written. The access log compares it before it makes a line for each request."""
 _lines: Lines | None = None
-_origin: dict[str, Any] = {}
-"""What each line says about the process that wrote it."""
 _as_text = False
+_common: dict[str, Any] = {}
+"""Fields of every line."""
 
 
 def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
@@ -43,8 +43,9 @@ def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _name_origin(_: Any, __: str, event: EventDict) -> EventDict:
-    return {**event, **_origin}
+def _add_common(_: Any, __: str, event: EventDict) -> EventDict:
+    event.update(_common)
+    return event
 
 
 def _render_json(_: Any, __: str, event: EventDict) -> str:
@@ -74,15 +75,15 @@ def _field(value: Any) -> str:
 def configure(level: str, format: Literal["auto", "json", "text"] = "auto", worker: int | None = None) -> None:
     """Set up structlog, and route the logs of libraries and the interpreter's warnings into it. Each line names the
     ``worker`` where there is one, and is written so that no other process writes into it."""
-    global _lines, _as_text, _origin
-    _origin = {} if worker is None else {"worker": worker}
+    global _lines, _as_text, _common
     set_level(level)
+    _common = {} if worker is None else {"worker": worker}
     _as_text = text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
     render = _render_safely(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text, key="time"),
         structlog.processors.format_exc_info,
-        _name_origin,
+        _add_common,
         _render_text if text else _render_json,
     )
 
@@ -115,13 +116,10 @@ def write_info(event: str, fields: dict[str, Any]) -> None:
     if _lines is None:
         structlog.get_logger().info(event, **fields)
     elif _as_text:
-        _lines.put(
-            _render_text(
-                None, "", {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event, **fields, **_origin}
-            )
-        )
+        line = {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event, **fields, **_common}
+        _lines.put(_render_text(None, "", line))
     else:
-        line = {"time": datetime.now(UTC), "level": "info", "event": event, **fields, **_origin}
+        line = {"time": datetime.now(UTC), "level": "info", "event": event, **fields, **_common}
         try:
             _lines.put(jsonrpc.encode(line))
         except ValueError:  # a lone surrogate

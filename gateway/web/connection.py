@@ -4,10 +4,9 @@ What a client can cost is bounded: the time for a head (:data:`HEAD_TIMEOUT`) an
 (:data:`gateway.web.site.BODY_TIMEOUT`), and the time to take an answer, or what a stream has sent (``write_timeout``).
 The next request of the connection, or the next event, waits for that.
 
-aiohttp's low-level server has no settings for some of this, so it gets our own connections, which override its public
-methods:
-``handle_error``, ``shutdown`` and those of :class:`asyncio.Protocol`, of :class:`aiohttp.web.RequestHandler`. The
-request factory is a public argument of :class:`aiohttp.web.Server`, the methods of our writer are those of
+aiohttp's low-level server has no settings for some of this, so it gets our own connections. They override public
+methods of :class:`aiohttp.web.RequestHandler`: ``handle_error``, ``shutdown`` and those of :class:`asyncio.Protocol`.
+The request factory is a public argument of :class:`aiohttp.web.Server`, the methods of our writer are those of
 :class:`aiohttp.abc.AbstractStreamWriter`.
 """
 

@@ -1,5 +1,8 @@
 """Mixed traffic for minutes while one thing after the other fails: ``python -m tests.soak [--minutes 10] [--seed N]``.
 
+With ``--replicas 2`` there are so many gateways behind nginx with one Redis, which is killed and paused, and each
+of them is replaced once while the others go on. What nginx itself answered is counted apart.
+
 Wrong, doubled and lost calls are counted for certain (:mod:`tests.fault.ledger`). At the end, when everybody has gone,
 the gateway must have as few calls, streams, tasks and descriptors as before, and its memory must be flat. Exit code: 0
 where all of that holds, else 1.
@@ -14,10 +17,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 
@@ -31,6 +36,8 @@ SEED: Final = 20261121
 ACTORS: Final = 24
 GROWTH: Final = 1.10
 """How many times the memory after the warm-up the memory at the end may be."""
+_BEFORE_RESTART: Final = 0.2
+"""The share of the time before replicas are replaced."""
 _WARM: Final = 0.3
 """The share of the time that warms up. Memory is compared between the tenth after it and the last tenth."""
 _SETTLING: Final = 30.0
@@ -54,11 +61,11 @@ class Findings:
             self.faults.append(what)
 
 
-async def soak(seconds: float, seed: int) -> int:
+async def soak(seconds: float, seed: int, replicas: int) -> int:
     random, over, done = Random(seed), asyncio.Event(), Counter[str]()
     findings = Findings()
     with tempfile.TemporaryDirectory(prefix="gateway-soak-") as folder:
-        async with world(Path(folder)) as it:
+        async with world(Path(folder), replicas) as it, AsyncExitStack() as stack:
             await _warm(it)
             before = await _settled(it, None)
             actors = [
@@ -69,7 +76,13 @@ async def soak(seconds: float, seed: int) -> int:
                 asyncio.create_task(make(it, Random(random.random()), over, done))
                 for make in (make_trouble, make_changes)
             ]
-            memory = await _watch(it, seconds, work)
+            memory = await _watch(it, seconds * _BEFORE_RESTART, work)
+            if replicas > 1:
+                restarted = asyncio.create_task(it.restart(stack))
+                memory += await _watch(it, 0, [*work, restarted], restarted)
+                codes = restarted.result()
+                findings.expect("replicas that were replaced ended well", not any(codes), codes)
+            memory += await _watch(it, seconds * (1 - _BEFORE_RESTART), work)
             over.set()
             await asyncio.gather(*work)
             await _is_sound(it, findings)
@@ -88,14 +101,17 @@ async def _warm(it: World) -> None:
         it.ledger.tell(number, *read("rest", number, answer))
 
 
-async def _watch(it: World, seconds: float, work: list[asyncio.Task[None]]) -> list[int]:
-    """Wait so long. Return the bytes of memory, one figure a second. Raise what an actor raises."""
+async def _watch(
+    it: World, seconds: float, work: Sequence[asyncio.Task[Any]], until: asyncio.Task[Any] | None = None
+) -> list[int]:
+    """Wait so long, and until a task is done. Return the bytes of memory, one figure a second. Raise what an actor
+    raises."""
     begun, memory = time.monotonic(), []
-    while (passed := time.monotonic() - begun) < seconds:
+    while (passed := time.monotonic() - begun) < seconds or (until is not None and not until.done()):
         ended, _ = await asyncio.wait(work, timeout=1, return_when=asyncio.FIRST_COMPLETED)
         for task in ended:
             task.result()
-        memory.append(it.program.memory())
+        memory.append(it.memory())
         it.backend.requests.clear()  # nobody reads them, and they are many
         if len(memory) % 10 == 0:
             told = Counter(it.ledger.told.values())
@@ -145,6 +161,8 @@ def _report(it: World, actors: list[Actor], done: Counter[str]) -> None:
     deeds = sum((actor.deeds for actor in actors), Counter[str]())
     print("deeds:   ", dict(deeds.most_common()))
     print("troubles:", dict(done.most_common()))
+    if it.redis is not None:
+        print("nginx:   ", f"{it.nginx_answers} answers of its own")
     print("told:    ", dict(Counter(it.ledger.told.values()).most_common()))
     for words, count in it.ledger.failures.most_common(_WORDS):
         print(f"{count:>10} {words}")
@@ -172,7 +190,7 @@ def _judge(it: World, findings: Findings, memory: list[int], before: tuple[int, 
     findings.expect(
         "memory at the end / after the warm-up", late <= GROWTH * early, f"{late / early:.3f} ({late / _MIB:.0f} MiB)"
     )
-    unexpected = [line for line in it.program.lines if any(word in line for word in _BROKEN)]
+    unexpected = [line for line in it.all_lines() if any(word in line for word in _BROKEN)]
     findings.expect("failures of the gateway itself in its log", not unexpected, len(unexpected))
     for line in unexpected[:_SHOWN]:
         print("    ", line[:1000])
@@ -182,9 +200,10 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--replicas", type=int, default=1)
     given = parser.parse_args(arguments)
-    print(f"seed {given.seed}, {given.minutes:g} minutes", flush=True)
-    return asyncio.run(soak(given.minutes * 60, given.seed))
+    print(f"seed {given.seed}, {given.minutes:g} minutes, {given.replicas} gateways", flush=True)
+    return asyncio.run(soak(given.minutes * 60, given.seed, given.replicas))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from tests.authorization.stand import CALLS, LISTS, MODERN, Answer, Bearer
 from tests.fault.ledger import Told, read
 from tests.protocol.official import LEGACY
 from tests.protocol.streams import Mark
-from tests.protocol.talk import legacy_headers, modern_headers, modern_request, request
+from tests.protocol.talk import CAPABILITIES, legacy_headers, modern_headers, modern_request, request
 from tests.soak.world import World
 
 PATIENCE: Final = 15.0
@@ -29,6 +29,7 @@ _RENEWAL: Final = 12.0
 """Seconds after which a token is renewed. It is good for 20."""
 _BATCHING: Final = "2025-03-26"
 _SHOWN: Final = (*CALLS, *LEGACY[1:3])
+_NGINX: Final[tuple[Told, str]] = ("failed", "nginx answered")
 _GONE: Final = (aiohttp.ClientError, ConnectionError, TimeoutError)
 
 
@@ -48,7 +49,7 @@ class Actor:
         """Do one thing after the other until it is over."""
         deeds: Sequence[Callable[[Bearer], Awaitable[None]]] = (
             *(self.plain,) * 8, *(self.slow,) * 2, *(self.lists,) * 3, self.batch, self.legacy_batch, self.progress,
-            self.hangs_up, self.cancels, self.expired, self.listens,
+            self.hangs_up, self.cancels, self.expired, self.listens, self.agrees,
         )  # fmt: skip
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
             while not over.is_set():
@@ -137,6 +138,37 @@ class Actor:
             await client.mcp(told, legacy_headers(LEGACY[0], session))
         await self._told([number], asked, lambda answer: [_cancelled(number, answer)])
 
+    async def agrees(self, client: Bearer) -> None:
+        """One consent, given twice at once: it counts once."""
+        number = self.it.ledger.number()
+        asks = {"_meta": {CAPABILITIES: {"elicitation": {}}}}
+        params: dict[str, Any] = {"name": "agreed", "arguments": _arguments(number), **asks}
+        try:
+            async with asyncio.timeout(PATIENCE):
+                asked = await client.modern("tools/call", params)
+                state = json.loads(asked.body).get("result", {}).get("requestState")
+                if state is None:
+                    self.it.ledger.tell(number, "failed", "the person was not asked")
+                    return
+                params |= {"requestState": state, "inputResponses": {"confirm": {"action": "accept", "content": {}}}}
+                answers = await asyncio.gather(*(client.modern("tools/call", params) for _ in range(2)))
+        except _GONE as failure:
+            self.it.ledger.tell(number, "lost", repr(failure))
+            return
+        except ValueError:
+            self.it.nginx_answers += 1
+            self.it.ledger.tell(number, "failed", "nginx answered")
+            return
+        outcomes = [_NGINX if self._is_nginx(one) else read(MODERN, number, one) for one in answers]
+        told = [one for one in outcomes if one[0] in ("right", "wrong")]
+        self.it.ledger.tell(number, *(told[0] if told else ("failed", "the consent was not taken")))
+
+    def _is_nginx(self, answer: Answer) -> bool:
+        """Whether no gateway gave this answer, which is counted."""
+        is_nginx = self.it.redis is not None and b"<center>nginx" in answer.body
+        self.it.nginx_answers += is_nginx
+        return is_nginx
+
     # What is no call
 
     async def lists(self, client: Bearer) -> None:
@@ -145,6 +177,8 @@ class Actor:
         try:
             async with asyncio.timeout(PATIENCE):
                 answer = await client.list(surface)
+            if self._is_nginx(answer):
+                return
             if answer.status == 200:
                 page = answer.json.get("result", answer.json)
                 if frozenset(tool["name"] for tool in page["tools"]) not in self.it.offered:
@@ -177,7 +211,8 @@ class Actor:
         ledger = self.it.ledger
         try:
             async with asyncio.timeout(PATIENCE):
-                outcomes = reading(await asked)
+                answer = await asked
+            outcomes = [_NGINX] * len(numbers) if self._is_nginx(answer) else reading(answer)
         except _GONE as failure:
             outcomes = [("lost", repr(failure))] * len(numbers)
         except Exception as failure:  # whatever cannot be read as an answer is a wrong one

@@ -39,8 +39,9 @@ Which: TypeAlias = Callable[[World], tuple[FaultProxy, ...]]
 
 async def make_trouble(it: World, random: Random, over: asyncio.Event, done: Counter[str]) -> None:
     """Make one trouble after the other until it is over; ``done`` counts them."""
+    troubles = (*TROUBLES, *STORE_TROUBLES * _OFTEN) if it.redis is not None else TROUBLES
     while not over.is_set():
-        name, trouble = random.choice(TROUBLES)
+        name, trouble = random.choice(troubles)
         done[name] += 1
         await trouble(it, random.uniform(*_LASTS))
         await asyncio.sleep(random.uniform(*_EVERY))
@@ -83,6 +84,19 @@ async def _break_listing(behaviour: Behaviour, it: World, seconds: float) -> Non
     it.backend.on(LISTING, it.listing)
 
 
+async def _kill_store(it: World, seconds: float) -> None:
+    assert it.redis is not None
+    it.redis.kill()
+    await asyncio.sleep(seconds)
+    await asyncio.to_thread(it.redis.start)
+
+
+async def _pause_store(it: World, seconds: float) -> None:
+    assert it.redis is not None
+    it.redis.control.client_pause(int(seconds * 1000))
+    await asyncio.sleep(seconds)
+
+
 def _service(it: World) -> tuple[FaultProxy, ...]:
     return (it.proxy,)
 
@@ -99,3 +113,6 @@ TROUBLES: Final[Sequence[tuple[str, Trouble]]] = (
     *((f"service: {name}", partial(_misbehave, behaviour)) for name, behaviour in _SERVICE.items()),
     *((f"listing: {name}", partial(_break_listing, behaviour)) for name, behaviour in _LISTINGS.items()),
 )
+STORE_TROUBLES: Final[Sequence[tuple[str, Trouble]]] = (("store: killed", _kill_store), ("store: paused", _pause_store))
+_OFTEN: Final = 4
+"""How much more often than others, which are many."""
