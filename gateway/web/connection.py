@@ -343,8 +343,7 @@ async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port
 
 
 def listen_on(sockets: Sequence[socket.socket], handler: Handler, bounds: Bounds) -> Port:
-    """Serve the port of bound sockets, which this takes over. After :meth:`Port.close`, running requests have
-    ``shutdown_timeout`` seconds to finish. Raise :class:`OSError` where another program listens there."""
+    """Serve the port of bound sockets. After :meth:`Port.close`, running requests have ``shutdown_timeout`` seconds."""
     server = _Server(handler, bounds.write_timeout, bounds.held)
     acceptor = Acceptor(sockets, server.connection, bounds.limit, bounds.spare)
     return Port(acceptor.port, server, acceptor, bounds.shutdown_timeout)

@@ -63,14 +63,14 @@ class Parent:
         self._admin = await listen_for_probes(handler, server, HeldAnswers(server.max_buffered))
         self.admin_port = self._admin.number
         first, *others = self.workers
-        self._keep(first)
+        self._keep(first, must_serve=True)
         served = asyncio.create_task(first.served.wait())
         await asyncio.wait([served, *self._keeping], return_when=asyncio.FIRST_COMPLETED)
         if not served.done():
             served.cancel()
             return self._keeping[0].result()
         for worker in others:
-            self._keep(worker)
+            self._keep(worker, must_serve=False)
         return None
 
     async def stop(self) -> None:
@@ -119,8 +119,8 @@ class Parent:
             yield f"worker {worker.number}: {worker.unready() or 'ok'}, process {worker.pid or 'none'}"
             yield from (f"worker {worker.number}: {line}" for line in worker.lines)
 
-    def _keep(self, worker: Worker) -> None:
-        self._keeping.append(asyncio.create_task(worker.keep_running()))
+    def _keep(self, worker: Worker, must_serve: bool) -> None:
+        self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))
 
 
 async def serve(settings: Settings, command: Sequence[str], started: Callable[[int], None]) -> int:

@@ -89,8 +89,9 @@ class Worker:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
-    async def keep_running(self) -> int:
-        """Run the worker until :meth:`stop`. Return its exit code then, or where it ends without having ever served."""
+    async def keep_running(self, must_serve: bool) -> int:
+        """Run the worker until :meth:`stop`. Return its exit code then, or with ``must_serve`` where it ends without
+        having ever served."""
         failures = 0
         while not self._stopping.is_set():
             self._serves_since = None
@@ -99,7 +100,7 @@ class Worker:
             except OSError as error:
                 log.error("a worker cannot be started", worker=self.number, reason=str(error))
                 code = 1
-            if self._stopping.is_set() or not self.served.is_set():
+            if self._stopping.is_set() or (must_serve and not self.served.is_set()):
                 return code
             failures = 1 if self._has_lasted() else failures + 1
             wait = self._delay(failures - 1) if failures > 1 else 0.0

@@ -152,6 +152,20 @@ async def test_where_the_first_worker_ends_before_it_serves_there_is_no_other(tm
     await parent.stop()
 
 
+async def test_another_worker_that_cannot_start_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "fail2").touch()
+    parent = made(2, tmp_path)
+    try:
+        with capture_logs() as logged:
+            assert await parent.start() is None
+            await until(lambda: events(logged).count("a worker ended and is replaced") > 3)
+        (tmp_path / "fail2").unlink()
+        await until(lambda: parent.workers[1].unready() is None)
+        assert set(await who_answer(parent.port)) == {"1", "2"}
+    finally:
+        await parent.stop()
+
+
 async def test_a_refresh_says_which_worker_failed(tmp_path: Path) -> None:
     async with parent_of(2, tmp_path) as parent:
         assert await parent.list_anew() == "worker 2: refused"
