@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix bench fault soak conformance clients config
+.PHONY: help run demo-oauth test check fix reach bench fault soak conformance clients config
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ conformance: services ## the official conformance suite, for each revision of MC
 clients: services ## the official MCP clients: client × era × what they do
 	$(BIN)/python -m tests.clients
 	$(BIN)/python -m tests.clean_install
+
+reach: $(VENV)/.dev ## real services from their URL alone: what is understood, typed and called right; writes README's table
+	@bash tests/install.sh $(BIN)/python reach
+	$(BIN)/python -m tests.reach
 
 bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP; what strangers can cost
 	$(BIN)/python -m tests.bench

@@ -227,7 +227,7 @@ class Service:
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
         conventions = ParamConventions(prefix, params.always)
-        return Knowledge(ParamStructures(conventions), Traffic(self.settings.backend.connections))
+        return Knowledge(ParamStructures(conventions), Traffic(self.settings.connections))
 
     def _tokens(self, section: Credentials) -> TokenClient:
         return TokenClient(

@@ -21,6 +21,7 @@ from yarl import URL
 from gateway.backend.lean_connection import LeanConnection
 from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, KEEPALIVE, Answer, BadHttp, ConnectFailed, NoConnection
 from gateway.resolver import Address, Resolver
+from gateway.single_flight import SingleFlight
 from gateway.tls import TlsFiles, certificate_reason, tls_reason
 
 MAX_IDLE: Final = 100
@@ -78,7 +79,10 @@ class LeanTransport:
         self._tls = tls or TlsFiles()
         self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
+        self._names = {name.lower() for name in self._headers}
+        self._usual = "".join(_line(name, value) for name, value in self._headers.items())
         self._resolver = Resolver()
+        self._look_ups: SingleFlight[tuple[str, int], list[Address]] = SingleFlight()
         self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
         self._origins: dict[tuple[str, str, int], _Origin] = {}
         self._targets: LRUCache[tuple[str, str], _Target] = LRUCache(1000)
@@ -150,13 +154,13 @@ class LeanTransport:
 
     def _request(self, target: _Target, body: bytes, headers: Mapping[str, str]) -> bytes:
         """Return head and body as one piece. Raises :class:`BadHttp` for a header that would break the head."""
-        own = {name.lower() for name in headers}
         lines = [target.head]
-        for name, value in (*self._headers.items(), *headers.items()):
-            if name in headers or name.lower() not in own:
-                if not _TOKEN.fullmatch(name) or _FORBIDDEN.search(value):
-                    raise BadHttp("a header with a character that HTTP forbids")
-                lines.append(f"{name}: {value}\r\n")
+        if self._names.isdisjoint(map(str.lower, headers)):
+            lines.append(self._usual)
+        else:
+            own = {name.lower() for name in headers}
+            lines += [_line(name, value) for name, value in self._headers.items() if name.lower() not in own]
+        lines += [_line(name, value) for name, value in headers.items()]
         if body:
             lines.append(f"Content-Length: {len(body)}\r\n")
         lines.append("\r\n")
@@ -170,7 +174,7 @@ class LeanTransport:
         limit = min(deadline, loop.time() + CONNECT_TIMEOUT)
         try:
             async with asyncio.timeout_at(limit):
-                connection = await self._connect_to_any(origin, await self._look_up(origin))
+                connection = await self._connect_to_any(origin, await self._look_up(origin), limit)
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None
@@ -194,30 +198,37 @@ class LeanTransport:
         key = (origin.host, origin.port)
         known = self._addresses.get(key)
         if known is None:
-            known = self._addresses[key] = await self._resolver.addresses(*key, socket.AF_UNSPEC)
+            known = await self._look_ups.join(key, lambda: self._resolver.addresses(*key, socket.AF_UNSPEC))
+            self._addresses[key] = known
         return known
 
-    async def _connect_to_any(self, origin: _Origin, addresses: list[Address]) -> LeanConnection:
-        """Try one address after the other. Raises what the last one failed with."""
+    async def _connect_to_any(self, origin: _Origin, addresses: list[Address], until: float) -> LeanConnection:
+        """Try one address after the other, each for its part of the time that is left. Raises what the last one failed
+        with. Connections after this one begin with an address that did not fail."""
         loop = asyncio.get_running_loop()
-        name = origin.host if origin.tls is not None else None
-        for position, address in enumerate(addresses, 1):
+        left = len(addresses)
+        for address in tuple(addresses):
             try:
-                _, connection = await loop.create_connection(
-                    lambda: LeanConnection(self._tls, self._forget, self._reserve),
-                    address.host,
-                    origin.port,
-                    ssl=origin.tls,
-                    server_hostname=name,
-                )
+                async with asyncio.timeout((until - loop.time()) / left):
+                    return await self._connect_to(origin, address)
             except ssl.SSLError:
                 raise  # another address has the same certificate
             except OSError:
-                if position == len(addresses):
+                addresses.sort(key=address.__eq__)  # it becomes the last
+                left -= 1
+                if not left:
                     raise
-            else:
-                return connection
         raise ConnectFailed("its name has no address")
+
+    async def _connect_to(self, origin: _Origin, address: Address) -> LeanConnection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: LeanConnection(self._tls, self._forget, self._reserve),
+            address.host,
+            origin.port,
+            ssl=origin.tls,
+            server_hostname=origin.host if origin.tls is not None else None,
+        )
+        return connection
 
     def _keep(self, origin: _Origin, connection: LeanConnection) -> None:
         """Keep a connection after an exchange. One that cannot be used again closes itself."""
@@ -252,6 +263,13 @@ class LeanTransport:
                 origin.idle.remove(connection)
                 if connection.says_more and not origin.says_more:
                     self._learn_that_it_says_more(origin)
+
+
+def _line(name: str, value: str) -> str:
+    """Return a line of a head. Raise :class:`BadHttp` for a header that would break the head."""
+    if not _TOKEN.fullmatch(name) or _FORBIDDEN.search(value):
+        raise BadHttp("a header with a character that HTTP forbids")
+    return f"{name}: {value}\r\n"
 
 
 def _patience(connection: LeanConnection) -> float:

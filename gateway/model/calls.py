@@ -21,18 +21,20 @@ class NoResult:
 NO_RESULT: Final = NoResult()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallExtras:
     """Hold what a 2026-07-28 client sends along with a call.
 
     ``responses`` answer an earlier :class:`InputRequest`; ``state`` is the state that came with it. ``capabilities``
     are the client's. ``trace`` are W3C trace context headers. A surface that cannot ask a person gives no extras.
+    With ``optional`` a client that lacks a capability is served as on such a surface, instead of refused.
     """
 
     responses: JsonObject = field(default_factory=dict)
     state: str | None = None
     capabilities: JsonObject = field(default_factory=dict)
     trace: Mapping[str, str] = field(default_factory=dict)
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class InputRequest:
     state: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """Hold the outcome of a call: a value (JSON, or :data:`NO_RESULT`), a fault, or questions to the client."""
 

@@ -111,3 +111,20 @@ def test_a_line_that_no_encoding_takes_is_written_all_the_same(pipe: Pipe) -> No
     log.put("half a pair: \ud800")
     assert pipe.line() == "half a pair: \\ud800"
     log.close()
+
+
+def test_lines_of_several_processes_are_written_whole() -> None:
+    """A pipe takes PIPE_BUF bytes at once or not at all. Packets keep the writes apart."""
+    reading, writing = os.pipe2(os.O_DIRECT)
+    log = Lines(writing, lost, shares=True)
+    lines = [f"{number} {'x' * 1000}" for number in range(20)]
+    for line in lines:
+        log.put(line)
+    log.close(PATIENCE)
+    os.close(writing)
+    writes = []
+    while write := os.read(reading, PIPE_BYTES):
+        writes.append(write)
+    os.close(reading)
+    assert all(write.endswith(b"\n") for write in writes)
+    assert b"".join(writes).decode().splitlines() == lines
