@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix bench conformance clients config
+.PHONY: help run demo-oauth test check fix bench fault soak conformance clients config
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,14 @@ clients: services ## the official MCP clients: client × era × what they do
 
 bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP; what strangers can cost
 	$(BIN)/python -m tests.bench
+
+fault: services ## what callers see while something fails; ROWS="one tool" for rows with these words
+	$(BIN)/python -m tests.fault $(ROWS)
+
+MINUTES ?= 10
+SEED ?= 20261121
+soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)
 
 config: $(VENV)/.run ## write the files that derive from gateway/settings/, from the dialects and the modes of credentials
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,18 +15,31 @@ from gateway import credentials
 from gateway.auth.audiences import shared_audience_faults
 from gateway.layers import SERVER_FILES, SERVICE_FILES, Layers
 from gateway.settings import ServiceSettings, Settings
-from gateway.settings.paths import Key, find_knob, keys_of
+from gateway.settings.paths import Key, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
 
 _MESSAGES: Final = {
     "missing": "is required",
     "string_type": "must be a text; in quotes, if YAML takes it for something else",
     "tuple_type": "must be a list, such as [one, two]",
-    "dict_type": "must be a mapping, such as {name: value}",
-    "model_type": "must be a mapping, such as {name: value}",
+    "dict_type": "must be a mapping, such as {{name: value}}",
+    "model_type": "must be a mapping, such as {{name: value}}",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must have at least {min_length} character",
+    "string_pattern_mismatch": "must match {pattern}",
 }
-"""Our messages for faults that pydantic would describe with names of Python types."""
-RESTART: Final = ("server.", "telemetry.")
+"""Our messages for faults that pydantic would describe in words of Python, with the names of its own details."""
+RESTART: Final = ("server.", "store.", "telemetry.")
 """Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
 other knobs belong to a service, which a reload replaces as a whole."""
 LIVE: Final = ("server.allowed_hosts", "server.allowed_origins", "telemetry.log.level")
@@ -105,11 +119,7 @@ def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
         if any(all(one == other for one, other in zip(path, where, strict=False)) for path in layers.unread_paths):
             continue
         path = ".".join(str(part) for part in where)
-        text = detail["msg"].removeprefix("Value error, ")
-        if detail["type"] == "extra_forbidden":
-            text = f"unknown key{_suggestion(where)}"
-        else:
-            text = _MESSAGES.get(detail["type"], text)
+        text = _message(detail, where, layers.tree)
         if path:
             yield f"{path}: {text}"
         else:
@@ -149,10 +159,44 @@ def _missing_knob(location: tuple[Key, ...]) -> tuple[Key, ...]:
     return (*location, *required[:1])
 
 
+def _message(detail: Mapping[str, Any], where: tuple[Key, ...], tree: Mapping[str, Any]) -> str:
+    """Return the words for a fault of pydantic's at the knob ``where``."""
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key{_suggestion(where)}"
+    if detail["type"] == "literal_error":
+        knob = find_knob(where)
+        words = [
+            word for kind in (knob.kinds if knob else ()) if get_origin(kind) is Literal for word in get_args(kind)
+        ]
+        return f"must be one of {', '.join(words)}{_did_you_mean(_value_at(tree, where), words)}"
+    message = _MESSAGES.get(detail["type"])
+    text: str = message.format_map(detail.get("ctx", {})) if message else detail["msg"]
+    return text.removeprefix("Value error, ")
+
+
+def _value_at(tree: Any, path: Sequence[Key]) -> Any:
+    for key in path:
+        try:
+            tree = tree[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return tree
+
+
 def _suggestion(location: tuple[int | str, ...]) -> str:
+    """Return the known keys of the section, and the one that is probably meant: here, or the only one elsewhere."""
     section = find_knob(location[:-1])
-    known = ", ".join(keys_of(section)) if section else ""
-    return f"; known here: {known}" if known else ""
+    known = list(keys_of(section)) if section else []
+    elsewhere = [path for path, _ in knobs() if path.rpartition(".")[2] == location[-1] and "*" not in path]
+    meant = _did_you_mean(location[-1], known)
+    if not meant and len(elsewhere) == 1:
+        meant = f"; did you mean {elsewhere[0]}?"
+    return (f"; known here: {', '.join(known)}" if known else "") + meant
+
+
+def _did_you_mean(word: Any, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1) if isinstance(word, str) else []
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def differing(old: Any, new: Any, path: str = "") -> Iterator[str]:

@@ -4,8 +4,8 @@ An error class *is* a row of the table: the JSON-RPC ``code``, the HTTP ``status
 another, see :mod:`gateway.mcp`), the ``slug`` that REST clients match on, and whether it ``refuses`` the HTTP
 exchange itself. A :class:`ToolFault` does not refuse it: on MCP it becomes a tool result with ``isError: true``.
 
-MCP reserves -32768..-32000 (2026-07-28, basic/index "Error codes"), so a code of our own is the HTTP status as a
-positive integer. Messages are written for the caller: they never hold a backend's host, a stack trace or a token.
+MCP reserves -32768..-32000 (2026-07-28, basic/index "Error codes"), so a code of our own is the HTTP status. Messages
+are written for the caller: they never hold a backend's host, a stack trace or a token.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from typing import ClassVar
 
 
 class GatewayError(Exception):
-    """Hold what every failure with an answer has.
-
-    ``data`` is JSON for the error's ``data`` member; ``retry_after`` is in seconds and becomes ``Retry-After``.
-    """
+    """Hold what every failure with an answer has. ``data`` is JSON for the error's ``data`` member; ``retry_after`` is
+    in seconds and becomes ``Retry-After``."""
 
     code: ClassVar[int] = -32603
     status: ClassVar[int] = 500
@@ -159,8 +157,7 @@ class InsufficientScope(Challenged):
 
 
 class AuthUnavailable(Refused):
-    """Raised where a token cannot be verified now: no usable keys, or no answer from the issuer. It is never a 401,
-    since clients would then throw their tokens away."""
+    """Raised where a token cannot be verified now. It is never a 401: clients would then throw their tokens away."""
 
     code, status, slug = 503, 503, "auth_unavailable"
 
@@ -231,6 +228,12 @@ class CatalogUnavailable(Refused):
     """Raised where there is no listing, fresh or stale. An empty list would tell clients that no tools exist."""
 
     code, status, slug = 503, 503, "catalog_unavailable"
+
+
+class StoreUnavailable(Refused):
+    """Raised where something may be used once by all replicas, and the store that they share is away."""
+
+    code, status, slug = 503, 503, "store_unavailable"
 
 
 # --- A tool call failed: isError on MCP, 4xx and 5xx on REST ----------------------------------------------------
@@ -311,8 +314,7 @@ class BackendDenied(ToolFault):
 
 
 class BackendUnauthorized(ToolFault):
-    """Raised where the backend answered 401 to the credential that was sent. It becomes :class:`Unauthorized` if that
-    was the caller's own token and nothing was sent to the caller yet."""
+    """Raised where the backend answered 401. It becomes :class:`Unauthorized` if the caller's own token was sent."""
 
     code, status, slug = 401, 401, "unauthorized"
 
@@ -325,8 +327,7 @@ class BackendUnavailable(ToolFault):
 
 
 class BackendBusy(ToolFault):
-    """Raised where the backend answered 503, or no connection came free before the deadline; then nothing was sent.
-    Its Retry-After is forwarded if it is a small number of seconds."""
+    """Raised where the backend answered 503, or where nothing was sent: no connection or turn came free in time."""
 
     code, status, slug = 503, 503, "backend_busy"
 

@@ -33,7 +33,7 @@ SERVICE_FILES: Final = (
     "catalog.fallback",
 )
 """Knobs of a service that name a file."""
-SERVER_FILES: Final = ("server.secret_file",)
+SERVER_FILES: Final = ("server.secret_file", "store.ca_file")
 _FILES: Final = (*SERVER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
 
 

@@ -145,6 +145,11 @@ class ConcurrencyLimit:
     def __repr__(self) -> str:
         return f"<ConcurrencyLimit {self.most} each, {self._held.total()} under way of {len(self._held)} callers>"
 
+    @property
+    def total(self) -> int:
+        """Return how many calls are under way, of all callers."""
+        return self._held.total()
+
     @contextmanager
     def hold_call(self, caller: Caller) -> Iterator[None]:
         """Count a call while it is under way. Raise :class:`CallLimited` where the caller has ``most`` under way."""
@@ -165,6 +170,11 @@ class StreamLimit:
     def __init__(self) -> None:
         self.most = 0
         self._open: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int:
+        """Return how many streams are open, of all callers."""
+        return self._open.total()
 
     def has_room(self, caller: Caller) -> bool:
         """Tell whether the caller may open another stream."""

@@ -254,7 +254,7 @@ class Outbound:
                 raise ConnectFailed(tls_reason(cause, self._tls)) from error
             raise Interrupted("the connection ended before the answer did") from error
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
-            raise BadHttp(type(error).__name__) from error
+            raise BadHttp("the answer is not valid HTTP") from error
 
     def _url(self, url: str) -> URL:
         known = self._urls.get(url)

@@ -25,7 +25,7 @@ from gateway.settings import Settings
 
 _INTERVAL: Final = 0.25
 _CONFIGURATION: Final = "the configuration"
-_READ_AT_START: Final = frozenset({"server.secret_file"})
+_READ_AT_START: Final = frozenset({"server.secret_file", "store.ca_file"})
 """Knobs whose files are read when the process starts, and not again."""
 
 _Status: TypeAlias = tuple[int, ...] | None

@@ -23,6 +23,8 @@ from gateway.service import Service
 from gateway.service_files import ServiceFiles
 from gateway.settings import ServiceSettings, Settings
 from gateway.signing import read_secrets
+from gateway.store import ServerStore, StoreFault
+from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.web.connection import Bounds, Handler, Port, listen
@@ -43,9 +45,10 @@ log = structlog.get_logger()
 
 
 class Server:
-    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started."""
+    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started. ``store``, not
+    opened, takes the place of the one that the settings name."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, store: ServerStore | None = None) -> None:
         self.settings = settings
         self.port = 0
         self.admin_port = 0
@@ -53,7 +56,8 @@ class Server:
         self.held = HeldAnswers(settings.server.max_buffered)
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
-        self._store = MemoryStore()
+        self._given_store = store
+        self._store: ServerStore = MemoryStore()
         self._mounts: dict[str, Mount] = {}
         self._retiring: dict[Service, asyncio.Task[None]] = {}
         self._ports: list[Port] = []
@@ -69,8 +73,9 @@ class Server:
         server = self.settings.server
         self._secrets = read_secrets(server.secret_file)
         self._public = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
-        await self.reload(self.settings)
+        await self._open_store()
         try:
+            await self.reload(self.settings)
             admin = AdminHandler(self._unready, self._describe, self.list_anew)
             few = ConnectionLimit(_ADMIN_CONNECTIONS, lambda _: True)
             bounds = Bounds(_ADMIN_SHUTDOWN, server.write_timeout, few, self.held, _ADMIN_SPARE)
@@ -78,7 +83,7 @@ class Server:
             limit = self._connection_limit()
             bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
             self.port = await self._listen(self._public, server.host, server.port, bounds)
-        except OSError:
+        except (OSError, ConfigError):
             await self.stop()
             raise
         for remark in remarks_on(self.settings):
@@ -143,6 +148,17 @@ class Server:
         await asyncio.gather(*self._retiring.values(), return_exceptions=True)
         for service in self.services.values():
             await service.close()
+        await self._store.close()
+
+    async def _open_store(self) -> None:
+        """Open the store that the settings name. Raises :class:`ConfigError`."""
+        try:
+            self._store = self._given_store or make_store(self.settings.store)
+            await self._store.open()
+        except StoreFault as fault:
+            raise ConfigError([f"store.url: {fault}"]) from None
+        if not self._store.is_shared:
+            log.info("the store is in memory", of_each_process=PER_PROCESS)
 
     async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
         """Make the services that are new or changed. Raises :class:`ConfigError`."""
@@ -172,6 +188,7 @@ class Server:
         while (service := self.services.get(mount)) not in (None, asked):
             asked = service
             with service.uses:
+                service.shared_listing.ask_anew()
                 trouble = await service.discovery.refresh_now()
         return _named(asked, trouble) if asked and trouble else ""
 
@@ -238,13 +255,19 @@ class Server:
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
     def _describe(self) -> Iterator[str]:
-        """Yield a line for each of several services, and for each background job."""
+        """Yield a line for each of several services, for each background job, and for what is under way: a leak shows
+        there as a number that does not come down again."""
         for service in self.services.values():
             if service.name:
                 yield _named(service, service.unready() or "ok")
-            for background in (service.background, service.issuers.background):
+            for background in (service.background, service.auth.issuers.background):
                 yield from (_named(service, line) for line in background.describe())
         yield from self.background.describe()
+        if self._store.is_shared:
+            yield f"store: {self._store.health() or 'ok'}"
+        calls = sum(mount.concurrency.total for mount in self._mounts.values())
+        streams = sum(mount.streams.total for mount in self._mounts.values())
+        yield f"under way: {calls} calls, {streams} streams, {len(asyncio.all_tasks())} tasks"
 
 
 def _named(service: Service, text: str) -> str:

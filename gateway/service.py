@@ -14,10 +14,6 @@ from urllib.parse import urlsplit
 
 from gateway import __version__, config
 from gateway.auth.access import Access
-from gateway.auth.authenticator import Authenticator
-from gateway.auth.claims import IssuerPolicy, issuer_policy
-from gateway.auth.dpop import ProofChecker
-from gateway.auth.issuers import Issuers
 from gateway.auth.metadata import build_resource_metadata
 from gateway.backend.admission import CallAdmission, ListingAdmission, Traffic
 from gateway.backend.client import HEADERS, BackendClient
@@ -30,6 +26,7 @@ from gateway.credentials import Credential, build_credentials, credential_faults
 from gateway.credentials.digest import backend_transport
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
+from gateway.discovery.shared_listing import SharedListing
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
@@ -45,6 +42,7 @@ from gateway.mcp.sessions import Sessions
 from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, NameStyle, View
 from gateway.mount import Knowledge, Mount
 from gateway.search.tools import SEARCH_CATALOG, builtin_tools
+from gateway.service_auth import ServiceAuth
 from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import Credentials, ServiceSettings
 from gateway.signing import SigningKeys
@@ -88,9 +86,7 @@ class Service:
         self._before = before
         self.same_backend = before is not None and _same_backend(before, settings)
         self.access = Access(settings.auth, settings.resource, per_caller=self._modes.lists_per_caller)
-        self.issuers = self._issuers()
-        self.policies = self._policies()
-        self.authenticator = self._authenticator()
+        self.auth: ServiceAuth = ServiceAuth(settings, files, self._store, self.access, before.auth if before else None)
         backend = settings.backend
         tls, reserve = backend_tls(settings), mount.answers.reserve
         self.outbound = backend_transport(settings, self._modes.calls, tls, HEADERS, reserve)
@@ -102,6 +98,7 @@ class Service:
         self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
         way = ListingAdmission(self.outbound, self.knowledge.traffic)
         self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect)
+        self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, self._keys, settings)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
@@ -148,7 +145,8 @@ class Service:
     def start(self) -> None:
         """Start the background work, and tell open streams what changed. The mount is this service's from now on."""
         self._take_over_mount()
-        self.issuers.start()
+        self.shared_listing.follow(self.discovery)
+        self.auth.issuers.start()
         if self._modes.lists_per_caller and self.settings.auth.anonymous == "none":
             self.discovery.first_attempt_over.set()  # each caller has its own view: there is no shared one to wait for
         else:
@@ -158,24 +156,25 @@ class Service:
         """Return why the service cannot answer yet, None if it can."""
         if not self.discovery.first_attempt_over.is_set() and time.monotonic() - self._started < READY_AFTER:
             return "the first listing has not come yet"
-        return self.issuers.unready()
+        return self.auth.issuers.unready()
 
     async def caller(self, token: str | None) -> Caller:
         """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.refusals`."""
         if token is None:
             return ANONYMOUS
-        principal = (await self.issuers.verifier(self.policies).verify_token(token)).principal
+        principal = (await self.auth.issuers.verifier(self.auth.policies).verify_token(token)).principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 
     async def close(self, successor: Service | None = None) -> None:
         """Close everything that the successor did not take over."""
+        self.shared_listing.close()
         await self.background.stop()
         await self.discovery.close()
         await self.outbound.close()
-        if self._before is not None and self._before.issuers is self.issuers:
+        if self._before is not None and self._before.auth.issuers is self.auth.issuers:
             return  # it was built and never started: the issuers are its predecessor's
-        if successor is None or successor.issuers is not self.issuers:
-            await self.issuers.close()
+        if successor is None or successor.auth.issuers is not self.auth.issuers:
+            await self.auth.issuers.close()
 
     def _client_visible_state(self, view: View) -> tuple[object, ...]:
         """Return what clients see of a view, to be compared: streams are notified where it differs."""
@@ -188,7 +187,7 @@ class Service:
         subscriptions, settings = self._mount.subscriptions, self.settings
         if before is not None:
             self.discovery.take_over(before.discovery, listings=self.same_backend, catalogs=self._same_catalogs(before))
-        subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat)
+        subscriptions.follow(self.discovery, settings.catalog.notify_interval, settings.mcp.heartbeat, self._store)
         self._mount.streams.most = settings.limits.streams
         self._mount.concurrency.most = settings.limits.concurrent
         if before is None:
@@ -221,47 +220,15 @@ class Service:
         conventions = ParamConventions(prefix, params.always)
         return Knowledge(ParamStructures(conventions), Traffic(self.settings.backend.connections))
 
-    def _issuers(self) -> Issuers:
-        before, settings = self._before, self.settings
-        endpoint = settings.backend.credentials.token_endpoint
-        if (
-            before is not None
-            and before.settings.auth == settings.auth
-            and before.files.of("auth") == self.files.of("auth")
-            and before.settings.backend.credentials.token_endpoint == endpoint
-        ):
-            return before.issuers
-        return Issuers(settings.auth.issuers if settings.auth.mode != "off" else (), endpoint)
-
-    def _policies(self) -> tuple[IssuerPolicy, ...]:
-        settings, modes = self.settings, self._modes
-        # The backend gets callers' tokens: one that is also for a third service could be used there by the backend.
-        forwards = modes.calls.uses_callers_token or modes.listing.uses_callers_token
-        extra = not (forwards and settings.backend.credentials.reject_extra_audiences)
-        implies = settings.auth.scopes.implies
-        return tuple(
-            issuer_policy(keys.issuer, settings.resource, extra_audiences=extra, implies=implies)
-            for keys in self.issuers.keys.values()
-        )
-
-    def _authenticator(self) -> Authenticator | None:
-        """Return what checks tokens, None with ``auth.mode: off``. Its cache is kept where the rules are equal."""
-        before, auth = self._before, self.settings.auth
-        if auth.mode == "off":
-            return None
-        if before is not None and before.issuers is self.issuers and before.policies == self.policies:
-            return before.authenticator
-        proofs = None if auth.dpop == "off" else ProofChecker(self.settings.origin, self._store)
-        verifier = self.issuers.verifier(self.policies)
-        return Authenticator(verifier, scopes=self.access.baseline_scopes, dpop=auth.dpop, proofs=proofs)
-
     def _tokens(self, section: Credentials) -> TokenClient:
-        return TokenClient(self.issuers.outbound(), section, self.issuers.token_endpoint(section), self._endpoint)
+        return TokenClient(
+            self.auth.issuers.outbound(), section, self.auth.issuers.token_endpoint(section), self._endpoint
+        )
 
     def _discovery(self, callers_own: bool) -> Discovery:
         backend = self.settings.backend
         discovery = Discovery(
-            self.reader.fetch_listing,
+            self.shared_listing.fetch_listing,
             Builder(backend.params, self.knowledge.validators, pins=self.files.pins),
             self.settings.catalog,
             fallback=self.files.fallback,
@@ -309,7 +276,9 @@ class Service:
             mount.subscriptions, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
         )  # fmt: skip
         scopes = self.access.baseline_scopes
-        metadata = build_resource_metadata(settings, scopes, SERVER_NAME) if self.authenticator is not None else None
+        metadata = (
+            build_resource_metadata(settings, scopes, SERVER_NAME) if self.auth.authenticator is not None else None
+        )
         sessions = Sessions(self._keys, self._store)
         old_eras = legacy.Legacy(operations, self.invocation, sessions, mount.calls, mount.elicitations, self.uses)
         return Site(
@@ -319,7 +288,7 @@ class Service:
             invocation=self.invocation,
             discovery=self.discovery,
             access=self.access,
-            authenticator=self.authenticator,
+            authenticator=self.auth.authenticator,
             metadata=metadata,
             rest_page_size=_rest_page_size(settings),
             max_body=settings.server.max_body,

@@ -30,10 +30,10 @@ class _StrictLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} is not a string: quote it", key_node.start_mark
+                    None, None, f"key {_written(key_node)} is not a text: quote it", key_node.start_mark
                 )
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} occurs twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f'key "{key}" occurs twice', key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
@@ -49,6 +49,11 @@ _StrictLoader.yaml_implicit_resolvers = {
 _StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
+
+
+def _written(node: yaml.Node) -> str:
+    """Return a key as the file has it; a list or a map without its content."""
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else "of several values"
 
 
 def _refuse_tag(loader: _StrictLoader, node: yaml.Node) -> Any:

@@ -30,7 +30,7 @@ def _parse(value: Any, units: dict[str, Any], default: str, wanted: str) -> floa
     match = _NUMBER.fullmatch(str(value).strip())
     unit = (match[2] or default) if match else ""
     if match is None or unit not in units:
-        raise ValueError(f"must be {wanted}, not {value!r}")
+        raise ValueError(f'must be {wanted}, not "{value}"')
     return float(float(match[1]) * units[unit])
 
 
@@ -52,9 +52,11 @@ def _format(amount: float, units: dict[str, Any]) -> str:
 
 def parse_rate(value: Any) -> str:
     """Return ``COUNT/PERIOD`` without spaces. Raises :class:`ValueError`."""
-    match = re.fullmatch(r"\s*([1-9]\d{0,8})\s*/\s*(second|minute|hour|day)\s*", str(value))
+    text = value if isinstance(value, str) else ""
+    match = re.fullmatch(r"\s*([1-9]\d{0,8})\s*/\s*(second|minute|hour|day)\s*", text)
     if match is None:
-        raise ValueError(f"must be a rate such as 60/minute (per {', '.join(PERIODS)}), not {value!r}")
+        shown = f', not "{text}"' if text else ""
+        raise ValueError(f"must be a rate such as 60/minute (per {', '.join(PERIODS)}){shown}")
     return f"{match[1]}/{match[2]}"
 
 

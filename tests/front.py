@@ -7,8 +7,9 @@ async with front(service.url, "backend.timeout=200ms") as gateway:
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -20,6 +21,7 @@ from gateway.server import Server
 from gateway.service import Service
 from gateway.service_files import ServiceFiles
 from gateway.settings import ServiceSettings
+from gateway.store import ServerStore
 from gateway.store.memory import MemoryStore
 
 Surface: TypeAlias = Literal["modern", "legacy", "rest"]
@@ -164,11 +166,25 @@ _AMPLE: Final = ("limits.invocation=100000/second", "limits.concurrent=10000")
 """What lets a test be many callers although it has one address."""
 
 
+_TRANSPORT: Final[ContextVar[str]] = ContextVar("transport", default="auto")
+
+
+@contextmanager
+def transport_of_gateways(name: str) -> Iterator[None]:
+    """Let gateways that are made within use this ``backend.transport``."""
+    token = _TRANSPORT.set(name)
+    try:
+        yield
+    finally:
+        _TRANSPORT.reset(token)
+
+
 def ground(url: str, *settings: str) -> list[str]:
     """What a gateway before ``url`` starts from: free ports, and open to all unless ``settings`` say who may call and
     how often."""
     auth = () if any(setting.startswith("auth.") for setting in settings) else ("auth.mode=off",)
-    return [f"backend.url={url}", "server.port=0", "server.admin_port=0", *_AMPLE, *auth, *settings]
+    way = f"backend.transport={_TRANSPORT.get()}"
+    return [f"backend.url={url}", "server.port=0", "server.admin_port=0", way, *_AMPLE, *auth, *settings]
 
 
 async def built(settings: ServiceSettings) -> Service:
@@ -177,10 +193,12 @@ async def built(settings: ServiceSettings) -> Service:
 
 
 @asynccontextmanager
-async def front(url: str, *settings: str, file: Path | None = None) -> AsyncIterator[Front]:
+async def front(
+    url: str, *settings: str, file: Path | None = None, store: ServerStore | None = None
+) -> AsyncIterator[Front]:
     """A gateway before the JSON-RPC endpoint ``url``; ``settings`` are section.knob=value, beside those in ``file``.
     Without one of auth it is open to all."""
-    gateway = Server(load_settings(file, ground(url, *settings), environ={}))
+    gateway = Server(load_settings(file, ground(url, *settings), environ={}), store)
     async with aiohttp.ClientSession() as session:
         await gateway.start()
         try:

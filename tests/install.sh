@@ -17,7 +17,8 @@ quietly() {
 
 # Programs of Debian's, each with the package that has it.
 DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime monerod:monero mopidy:mopidy
-nginx:nginx-light slowhttptest:slowhttptest transmission-daemon:transmission-daemon trytond:tryton-server'
+nginx:nginx-light redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon
+trytond:tryton-server'
 
 install_debian_packages() {
   local pair missing=() PATH=$PATH:/usr/sbin  # where Debian has nginx

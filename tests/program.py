@@ -94,6 +94,11 @@ class Program:
         entry: dict[str, Any] = json.loads([line for line in self.lines if text in line][number - 1])
         return entry
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
@@ -115,8 +120,7 @@ class Program:
         return self._status("VmRSS:")
 
     def _status(self, field: str) -> int:
-        assert self._process is not None
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field))
 
     async def __aenter__(self) -> Self:

@@ -43,9 +43,9 @@ class Authority:
             context.load_verify_locations(clients_of.file)
         return context
 
-    def server_pem(self, *names: str) -> Path:
+    def server_pem(self, *names: str, expired: bool = False) -> Path:
         """Key and certificates in one file (PEM)."""
-        return self._written(self._issue(*names))
+        return self._written(self._issue(*names, expired=expired))
 
     def client_pem(self) -> Path:
         """A client's key and certificates in one file (PEM)."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import structlog
 from cachetools import LRUCache, TTLCache
 from yarl import URL
 
@@ -29,6 +30,8 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FORBIDDEN: Final = re.compile(r"[\r\n\0]")
 _SWEEP: Final = 1.0
 
+log = structlog.get_logger()
+
 
 @dataclass(slots=True)
 class _Origin:
@@ -38,12 +41,15 @@ class _Origin:
     port: int
     tls: ssl.SSLContext | None
     idle: list[LeanConnection] = field(default_factory=list)
+    says_more: bool = False
+    """Whether it has sent something that was no answer. snapserver 0.26 answers each POST twice: on a kept connection
+    the second answer could come after the next request, and be taken for the answer to that."""
 
     def take(self, now: float) -> LeanConnection | None:
         """Return a connection that can be used, and close those that cannot."""
         while self.idle:
             connection = self.idle.pop()
-            if now - connection.idle_since < _patience(connection) and connection.is_usable:
+            if not self.says_more and now - connection.idle_since < _patience(connection) and connection.is_usable:
                 return connection
             connection.abort()
         return None
@@ -118,6 +124,8 @@ class LeanTransport:
         if connection is None:
             connection = await self._connect(origin, deadline, timeout)
         answer = await connection.exchange(request, deadline, timeout, max_bytes)
+        if connection.says_more and not origin.says_more:
+            self._learn_that_it_says_more(origin)
         self._keep(origin, connection)
         return answer
 
@@ -213,7 +221,7 @@ class LeanTransport:
 
     def _keep(self, origin: _Origin, connection: LeanConnection) -> None:
         """Keep a connection after an exchange. One that cannot be used again closes itself."""
-        if self._is_closed or len(origin.idle) >= MAX_IDLE:
+        if self._is_closed or origin.says_more or len(origin.idle) >= MAX_IDLE:
             connection.abort()
             return
         loop = asyncio.get_running_loop()
@@ -233,11 +241,17 @@ class LeanTransport:
         if any(origin.idle for origin in self._origins.values()):
             self._sweeper = loop.call_later(_SWEEP, self._sweep)
 
+    def _learn_that_it_says_more(self, origin: _Origin) -> None:
+        origin.says_more = True
+        log.warning("the backend sends more than its answers; from now on each call has a connection of its own")
+
     def _forget(self, connection: LeanConnection) -> None:
         self._connections.discard(connection)
         for origin in self._origins.values():
             if connection in origin.idle:
                 origin.idle.remove(connection)
+                if connection.says_more and not origin.says_more:
+                    self._learn_that_it_says_more(origin)
 
 
 def _patience(connection: LeanConnection) -> float:

@@ -32,7 +32,8 @@ from gateway.outbound import (
 from gateway.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
 
 MAX_HEAD: Final = 64 * 1024
-"""Bytes of an answer before its body, interim answers included."""
+"""Bytes of an answer before its body."""
+MAX_HEADERS: Final = 128
 MAX_LINE: Final = 8190
 """Bytes of a header's name and value."""
 _NO_BODY: Final = (204, 304)
@@ -73,6 +74,8 @@ class LeanConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self.keep_alive: float | None = None
         """Seconds for which the other side keeps the idle connection, if it told."""
+        self.says_more = False
+        """Whether the other side has sent something that was no answer."""
         self._tls = tls
         self._on_close = on_close
         self._reserve = reserve
@@ -81,6 +84,7 @@ class LeanConnection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(**_LENIENT)
         self._incoming: _Incoming | None = None
         self._head_size = 0
+        self._interim = False
         self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
         self._reusable = True
 
@@ -108,7 +112,8 @@ class LeanConnection(asyncio.Protocol):
             self._reserve(-incoming.reserved)
             incoming.chunks.clear()  # the traceback of an error refers to them
             is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
-            if not incoming.is_complete or incoming.has_surplus or is_unsent or not self._reusable:
+            self.says_more = self.says_more or incoming.has_surplus
+            if not incoming.is_complete or self.says_more or is_unsent or not self._reusable:
                 self.abort()
 
     def abort(self) -> None:
@@ -124,8 +129,10 @@ class LeanConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         incoming = self._incoming
         if incoming is None or incoming.is_complete:
+            self.says_more = True
             self.abort()
             return
+        self._interim = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -138,7 +145,7 @@ class LeanConnection(asyncio.Protocol):
                 cause = error.__context__
                 self._fail(cause if isinstance(cause, OutboundError) else BadHttp(type(error).__name__))
         if not incoming.status:
-            self._head_size += len(data)
+            self._head_size = 0 if self._interim else self._head_size + len(data)
             if self._head_size > MAX_HEAD:
                 self._fail(BadHttp("its head is too large"))
         if incoming.is_complete:
@@ -166,8 +173,8 @@ class LeanConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._incoming is not None and not self._incoming.is_complete:
-            if len(name) + len(value) > MAX_LINE:
-                raise BadHttp("one of its headers is too long")
+            if len(name) + len(value) > MAX_LINE or len(self._incoming.headers) == MAX_HEADERS:
+                raise BadHttp("its headers are too long, or too many")
             self._incoming.headers.add(name.decode("latin-1"), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
@@ -176,6 +183,7 @@ class LeanConnection(asyncio.Protocol):
             return
         if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
             incoming.headers.clear()
+            self._interim = True
             return
         if not 200 <= status <= 599:
             raise BadHttp(f"status {status}")

@@ -12,6 +12,7 @@ import hashlib
 import re
 import time
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,7 +25,7 @@ from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
-from gateway.model import MessageForm, SourceAnswer, Version
+from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.settings import CustomListing
 
@@ -36,6 +37,8 @@ _ID_DIGITS: Final = 12
 _EXCERPT: Final = 80
 _START: Final = 40
 """Characters of a broken answer that the operator sees."""
+_KEPT: Final = 4096
+"""Bytes of each answer that tell a login page from another page."""
 _REDACTED_BYTES: Final = 16 * 1024
 _SPACE: Final = b" \t\r\n"
 _MOST_ANSWERS: Final = 4
@@ -123,12 +126,17 @@ class BackendSource:
         id = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
         answer = await self._exchange("POST", self.listing_url or self.url, body)
-        return (answer, False) if isinstance(answer, SourceAnswer) else await self._result_in(answer, id, form)
+        if isinstance(answer, SourceAnswer):
+            return answer, False
+        found, complains = await self._result_in(answer, id, form)
+        return replace(found, http=_facts(answer)), complains
 
     async def get_document(self, url: str) -> SourceAnswer:
         """GET a JSON document."""
         answer = await self._exchange("GET", url, None)
-        return answer if isinstance(answer, SourceAnswer) else await self._document_in(answer)
+        if isinstance(answer, SourceAnswer):
+            return answer
+        return replace(await self._document_in(answer), http=_facts(answer))
 
     async def read_file(self, file: str) -> bytes:
         """Return the content of a local file. Raises :class:`OSError`."""
@@ -159,7 +167,7 @@ class BackendSource:
         except ConnectFailed as error:
             return SourceAnswer(str(error), unreachable=True, away=True)
         except DeadlinePassed:
-            return SourceAnswer(f"no answer within {timeout:.0f} s", away=True)
+            return SourceAnswer(f"no answer within {timeout:.0f} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
             return await self._exchange(verb, url, body, again=False) if again else SourceAnswer(str(error), away=True)
         except OutboundError as error:
@@ -186,8 +194,10 @@ class BackendSource:
             return SourceAnswer("a result", result, has_value=True), False
         unauthorized = answer.status == 401 or self._parts.refused_with(fault)
         denied = unauthorized or answer.status == 403
-        text = f"error {fault.code}: {_excerpt(redact_text(fault.message, self._secrets))}"
-        return SourceAnswer(text, denied=denied, unauthorized=unauthorized), not denied and _complains(fault)
+        said = _excerpt(redact_text(fault.message, self._secrets))
+        text, message = f"error {fault.code}: {said}", said or "no message"
+        found = SourceAnswer(text, denied=denied, unauthorized=unauthorized, error=message)
+        return found, not denied and _complains(fault)
 
     async def _document_in(self, answer: Answer) -> SourceAnswer:
         if answer.status != 200:
@@ -227,7 +237,7 @@ def _not_json(answer: Answer, secrets: Sequence[str]) -> SourceAnswer:
         return _unusable_answer(answer)
     # Redact before the cut: half a secret would not be found.
     start = redact_text(answer.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
-    first = repr(start[:_START].encode("utf-8", "surrogateescape")).removeprefix("b")
+    first = repr(start[:_START].encode("utf-8", "surrogateescape"))[2:-1]
     return SourceAnswer(f"HTTP {answer.status}, broken JSON: {jsonrpc.json_fault(answer.body)}; it begins with {first}")
 
 
@@ -243,9 +253,14 @@ def _complains(fault: jsonrpc.ResponseError) -> bool:
     return fault.code == -32600 or (fault.code != -32601 and _ABOUT_PARAMS.search(words) is not None)
 
 
+def _facts(answer: Answer) -> HttpFacts:
+    # A copy of the start: a slice of a large body must not keep it alive, and steps are kept with a failed view.
+    return HttpFacts(answer.status, answer.content_type, answer.headers, bytes(answer.body[:_KEPT]))
+
+
 def _unusable_answer(answer: Answer, violation: str = "") -> SourceAnswer:
     if answer.status in (401, 403):
-        text = f"HTTP {answer.status}, credentials are needed"
+        text = f"HTTP {answer.status}, access denied"
         return SourceAnswer(text, denied=True, unauthorized=answer.status == 401)
     what = answer.content_type or "no content type"
     if 300 <= answer.status < 400:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 from gateway.auth.challenge import www_authenticate
 from gateway.auth.claims import IssuerPolicy
@@ -18,10 +19,12 @@ from gateway.text import printable
 
 
 class Findings:
-    """Make the lines of the report, and collect in ``faults`` those that keep all callers out."""
+    """Make the lines of the report. ``faults`` are those that keep all callers out, ``issuers`` what docs/checking.md
+    says of each."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
+        self.issuers: list[dict[str, Any]] = []
 
     async def lines(self, service: Service) -> AsyncIterator[str]:
         """Yield the lines. Contacts each issuer."""
@@ -30,8 +33,8 @@ class Findings:
             yield "auth         off: every client that reaches the port may list and call"
             return
         yield f"resource     {settings.resource}"
-        for policy in service.policies:
-            async for line in self._issuer(settings, service.issuers, policy):
+        for policy in service.auth.policies:
+            async for line in self._issuer(settings, service.auth.issuers, policy):
                 yield line
         for line in _credential_lines(settings):
             yield line
@@ -46,6 +49,8 @@ class Findings:
     async def _issuer(self, settings: ServiceSettings, issuers: Issuers, policy: IssuerPolicy) -> AsyncIterator[str]:
         issuer, preset = policy.issuer, policy.preset
         keys = issuers.keys[issuer.issuer]
+        found: dict[str, Any] = {"issuer": issuer.issuer, "preset": preset.name, "audiences": sorted(policy.audiences)}
+        self.issuers.append(found | {"fault": None})
         yield f"issuer       {issuer.issuer} (preset {preset.name})"
         if issuer.introspects:
             verifier = IntrospectionVerifier(policy, keys, issuers.outbounds[issuer.issuer])
@@ -72,6 +77,7 @@ class Findings:
 
     def _fault(self, text: str) -> str:
         self.faults.append(text)
+        self.issuers[-1]["fault"] = text
         return f"  FAULT      {text}"
 
 

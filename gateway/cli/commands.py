@@ -1,4 +1,4 @@
-"""The commands: serve, check, tools, call, schema, demo; those of other files are added here.
+"""The commands: serve, check, tools, call, methods, schema, demo; those of other files are added here.
 
 With several services, ``check`` reports on each and exits with the highest code; ``tools`` and ``call`` need --service.
 
@@ -8,27 +8,24 @@ command line or the configuration is wrong, or a port is taken; 3 the backend ga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import click
 import yaml
 
 from gateway import __version__, jsonrpc, serving
-from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
-from gateway.catalog.lint import lint_catalog
 from gateway.catalog.pins import PinError, write_pins
-from gateway.cli import config_reference, demo, report, terminal
-from gateway.cli.auth_report import Findings, principal_lines
+from gateway.cli import checking, config_reference, demo, report, terminal
 from gateway.cli.completion import completion
 from gateway.cli.connect_command import connect
+from gateway.cli.contact import ContactFailed, Work, contact
 from gateway.cli.loop import run
+from gateway.cli.methods_file import render_methods
 from gateway.cli.options import (
     FAILED,
-    NO_LISTING,
     UNUSABLE,
     Given,
     configured,
@@ -40,15 +37,10 @@ from gateway.cli.options import (
 from gateway.cli.stdio_command import stdio
 from gateway.cli.structure_trial import TrialRefused, try_structures
 from gateway.config import ConfigError, ConfigSource, load_settings
-from gateway.errors import CatalogUnavailable, GatewayError
-from gateway.listing.dialect import NoListing
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
-from gateway.remarks import remarks_on
 from gateway.service import Service
-from gateway.service_files import ServiceFiles
 from gateway.settings import ServiceSettings, Settings
-from gateway.signing import SecretError, read_secrets
-from gateway.store.memory import MemoryStore
+from gateway.signing import SecretError
 from gateway.telemetry import logs
 
 
@@ -71,7 +63,7 @@ def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
     except OSError as error:
         server = settings.server
         fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
-                       f"{server.admin_port}: {error.strerror}",
+                       f"{server.admin_port}: {(error.strerror or '').rpartition(': ')[2]}",
              "Set server.port and server.admin_port to free ones.")  # fmt: skip
 
 
@@ -79,42 +71,13 @@ def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
 @configured
 @with_service
 @with_token
-def check(settings: Settings, services: tuple[ServiceSettings, ...], token: str | None, **_: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="As JSON. docs/checking.md says what is in it.")
+def check(
+    settings: Settings, services: tuple[ServiceSettings, ...], token: str | None, as_json: bool, **_: Any
+) -> None:
     """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
-    codes, remarks = [0], [*remarks_on(settings)]
-    if settings.services and remarks:
-        click.echo("\n".join(report.remarks(remarks)))
-    for service in services:
-        if service.name:
-            terminal.say(report.heading(service))
-        try:
-            _check(service, token, [] if service.name else remarks)
-        except SystemExit as end:
-            codes.append(int(end.code or 0))
-            if service.name:
-                click.echo(f"The service with this failure is {service.name}.", err=True)
-    raise SystemExit(max(codes))
-
-
-def _check(service: ServiceSettings, token: str | None, remarks: list[str]) -> None:
-    findings = Findings()
-
-    async def report_auth(parts: Service) -> None:
-        async for line in findings.lines(parts):
-            terminal.say(line)
-
-    async def work(_: Service, caller: Caller, catalog: Catalog) -> Catalog:
-        for line in principal_lines(caller.principal) if caller.principal else ():
-            terminal.say(line)
-        return catalog
-
-    catalog = _with_catalog(service, work, token, report_auth)
-    for line in report.check(service, catalog, [*remarks, *lint_catalog(catalog, service.catalog)]):
-        terminal.say(line)
-    if findings.faults:
-        fail(FAILED, "No caller can get in:", *(f"  {fault}" for fault in findings.faults))
-    if not catalog.tools:
-        fail(FAILED, "There are no tools to offer.")
+    logs.configure("error", "text")
+    raise SystemExit(run(checking.check(settings, services, token, as_json=as_json)))
 
 
 @main.command()
@@ -170,6 +133,20 @@ def call(
         fail(FAILED, outcome.fault.message)
     if outcome.value is not NO_RESULT:
         click.echo(outcome.value if isinstance(outcome.value, str) else report.pretty(outcome.value))
+
+
+@main.command()
+@configured
+@with_one_service
+@with_token
+def methods(service: ServiceSettings, token: str | None, **_: Any) -> None:
+    """Print a methods file of what the service lists, to complete by hand."""
+
+    async def work(parts: Service, caller: Caller, catalog: Catalog) -> str:
+        offered = frozenset(method.name for method in catalog.quarantined) | {tool.method for tool in catalog.tools}
+        return render_methods(service, await parts.reader.fetch_listing(caller), offered)
+
+    click.echo(_with_catalog(service, work, token), nl=False)
 
 
 @main.command()
@@ -268,50 +245,14 @@ async def _return_catalog(_: Service, __: Caller, catalog: Catalog) -> Catalog:
     return catalog
 
 
-Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
-Preparation: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
-
-
-def _with_catalog(
-    service: ServiceSettings,
-    work: Work,
-    token: str | None = None,
-    first: Preparation | None = None,
-) -> Any:
-    """Return the result of ``work``, which gets the catalog that the bearer of ``token`` sees. ``first`` runs before.
-    Failures end the program with a message and an exit code."""
+def _with_catalog(service: ServiceSettings, work: Work, token: str | None = None) -> Any:
+    """Return the result of ``work``, which gets the catalog that the bearer of ``token`` sees. A failure ends the
+    program with a message and an exit code."""
     logs.configure("error", "text")
     try:
-        return run(_contact(service, work, token, first))
-    except ConfigError as error:
-        fail(UNUSABLE, *error.faults)
-    except SecretError as error:
-        fail(UNUSABLE, str(error))
-    except InvalidToken as error:
-        fail(FAILED, f"The token is not accepted: {error.reason}")
-    except Undecidable as error:
-        fail(FAILED, f"The token cannot be verified: {error.reason}")
-    except GatewayError as error:
-        cause = error.__cause__
-        if isinstance(error, CatalogUnavailable) or isinstance(cause, NoListing):
-            steps = cause.steps if isinstance(cause, NoListing) else ()
-            fail(NO_LISTING, *report.no_listing(service, steps, has_token=token is not None))
-        fail(FAILED, error.message)
-
-
-async def _contact(service: ServiceSettings, work: Work, token: str | None, first: Preparation | None) -> Any:
-    with report.Progress(service.backend.url) as progress:
-        secrets = read_secrets(service.server.secret_file)
-        files = await ServiceFiles.read(service)
-        parts = await Service.build(service, files, MemoryStore(), secrets, progress=progress.note)
-        try:
-            if first is not None:
-                await first(parts)
-            caller = await parts.caller(token)
-            catalog = await parts.discovery.catalog(caller)
-            return await work(parts, caller, parts.access.visible_catalog(caller, catalog) if token else catalog)
-        finally:
-            await parts.close()
+        return run(contact(service, work, token))
+    except ContactFailed as failure:
+        fail(failure.code, *failure.lines)
 
 
 def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str | None) -> dict[str, Any]:

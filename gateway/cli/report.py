@@ -8,13 +8,11 @@ import threading
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 from gateway import jsonrpc
 from gateway.catalog.curation import list_some
 from gateway.catalog.diff import CatalogDiff
 from gateway.catalog.lint import lacks_description
-from gateway.credentials import credential_modes
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, NameStyle
@@ -114,27 +112,22 @@ def differences(found: CatalogDiff) -> Iterator[str]:
     yield ", ".join(counts) if found else "no difference"
 
 
-def no_listing(settings: ServiceSettings, steps: Iterable[Step], *, has_token: bool = False) -> Iterator[str]:
-    """Yield why there is no listing: each request with its answer, and what to do about it."""
-    steps, knob = tuple(steps), settings.knob
+def no_listing(settings: ServiceSettings, steps: Iterable[Step]) -> Iterator[str]:
+    """Yield that there is no listing, and each request with its answer. Requests with the same answer are one line."""
     yield f"{masked_url(settings.backend.url)} gave no listing of its methods."
+    for questions, answer in fold_steps(steps):
+        asked = questions[0] if len(questions) == 1 else f"{len(questions)} questions"
+        yield f"  {asked}: {answer}"
+
+
+def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:
+    """Return the questions of each answer, in the order in which the answers came first. Answers that quote their own
+    question are the same otherwise."""
+    folded: dict[str, list[Step]] = {}
     for step in steps:
-        yield f"  {step}"
-    if any(step.answer.unreachable for step in steps):
-        yield f"Is the service running at {urlsplit(settings.backend.url).netloc}, and reachable from here?"
-    elif any(step.answer.denied for step in steps) and credential_modes(settings).lists_per_caller:
-        if has_token:
-            yield "It does not accept this token, or lists no methods for its bearer."
-        else:
-            yield "It lists its methods only to callers with a token: give one with --token-file."
-    elif any(step.answer.denied for step in steps):
-        listing = knob("backend.listing.credentials")
-        yield f"It wants credentials: set {knob('backend.credentials')}, or {listing} for the listing alone."
-    else:
-        dialect = knob("backend.listing.dialect")
-        yield f"Is {knob('backend.url')} the JSON-RPC endpoint itself? If the service lists its methods in a form of"
-        yield f"its own, say how to read it: {dialect}: custom. If it has no listing, describe its methods in a file:"
-        yield f"{dialect}: static and {knob('backend.listing.file')}. See docs/listings.md."
+        folded.setdefault(step.answer.summary.replace(step.question, "…"), []).append(step)
+    for answer, same in folded.items():
+        yield [step.question for step in same], answer if len(same) > 1 else same[0].answer.summary
 
 
 def pretty(value: Any) -> str:

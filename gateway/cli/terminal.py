@@ -121,7 +121,7 @@ def guide(server: Server, given: Given) -> None:
         words += ["--set", f"server.port={server.port}"]
     words += ["--service", first.name] if first.name else []
     lines = ["", *(f"MCP is at {click.style(url, bold=True)}" for url in urls), "", "Type in another terminal:", ""]
-    if first.authenticator is None:
+    if first.auth.authenticator is None:
         lines.append(f"  curl -s {urls[0]}/tools/list")
     lines.append(f"  {shlex.join(words)} --client claude-code --write")
     lines += ["", "connect --help names the other clients. Ctrl-C ends the gateway.", ""]

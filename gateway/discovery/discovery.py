@@ -261,7 +261,7 @@ class Discovery:
                 entry.record_refusal(caller, error, self._clock())
         except Exception as error:
             log.exception("listing failed unexpectedly")
-            entry.record_failure(error, [type(error).__name__], began, self._clock())
+            entry.record_failure(error, ["an unexpected failure, which the log has"], began, self._clock())
         else:
             if self._accepts(entry, catalog):
                 self._record_refresh(entry, listing, catalog, (time.perf_counter() - started) * 1000)

@@ -8,16 +8,18 @@ the keep-alive of all streams. Many streams are woken in slices, so that other t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Flag, auto
 from itertools import islice
 from typing import Final, TypeVar
 
 from gateway.discovery.discovery import Discovery
 from gateway.model import Caller, View
+from gateway.store import Store
 
 Key = TypeVar("Key")
-
+SESSION_ENDED: Final = "session-ended"
+"""The topic of sessions that ended; a notice is the id, which is the client of the session's streams."""
 _SLICE: Final = 50
 """Streams woken in one turn of the loop."""
 
@@ -75,6 +77,7 @@ class Subscriptions:
         self._due: dict[View, asyncio.TimerHandle] = {}
         self._ticker: asyncio.TimerHandle | None = None
         self._closed = False
+        self._stop_hearing: Callable[[], None] = lambda: None
         self.epoch = 0
         """Grows when all streams end: a request that was authorized before may not open one afterwards."""
 
@@ -82,11 +85,14 @@ class Subscriptions:
         state = "closed, " if self._closed else ""
         return f"<Subscriptions {state}{len(self)} streams, {len(self._due)} notices due, of {self._discovery!r}>"
 
-    def follow(self, discovery: Discovery, interval: float, heartbeat: float) -> None:
-        """Notify of this discovery's changes from now on, at most once per ``interval``; both times are seconds."""
+    def follow(self, discovery: Discovery, interval: float, heartbeat: float, store: Store) -> None:
+        """Notify of this discovery's changes from now on, at most once per ``interval``; both times are seconds. End
+        the streams of a session that ended, on whichever replica of ``store``."""
         if self._discovery is not None:
             self._discovery.after_publish = lambda _: None
         discovery.after_publish = self.notify
+        self._stop_hearing()
+        self._stop_hearing = store.subscribe(SESSION_ENDED, lambda session: self.end_client(session.decode()))
         if self._ticker is not None and heartbeat != self._heartbeat:
             self._ticker.cancel()
             self._ticker = asyncio.get_running_loop().call_later(heartbeat, self._tick)
@@ -158,6 +164,7 @@ class Subscriptions:
     def close(self) -> None:
         """End all streams, and each later one at once."""
         self._closed = True
+        self._stop_hearing()
         for handle in (*self._due.values(), self._ticker):
             if handle is not None:
                 handle.cancel()

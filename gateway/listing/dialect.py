@@ -147,7 +147,7 @@ async def first_match(questions: Iterable[Question], recognizes: Callable[[Any],
 def add_step(steps: list[Step], question: str, answer: SourceAnswer, missing: str) -> None:
     """Append the step of a question that brought no JSON, or not the JSON of this dialect."""
     if answer.has_value:
-        answer = SourceAnswer(f"JSON, but {missing}")
+        answer = SourceAnswer(f"JSON, but {missing}", http=answer.http)
     steps.append(Step(question, answer))
 
 

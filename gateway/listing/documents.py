@@ -35,7 +35,9 @@ def load(raw: bytes) -> Any:
         except UnicodeDecodeError:
             raise UnreadableFile("not UTF-8") from None
         except yaml.YAMLError as error:
-            raise UnreadableFile(" ".join(str(error).split())) from None
+            mark = getattr(error, "problem_mark", None)
+            where = f"line {mark.line + 1}: " if mark is not None else ""
+            raise UnreadableFile(where + (getattr(error, "problem", None) or "neither JSON nor YAML")) from None
         except RecursionError:
             raise UnreadableFile("nested too deeply") from None
 
@@ -50,11 +52,11 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-async def read_file(source: ListingSource, file: str) -> Any:
-    """Return the value of a local JSON or YAML file. Raise :class:`NoListing`."""
+async def read_file(source: ListingSource, file: str) -> tuple[Any, bytes]:
+    """Return the value of a local JSON or YAML file, and its bytes. Raise :class:`NoListing`."""
     try:
         raw = await source.read_file(file)
-        return await asyncio.to_thread(load, raw)  # a saved answer may have megabytes
+        return await asyncio.to_thread(load, raw), raw  # a saved answer may have megabytes
     except OSError as error:
         raise NoListing([Step(file, SourceAnswer(error.strerror or str(error)))]) from None
     except UnreadableFile as error:
@@ -63,7 +65,7 @@ async def read_file(source: ListingSource, file: str) -> Any:
 
 async def read_documents(source: ListingSource) -> dict[str, Any]:
     """Return the operator's documents by their addresses. Raise :class:`NoListing`."""
-    return {address: await read_file(source, file) for address, file in source.documents.items()}
+    return {address: (await read_file(source, file))[0] for address, file in source.documents.items()}
 
 
 def inline_documents(document: Any, others: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ The file is our own short YAML, or a saved answer in another dialect, with or wi
       aria2.addUri:
         description: Add a download.
         structure: by-position            # by-name (default), by-position, by-name-in-list
-        params:                           # in order
+        params:                           # in order; null: not known, the caller chooses
           uris: {schema: {type: array, items: {type: string}}, required: true, description: Where to fetch from.}
           options: {schema: {type: object}}
         result: {type: string}            # JSON Schema; false: the method has no result and is sent as a notification
@@ -17,7 +17,8 @@ The file is our own short YAML, or a saved answer in another dialect, with or wi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ import referencing
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
 from gateway.listing.documents import inline_documents, read_documents, read_file
+from gateway.listing.file_faults import FileFault, describe_faults, find_lines
 from gateway.model import Listing, Method, Parameter, ServiceInfo, SourceAnswer, Structure
 
 _FAULTS_SHOWN: Final = 10
@@ -54,7 +56,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
                     "description": {"type": "string"},
                     "structure": {"enum": ["by-name", "by-position", "by-name-in-list"]},
                     "params": {
-                        "type": "object",
+                        "type": ["object", "null"],
                         "propertyNames": {"type": "string"},
                         "additionalProperties": {
                             "type": ["object", "null"],
@@ -109,17 +111,27 @@ class Static:
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         file = source.file or ""
-        document, others = await read_file(source, file), await read_documents(source)
+        (document, raw), others = await read_file(source, file), await read_documents(source)
         try:
-            return await asyncio.to_thread(parse_listing, document, file, others)
-        except ValueError as error:
-            raise NoListing([Step(file, SourceAnswer(str(error)))]) from None
+            return await asyncio.to_thread(parse_listing, document, others)
+        except FaultyFile as error:
+            lines = await asyncio.to_thread(find_lines, raw, [fault.path for fault in error.faults])
+            steps = zip(error.faults, lines, strict=True)
+            raise NoListing(Step(f"{file}:{line}", SourceAnswer(str(fault))) for fault, line in steps) from None
         except RecursionError:
             raise NoListing([Step(file, SourceAnswer("nested too deeply"))]) from None
 
 
-def parse_listing(document: Any, file: str, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
-    """Return the listing in a file, short or saved. Raise :class:`ValueError` with the path of each fault."""
+class FaultyFile(Exception):
+    """Raised for a file in no known form; ``faults`` are the first of those that its short form has."""
+
+    def __init__(self, faults: Iterable[FileFault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(map(str, self.faults)))
+
+
+def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({})) -> Listing:
+    """Return the listing in a file, short or saved. Raise :class:`FaultyFile`."""
     if isinstance(document, dict) and "result" in document and document.keys() <= _ENVELOPE:
         document = document["result"]
     faults = sorted(_validator.iter_errors(document), key=lambda fault: [str(part) for part in fault.absolute_path])
@@ -127,23 +139,22 @@ def parse_listing(document: Any, file: str, others: Mapping[str, Any] = MappingP
         for recognizes, parse in _SAVED:
             if recognizes(document):
                 return parse(inline_documents(document, others))
-        shown = [f"{'.'.join(map(str, fault.absolute_path)) or 'the file'}: {fault.message}" for fault in faults]
-        raise ValueError("; ".join(shown[:_FAULTS_SHOWN]) + (" …" if len(shown) > _FAULTS_SHOWN else ""))
+        raise FaultyFile(islice(describe_faults(faults), _FAULTS_SHOWN))
     methods = tuple(_method(name, entry or {}) for name, entry in document["methods"].items())
     service = ServiceInfo(document.get("title", ""), document.get("version", ""), document.get("description", ""))
     return Listing(Static.name, methods, service=service)
 
 
 def _method(name: str, entry: dict[str, Any]) -> Method:
-    result = entry.get("result")
+    result, params = entry.get("result"), entry.get("params", {})
     return Method(
         name,
         Static.name,
         title=entry.get("title", ""),
         description=entry.get("description", ""),
-        parameters=tuple(_parameter(key, item or {}) for key, item in entry.get("params", {}).items()),
+        parameters=None if params is None else tuple(_parameter(key, item or {}) for key, item in params.items()),
         input_schema=entry.get("input_schema"),
-        structure=Structure(entry.get("structure", "by-name")),
+        structure=Structure(entry.get("structure", "unknown" if params is None else "by-name")),
         result=None if result is False else result,
         notification=result is False,
         endpoint=entry.get("endpoint"),

@@ -200,7 +200,6 @@ class Legacy:
         if id is None:
             raise InvalidRequest(f"{SESSION} must name the session to end")
         await self._sessions.end_session(id, mcp_request.caller)
-        self._operations.subscriptions.end_client(id)
         return McpReply(204, method="DELETE")
 
     def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:

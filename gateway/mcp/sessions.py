@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.discovery.subscriptions import SESSION_ENDED
 from gateway.errors import SessionNotFound
 from gateway.model import Caller
 from gateway.signing import SKEW, Signer, SigningKeys
@@ -56,8 +57,9 @@ class Sessions:
     async def end_session(self, id: str, caller: Caller) -> None:
         """End a session. Raise :class:`SessionNotFound`."""
         await self.read_session(id, caller)
-        await self._store.add(_tombstone(id), TTL + SKEW)
+        await self._store.mark(_tombstone(id), TTL + SKEW)
+        await self._store.publish(SESSION_ENDED, id.encode())
 
 
 def _tombstone(id: str) -> str:
-    return f"session-ended:{id}"
+    return f"{SESSION_ENDED}:{id}"

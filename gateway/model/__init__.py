@@ -7,6 +7,7 @@ describes. A ``Tool`` is what the gateway offers; it knows no MCP revision, the 
 from gateway.model.callers import ANONYMOUS, SHARED, AccessToken, Caller, Principal, View
 from gateway.model.calls import NO_RESULT, CallExtras, InputRequest, NoResult, Outcome
 from gateway.model.listed import (
+    HttpFacts,
     JsonObject,
     Listing,
     MessageForm,
@@ -44,6 +45,7 @@ __all__ = [
     "Catalog",
     "Demand",
     "HeaderParameter",
+    "HttpFacts",
     "InputRequest",
     "JsonObject",
     "Listing",

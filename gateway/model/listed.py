@@ -79,13 +79,24 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpFacts:
+    """Hold what an HTTP answer tells about the service behind an address. ``start`` is the beginning of its body."""
+
+    status: int
+    content_type: str
+    headers: Mapping[str, str] = field(repr=False)
+    start: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceAnswer:
     """Hold what a backend answered to one question about its listing.
 
     With ``has_value``, ``value`` is JSON (a result, or a document). Otherwise ``summary`` says what came instead.
     ``denied`` is a refusal for lack of rights, and ``unauthorized`` one with HTTP 401, where the credential itself is
-    refused. ``unreachable`` means that further questions are useless. ``away``
-    means that nobody answered for the service: it may be back in a moment.
+    refused. ``unreachable`` means that further questions are useless. ``away`` means that nobody answered for the
+    service: it may be back in a moment; with ``late``, because the answer did not come in time.
+    ``error`` is the message of a JSON-RPC error, "" where there is none. ``http`` is the HTTP answer, if there was one.
     """
 
     summary: str
@@ -95,6 +106,9 @@ class SourceAnswer:
     unauthorized: bool = False
     unreachable: bool = False
     away: bool = False
+    late: bool = False
+    error: str = ""
+    http: HttpFacts | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

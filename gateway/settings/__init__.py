@@ -23,6 +23,7 @@ from gateway.settings.mcp_server import Icon, McpServer
 from gateway.settings.sending import Login, Send
 from gateway.settings.server import ServerSettings, Telemetry
 from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
+from gateway.settings.store import StoreSettings
 
 __all__ = [
     "EXCLUDED",
@@ -46,6 +47,7 @@ __all__ = [
     "Send",
     "ServiceSettings",
     "Settings",
+    "StoreSettings",
     "Tls",
     "ToolOverride",
     "has_one_star",
@@ -62,6 +64,7 @@ class Settings(Section):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["backend"]}, {"required": ["services"]}]})
 
     server: ServerSettings = knob(ServerSettings, "Where the gateway listens.")
+    store: StoreSettings = knob(StoreSettings, "What outlives a reload, and what replicas share.")
     telemetry: Telemetry = knob(Telemetry, "What the gateway reports about itself.")
     services: dict[ServiceName, ServiceSections] = knob(
         dict,
@@ -127,6 +130,11 @@ class Settings(Section):
     def _check_each(self) -> Settings:
         """Raise one error for the faults of all services, with a line for each fault."""
         faults = [fault for service in self.by_mount.values() for fault in service.faults()]
+        if self.store.is_shared and self.server.secret_file is None:
+            faults.append(
+                "store.url: replicas that share a store must also share a secret: name its file in server.secret_file, "
+                "made with: openssl rand -hex 32"
+            )
         if faults:
             raise ValueError("\n".join(dict.fromkeys(faults)))
         return self

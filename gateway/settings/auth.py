@@ -26,7 +26,7 @@ def scope_tokens(scopes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the scopes if all are scope tokens (RFC 6749 §3.3). Raises :class:`ValueError`."""
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
-            raise ValueError(f"{scope!r} is not a scope: printable ASCII without spaces, quotes and backslashes")
+            raise ValueError(f"{scope} is not a scope: printable ASCII without spaces, quotes and backslashes")
     return scopes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,12 +43,22 @@ def http_url(url: str) -> str:
         # The library's text would quote a part of the URL, which may be a password.
         raise ValueError("is not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must be an http:// or https:// URL")
+        raise ValueError("must be an http:// or https:// URL" + _scheme_hint(url, parts.scheme))
     if parts.username is not None or parts.password is not None:
         raise ValueError("must not carry a user name or password")
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url
+
+
+def _scheme_hint(url: str, scheme: str) -> str:
+    """Return what to add for an address of a kind that other programs accept."""
+    kind = {"ws": "a WebSocket", "wss": "a WebSocket", "unix": "a Unix socket", "tcp": "a TCP socket"}.get(scheme)
+    if kind is None and url.startswith("/"):
+        kind = "a Unix socket"
+    if kind is not None:
+        return f"; {kind} cannot be reached yet: give the service's HTTP address"
+    return "" if "://" in url or not re.match(r"[\w.-]+(?::\d+)?(?:/|$)", url) else "; put http:// before it"
 
 
 def texts_in(value: Any) -> Iterator[str]:

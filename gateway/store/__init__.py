@@ -1,13 +1,24 @@
-"""Define the interface of the store: markers that expire, and permits. They outlive a reload; replicas may share them.
+"""Define the interface of the store: markers that expire, permits, documents, locks and notices. It outlives a reload;
+replicas may share it.
 
 A key is any text. The part before its first colon is its purpose, such as ``dpop`` in ``dpop:…``. There are few
-purposes. Keys of one purpose never evict keys of another.
+purposes. Keys of one purpose never evict keys of another. A topic of notices is a key, too.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
+
+MAX_DOCUMENT: Final = 4 * 1024**2
+"""Bytes of the largest document."""
+MAX_NOTICE: Final = 64 * 1024
+"""Bytes of the largest notice."""
+
+
+class StoreFault(Exception):
+    """Raised where the store cannot be used as it is configured; the message says why."""
 
 
 class Permit(Protocol):
@@ -20,16 +31,27 @@ class Permit(Protocol):
         ...
 
     def remaining(self) -> tuple[int, float]:
-        """How many permits there are after the last :meth:`take`, and after how many seconds the whole burst will be
-        there, if nobody takes any meanwhile."""
+        """Return how many permits there are after the last :meth:`take`, and after how many seconds the whole burst
+        will be there, if nobody takes any meanwhile."""
         ...
 
 
 class Store(Protocol):
-    """Keep markers with a lifetime, and permits."""
+    """Keep markers with a lifetime, permits and documents, lock keys, and pass notices on."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Tell whether other processes may use the same store."""
+        ...
 
     async def add(self, key: str, ttl: float) -> bool:
-        """Mark the key for ``ttl`` seconds. Return False if it was marked. Of concurrent callers one gets True."""
+        """Mark the key for ``ttl`` seconds. Return False if it was marked. Of concurrent callers one gets True, on
+        whichever replica. Raises :class:`~gateway.errors.StoreUnavailable` where nobody can tell at the moment."""
+        ...
+
+    async def mark(self, key: str, ttl: float) -> None:
+        """Mark the key for ``ttl`` seconds, whether it was marked or not. While a shared store is away, other replicas
+        learn of it later."""
         ...
 
     async def has(self, key: str) -> bool:
@@ -42,6 +64,51 @@ class Store(Protocol):
         All handles of one key share what was taken, also those with another rate or burst. After a change of the rate a
         caller without permits waits at the new rate, and at most as long as after a whole new burst.
         """
+        ...
+
+    async def get(self, key: str) -> bytes | None:
+        """Return the document of a key. It may be gone before its time: a document is a copy of what can be had
+        again."""
+        ...
+
+    async def put(self, key: str, value: bytes, ttl: float) -> bool:
+        """Keep a document for ``ttl`` seconds, in place of an earlier one. Return False where it is not kept: it is
+        larger than :data:`MAX_DOCUMENT`, or the store is away."""
+        ...
+
+    async def acquire(self, key: str, ttl: float) -> str:
+        """Lock the key for at most ``ttl`` seconds. Return a token for :meth:`release`, "" where another one holds the
+        lock. While a shared store is away, each process has its own locks."""
+        ...
+
+    async def release(self, key: str, token: str) -> None:
+        """Unlock the key, if the lock is still the one of this token."""
+        ...
+
+    async def publish(self, topic: str, notice: bytes) -> None:
+        """Give a notice to all subscribers of a topic, in this process at once. While a shared store is away, other
+        replicas never hear of it. Raises :class:`ValueError` for one of more than :data:`MAX_NOTICE` bytes."""
+        ...
+
+    def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
+        """Call ``receive`` with each notice of a topic from now on. It must not raise. Return what ends that."""
+        ...
+
+
+class ServerStore(Store, Protocol):
+    """Hold the store of the process, which the server opens and closes."""
+
+    async def open(self) -> None:
+        """Connect, and try for a bounded time. A store that does not answer is not an error: it is away until it does.
+        Raises :class:`StoreFault`."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect. Nothing may be asked afterwards."""
+        ...
+
+    def health(self) -> str:
+        """Return why the store is away, "" where it is not."""
         ...
 
 
@@ -58,14 +125,39 @@ class ResourceStore:
         self._store = store
         self._resource = hashlib.sha256(resource.encode()).hexdigest()[:32]
 
+    @property
+    def is_shared(self) -> bool:
+        return self._store.is_shared
+
     async def add(self, key: str, ttl: float) -> bool:
         return await self._store.add(self._own(key), ttl)
+
+    async def mark(self, key: str, ttl: float) -> None:
+        await self._store.mark(self._own(key), ttl)
 
     async def has(self, key: str) -> bool:
         return await self._store.has(self._own(key))
 
     def permit(self, key: str, rate: float, burst: int) -> Permit:
         return self._store.permit(self._own(key), rate, burst)
+
+    async def get(self, key: str) -> bytes | None:
+        return await self._store.get(self._own(key))
+
+    async def put(self, key: str, value: bytes, ttl: float) -> bool:
+        return await self._store.put(self._own(key), value, ttl)
+
+    async def acquire(self, key: str, ttl: float) -> str:
+        return await self._store.acquire(self._own(key), ttl)
+
+    async def release(self, key: str, token: str) -> None:
+        await self._store.release(self._own(key), token)
+
+    async def publish(self, topic: str, notice: bytes) -> None:
+        await self._store.publish(self._own(topic), notice)
+
+    def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
+        return self._store.subscribe(self._own(topic), receive)
 
     def _own(self, key: str) -> str:
         return f"{purpose_of(key)} {self._resource}:{key}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -10,27 +11,52 @@ from typing import Final
 
 from cachetools import TLRUCache
 
-from gateway.store import purpose_of
+from gateway.store import MAX_DOCUMENT, purpose_of
+from gateway.store.topics import Topics
 
 MAX_KEYS: Final = 100_000
+MAX_DOCUMENTS: Final = 8 * MAX_DOCUMENT
+"""Bytes of all documents."""
 _ROUNDING: Final = 1e-6
 """Seconds, more than the rounding error of sums of clock times: a shorter wait counts as none."""
 
 
 class MemoryStore:
-    """Keep at most ``most`` markers and as many permits of each purpose. Beyond that, the least recently used markers
-    are forgotten, and permits as :class:`SpentBursts` says. ``clock`` is seconds."""
+    """Keep at most ``most`` markers and as many permits of each purpose, and :data:`MAX_DOCUMENTS` bytes. Beyond that,
+    the least recently used markers and documents are forgotten, and permits as :class:`SpentBursts` says. ``clock`` is
+    seconds."""
+
+    is_shared: Final = False
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MAX_KEYS) -> None:
         self._clock = clock
         self._most = most
         self._markers: dict[str, TLRUCache[str, float]] = {}
         self._spent_bursts: dict[str, SpentBursts] = {}
+        self._documents: TLRUCache[str, tuple[bytes, float]] = TLRUCache(
+            MAX_DOCUMENTS,
+            ttu=lambda _, document, now: now + document[1],
+            timer=clock,
+            getsizeof=lambda document: len(document[0]),
+        )
+        self._locks: TLRUCache[str, tuple[str, float]] = TLRUCache(
+            most, ttu=lambda _, lock, now: now + lock[1], timer=clock
+        )
+        self._topics = Topics()
 
     def __repr__(self) -> str:
         markers = {purpose: len(keys) for purpose, keys in self._markers.items()}
         permits = {purpose: len(bursts) for purpose, bursts in self._spent_bursts.items()}
         return f"<MemoryStore markers={markers} permits={permits}>"
+
+    async def open(self) -> None:
+        """Do nothing: memory is there."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    def health(self) -> str:
+        return ""
 
     async def add(self, key: str, ttl: float) -> bool:
         keys = self._keys(key)
@@ -39,8 +65,38 @@ class MemoryStore:
         keys[key] = ttl
         return True
 
+    async def mark(self, key: str, ttl: float) -> None:
+        self._keys(key)[key] = ttl
+
     async def has(self, key: str) -> bool:
         return key in self._keys(key)
+
+    async def get(self, key: str) -> bytes | None:
+        document = self._documents.get(key)
+        return None if document is None else document[0]
+
+    async def put(self, key: str, value: bytes, ttl: float) -> bool:
+        if len(value) > MAX_DOCUMENT:
+            return False
+        self._documents[key] = value, ttl
+        return True
+
+    async def acquire(self, key: str, ttl: float) -> str:
+        if key in self._locks:
+            return ""
+        token = secrets.token_hex(8)
+        self._locks[key] = token, ttl
+        return token
+
+    async def release(self, key: str, token: str) -> None:
+        if self._locks.get(key, ("",))[0] == token:
+            del self._locks[key]
+
+    async def publish(self, topic: str, notice: bytes) -> None:
+        self._topics.deliver(topic, notice)
+
+    def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
+        return self._topics.subscribe(topic, receive)
 
     def permit(self, key: str, rate: float, burst: int) -> MemoryPermit:
         purpose = purpose_of(key)

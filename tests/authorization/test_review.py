@@ -7,6 +7,7 @@ import gc
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.authorization.test_rows_keys import readiness
 from tests.authorization.token_endpoint import token_endpoint
 from tests.each import each
 from tests.fault.behaviours import Exchange, error
+from tests.redis_server import RedisServer
 
 SHARED = "backend.listing.identity=shared"
 KEY = ec_key("client")
@@ -220,3 +222,17 @@ def test_a_token_for_another_resource_alone_is_not_shown_to_the_backend() -> Non
 def test_an_issuers_metadata_do_not_lead_to_this_machine_however_it_is_written(host: str) -> None:
     with pytest.raises(ValueError, match="points at"):
         check_address(f"https://{host}/jwks", "https://login.example.com", "jwks_uri")
+
+
+async def test_while_the_shared_store_is_away_a_proof_is_refused_with_503_and_no_challenge(tmp_path: Path) -> None:
+    """A 401 would make clients throw their token away."""
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef")
+    shared = (f"server.secret_file={secret}", "auth.dpop=require", "backend.credentials.mode=none")
+    with RedisServer() as server:
+        async with stand(SHARED, f"store.url={server.url}", *shared) as it:
+            async with asyncio.timeout(15):
+                while (await prove(it))[0] != 200:  # noqa: ASYNC110, a busy machine may make Redis slow
+                    await asyncio.sleep(0.05)
+            server.kill()
+            assert await prove(it) == (503, "")

@@ -104,7 +104,7 @@ async def test_J38_an_issuer_that_cannot_be_reached_is_nobodys_fault_but_its_own
 async def test_J39_known_keys_serve_while_the_issuer_is_down(it: Stand) -> None:
     for how in ("500", "reset"):
         it.issuer.disturb("jwks", how)
-        await next(iter(it.gateway.services[""].issuers.keys.values())).refresh()
+        await next(iter(it.gateway.services[""].auth.issuers.keys.values())).refresh()
         await accepts(it, it.issuer.sign(sub=how))
 
 
@@ -146,7 +146,7 @@ async def test_J41_one_bad_key_takes_no_good_one_down() -> None:
 
 
 async def test_J42_keys_rotate_without_a_single_refusal(it: Stand) -> None:
-    keys = next(iter(it.gateway.services[""].issuers.keys.values()))
+    keys = next(iter(it.gateway.services[""].auth.issuers.keys.values()))
     old = it.issuer.keys[0]
     before = it.issuer.count("jwks")
     it.issuer.rotate()

@@ -15,6 +15,7 @@ from tests.bench.machine import Unusable
 from tests.bench.normalizing import milliseconds_per_tool, seconds_for_many
 from tests.bench.permits import microseconds_per_permit
 from tests.bench.report import Line, Rounds, Target
+from tests.bench.shared_permits import microseconds_per_shared_permit, permits_beyond_the_burst
 from tests.bench.tokens import microseconds_per_warm_token
 
 RECORDED: Final = Path(__file__).with_name("recorded.json")
@@ -120,6 +121,8 @@ BOUNDS: Final = (
     _at_most("a known token, per call", 5, " us", lambda _: microseconds_per_warm_token(), quick=True),
     _at_most("a permit, its handle kept", 2, " us", lambda _: microseconds_per_permit()[0], quick=True),
     _at_most("a permit, its handle asked for", 8, " us", lambda _: microseconds_per_permit()[1], quick=True),
+    _at_most("a permit of Redis, leased by tens, CPU", 30, " us", lambda _: microseconds_per_shared_permit()),
+    _at_most("permits beyond a burst of 100, 3 replicas", 30, "", lambda _: permits_beyond_the_burst()),
     _at_most("normalizing, per tool", 1, " ms", lambda _: milliseconds_per_tool()),
     _at_most("normalizing, 5,000 methods", 5, " s", lambda _: seconds_for_many()),
     _at_most(

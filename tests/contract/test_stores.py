@@ -1,36 +1,67 @@
 """Test the contract of every store (:class:`gateway.store.Store`).
 
-A further store is a line of :data:`MAKERS`. Tests of one store alone are in tests/unit.
+A further store is a branch of :func:`opened`. Tests of one store alone are in tests/unit and tests/redis.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from redis.asyncio import Redis
 
-from gateway.store import Permit, ResourceStore, Store
+from gateway.store import MAX_DOCUMENT, MAX_NOTICE, Permit, ResourceStore, ServerStore, Store
 from gateway.store.memory import MemoryStore
+from gateway.store.redis import RedisStore
 from tests.manual_clock import ManualClock
+from tests.redis_server import TEST_TIME, RedisServer, ServerClock
+
+KINDS = ("memory", "one resource's", "redis", "one resource's in redis")
+_RESOURCE = "https://gateway.example.com/mcp"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest, server: RedisServer) -> str:
+    server.control.flushall()
+    kind: str = request.param
+    return kind
+
+
+def clock_for(kind: str, server: RedisServer) -> ManualClock:
+    return ServerClock(server) if "redis" in kind else ManualClock()
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+def clock(kind: str, server: RedisServer) -> ManualClock:
+    return clock_for(kind, server)
 
 
-MAKERS: dict[str, Callable[[ManualClock], Store]] = {
-    "memory": MemoryStore,
-    "one resource's": lambda clock: ResourceStore(MemoryStore(clock), "https://gateway.example.com/mcp"),
-}
+@asynccontextmanager
+async def opened(kind: str, clock: ManualClock, server: RedisServer) -> AsyncIterator[Store]:
+    store: ServerStore = MemoryStore(clock)
+    if "redis" in kind:
+        store = RedisStore(Redis(port=server.port, protocol=2), clock=clock, time_script=TEST_TIME, slow=10)
+    await store.open()
+    assert store.health() == ""
+    yield ResourceStore(store, _RESOURCE) if "resource" in kind else store
+    assert store.health() == ""
+    await store.close()
 
 
-@pytest.fixture(params=MAKERS)
-def store(request: pytest.FixtureRequest, clock: ManualClock) -> Store:
-    return MAKERS[request.param](clock)
+@pytest.fixture
+async def store(kind: str, clock: ManualClock, server: RedisServer) -> AsyncIterator[Store]:
+    async with opened(kind, clock, server) as store:
+        yield store
 
 
 async def test_a_key_is_there_once_it_was_added(store: Store) -> None:
@@ -228,26 +259,120 @@ async def test_a_permit_tells_what_is_left_and_when_all_will_be_there(store: Sto
     assert permit.remaining() == (6, 0.5)
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     rate=st.floats(0.001, 1000),
     burst=st.integers(1, 500),
     steps=st.lists(st.tuples(st.floats(0, 50), st.integers(1, 5))),
 )
 def test_as_many_as_a_permit_says_are_left_can_be_taken_and_no_more(
-    rate: float, burst: int, steps: list[tuple[float, int]]
+    server: RedisServer, rate: float, burst: int, steps: list[tuple[float, int]]
 ) -> None:
-    asyncio.run(_take_all(rate, burst, steps))
+    asyncio.run(_take_all(server, rate, burst, steps))
 
 
-async def _take_all(rate: float, burst: int, steps: list[tuple[float, int]]) -> None:
-    clock = ManualClock()
-    for make in MAKERS.values():
-        permit = make(clock).permit("k", rate, burst)
-        for pause, n in steps:
-            clock.now += pause
-            await permit.take(min(n, burst))
-        left, full_in = permit.remaining()
-        assert 0 <= full_in <= burst / rate + 1e-6
-        if left:
-            assert await permit.take(left) == 0
-        assert await permit.take() > 0
+async def _take_all(server: RedisServer, rate: float, burst: int, steps: list[tuple[float, int]]) -> None:
+    for kind in KINDS:
+        server.control.flushall()
+        clock = clock_for(kind, server)
+        async with opened(kind, clock, server) as store:
+            permit = store.permit("k", rate, burst)
+            for pause, n in steps:
+                clock.now += pause
+                await permit.take(min(n, burst))
+            left, full_in = permit.remaining()
+            assert 0 <= full_in <= burst / rate + 1e-6
+            if left:
+                assert await permit.take(left) == 0, kind
+            assert await permit.take() > 0, kind
+
+
+async def test_a_key_may_be_marked_again_and_again(store: Store, clock: ManualClock) -> None:
+    await store.mark("k", 60)
+    clock.now += 50
+    await store.mark("k", 60)
+    clock.now += 50
+    assert await store.has("k")
+    assert not await store.add("k", 60)
+    clock.now += 11
+    assert not await store.has("k")
+
+
+async def test_a_document_is_there_until_its_time_is_over_or_another_replaces_it(
+    store: Store, clock: ManualClock
+) -> None:
+    assert await store.get("k") is None
+    assert await store.put("k", b"one", 60)
+    assert await store.get("k") == b"one"
+    clock.now += 59
+    assert await store.get("k") == b"one"
+    assert await store.put("k", b"", 60)
+    assert await store.get("k") == b""
+    clock.now += 61
+    assert await store.get("k") is None
+
+
+async def test_a_document_holds_any_bytes_up_to_a_size(store: Store) -> None:
+    largest = bytes(range(256)) * (MAX_DOCUMENT // 256)
+    assert await store.put("k", largest, 60)
+    assert await store.get("k") == largest
+    assert not await store.put("k", largest + b"!", 60)
+    assert await store.get("k") == largest
+
+
+async def test_a_document_a_marker_and_a_lock_of_one_key_are_strangers(store: Store) -> None:
+    assert await store.put("k", b"one", 60)
+    assert await store.add("k", 60)
+    token = await store.acquire("k", 60)
+    assert token
+    await store.release("k", token)
+    assert await store.get("k") == b"one"
+    assert await store.has("k")
+
+
+async def test_of_several_one_gets_the_lock_and_the_next_once_it_is_released(store: Store) -> None:
+    tokens = await asyncio.gather(*(store.acquire("k", 60) for _ in range(10)))
+    (held,) = filter(None, tokens)
+    await store.release("k", "another token")
+    assert await store.acquire("k", 60) == ""
+    await store.release("k", held)
+    assert await store.acquire("k", 60) not in ("", held)
+
+
+async def test_a_lock_ends_with_its_time_and_its_token_does_not_end_the_next_one(
+    store: Store, clock: ManualClock
+) -> None:
+    first = await store.acquire("k", 60)
+    clock.now += 61
+    assert await store.acquire("k", 60)
+    await store.release("k", first)
+    assert await store.acquire("k", 60) == ""
+
+
+async def test_a_notice_reaches_each_subscriber_of_its_topic_and_no_other(store: Store) -> None:
+    heard: list[tuple[str, bytes]] = []
+    end = store.subscribe("topic", lambda notice: heard.append(("one", notice)))
+    store.subscribe("topic", lambda notice: heard.append(("two", notice)))
+    store.subscribe("other", lambda notice: heard.append(("other", notice)))
+    await store.publish("topic", b"\x00 1")
+    end()
+    await store.publish("topic", b"2")
+    await store.publish("nobody's", b"3")
+    assert heard == [("one", b"\x00 1"), ("two", b"\x00 1"), ("two", b"2")]
+
+
+async def test_a_notice_that_is_too_large_is_a_fault(store: Store) -> None:
+    with pytest.raises(ValueError, match=str(MAX_NOTICE)):
+        await store.publish("topic", b"x" * (MAX_NOTICE + 1))
+
+
+async def test_documents_locks_and_notices_are_of_one_resource_too(store: Store) -> None:
+    one, other = (ResourceStore(store, f"https://{name}.example.com/mcp") for name in ("one", "other"))
+    heard: list[bytes] = []
+    other.subscribe("k", heard.append)
+    await one.put("k", b"one", 60)
+    assert await one.acquire("k", 60)
+    await one.publish("k", b"notice")
+    assert await other.get("k") is None
+    assert await other.acquire("k", 60)
+    assert heard == []

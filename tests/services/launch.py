@@ -330,6 +330,7 @@ def drupal(
     mcp: bool = False,
     page_size: int = 50,
     anonymous: bool = False,
+    discovery: bool = True,
     jwks: str = "",
     audience: str = "",
 ) -> Drupal:
@@ -340,6 +341,7 @@ def drupal(
     options += ["--version", str(version)] if version else []
     options += ["--mcp"] if mcp else []
     options += ["--anonymous"] if anonymous else []
+    options += [] if discovery else ["--no-discovery"]
     options += ["--jwks", jwks, "--audience", audience] if jwks else []
     program = [sys.executable, str(BACKENDS / "drupal.py")]
     return Drupal("drupal", lambda port: [*program, "--port", str(port), *options], "/jsonrpc")

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from tests.front import SURFACES, Surface, front
 from tests.presets import preset
 from tests.services.launch import Service
+from tests.services.methods_file import written_and_read
 from tests.services.test_services_answer import call
 
 
@@ -55,3 +56,9 @@ async def test_deluge_is_logged_in_to_and_again_when_the_session_is_gone(deluge:
                 assert (host, port) == ("127.0.0.1", 58846)
                 assert (await gateway.call("modern", "auth_delete_session", {})).value is True
     assert [line["method"] for line in lines if line["event"].startswith("logged in")] == ["auth.login"] * 2
+
+
+async def test_the_methods_file_of_a_service_that_wants_params_names_the_knob(deluge: Service, tmp_path: Path) -> None:
+    needed = ("backend.params.always=true",)
+    written = await written_and_read(deluge.url, tmp_path / "methods.yaml", needed=needed)
+    assert "  web.connect:\n    structure: by-position\n    params: null\n    # description: " in written

@@ -131,8 +131,13 @@ async def test_without_valid_credentials_check_says_that_it_wants_some(
     ran = await run("check", *settings(drupal(mcp=mcp).url, *as_user(credential)))
     assert ran.code == 3
     assert "dialect" not in ran.out
-    assert "credentials are needed" in ran.err
-    assert ran.err.splitlines()[-1].startswith("It wants credentials: set backend.credentials")
+    *_, cause, what_next = ran.err.splitlines()
+    if credential is None:
+        assert cause.startswith("cause        It wants credentials, and none are sent (HTTP 40")
+        assert what_next.startswith("next         Set backend.credentials, ")
+    else:
+        assert cause.startswith("cause        It refuses the credentials that are sent")
+        assert what_next == "next         Correct backend.credentials, whose mode is static."
     assert "<html" not in ran.err
     assert credential is None or credential.split()[1] not in ran.said
 

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.front import SURFACES, Surface, front
 from tests.program import run, settings
 from tests.services import launch
 from tests.services.launch import Service
+from tests.services.methods_file import written_and_read
 
 USER = "Basic " + base64.b64encode(b"u:p").decode()
 CREDENTIALS = ("backend.credentials.mode=static", f"backend.credentials.value={USER}")
@@ -38,3 +40,9 @@ async def test_check_says_that_parameters_are_unknown(electrum: Service) -> None
     assert ran.code == 0, ran.said
     assert "dialect      plain" in ran.out
     assert "parameters unknown, taken as one argument, params" in ran.out
+
+
+async def test_a_methods_file_of_names_alone_leaves_the_params_open(electrum: Service, tmp_path: Path) -> None:
+    written = await written_and_read(electrum.url, tmp_path / "methods.yaml", *CREDENTIALS)
+    assert "  addtransaction:\n    params: null\n" in written
+    assert "    # params: which parameters it has; null is unknown, {} is none\n" in written

@@ -7,6 +7,7 @@ import pytest
 
 from tests.front import SURFACES, Front, Surface, front
 from tests.services.launch import Service
+from tests.services.methods_file import written_and_read
 
 NODE = {
     "title": "Node",
@@ -157,3 +158,9 @@ async def test_a_listing_file_can_make_a_method_a_notification(openrpc_app: Serv
         assert list(await gateway.tools()) == ["echo", "ping"]
         assert (await gateway.call("modern", "ping", {})).value == "Done. This method returns nothing."
         assert (await gateway.call("rest", "ping", {})).value is None
+
+
+async def test_a_methods_file_has_all_that_the_listing_says(openrpc_app: Service, tmp_path: Path) -> None:
+    written = await written_and_read(openrpc_app.url, tmp_path / "methods.yaml")
+    assert "  add:\n    title: Add two integers.\n    description: |-\n      Longer text.\n" in written
+    assert "$ref: '#/$defs/Node'" in written

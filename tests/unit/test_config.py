@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.config import ConfigError, load_settings
 from gateway.settings import Settings
+from gateway.settings.paths import knobs
 from gateway.strict_yaml import read_yaml
+from tests.each import each
 
 URL = "http://127.0.0.1:8000/jsonrpc"
 OPEN = "auth: {mode: off}\n"
@@ -114,10 +119,45 @@ def test_what_is_of_another_kind_is_told_in_words_of_yaml(tmp_path: Path, text: 
     assert fault.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("knob", "meant"),
+    [
+        ("backend.tiemout=1s", "timeout"),
+        ("backend.listing.dialect=opnrpc", "openrpc"),
+        ("auth.issuers=[{issuer: https://x, preset: keyclock}]", "keycloak"),
+        ("catalog.aud=1", None),
+        ("catalog.ca_file=x", "backend.tls.ca_file"),
+    ],
+)
+def test_what_is_misspelled_is_told_with_what_is_probably_meant(tmp_path: Path, knob: str, meant: str | None) -> None:
+    (fault,) = faults(file(tmp_path, BASE), knob)
+    assert fault.rpartition("; ")[2] == f"did you mean {meant}?" if meant else "did you mean" not in fault
+
+
+WRONG = ([1], {"a": 1}, "x y", -1, 1e99, True, None, [{"a": 1}], "", 1.5, [["x"]], [None])
+PYTHON = re.compile(r"\bInput\b|pydantic|\bstr\b|\bdict|None|True|False|String|'[\w.]+'|valid (?:int|str|bool)")
+
+
+@each("knob", [name for name, _ in knobs() if "*" not in name])
+def test_no_fault_of_a_knob_has_words_of_python(tmp_path: Path, knob: str) -> None:
+    *sections, last = knob.split(".")
+    for wrong in WRONG:
+        tree: dict[str, Any] = {"backend": {"url": "http://127.0.0.1/"}, "auth": {"mode": "off"}}
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[last] = wrong
+        try:
+            load_settings(file(tmp_path, json.dumps(tree)), environ={})
+        except ConfigError as error:
+            for fault in error.faults:
+                assert not PYTHON.search(fault.partition(": ")[2]), (wrong, fault)
+
+
 @pytest.mark.parametrize("knob", ["server.host", "server.admin_host"])
 def test_no_address_to_bind_to_is_a_fault_and_not_every_address(tmp_path: Path, knob: str) -> None:
     said = faults(file(tmp_path, BASE), f"{knob}=")
-    assert said == (f"{knob}: String should have at least 1 character",)
+    assert said == (f"{knob}: must have at least 1 character",)
 
 
 def test_the_required_knob_is_asked_for() -> None:
@@ -128,14 +168,14 @@ def test_the_required_knob_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("server: {port: 1}\nserver: {port: 2}\n", "gateway.yaml:2:1: key 'server' occurs twice"),
-        ("server:\n  port: 1\n  port: 1\n", "gateway.yaml:3:3: key 'port' occurs twice"),
+        ("server: {port: 1}\nserver: {port: 2}\n", 'gateway.yaml:2:1: key "server" occurs twice'),
+        ("server:\n  port: 1\n  port: 1\n", 'gateway.yaml:3:3: key "port" occurs twice'),
         ("a: &x {b: 1}\nc: *x\n", "gateway.yaml:2:4: aliases (*name) are not supported"),
         ("a: &x {b: 1}\nc: {<<: *x}\n", "aliases (*name) are not supported"),
-        ("1: x\n", "gateway.yaml:1:1: key 1 is not a string"),
-        ("true: x\n", "key True is not a string"),
-        ("null: x\n", "key None is not a string"),
-        ("? [a]\n: b\n", "is not a string"),
+        ("1: x\n", "gateway.yaml:1:1: key 1 is not a text"),
+        ("true: x\n", "key true is not a text"),
+        ("null: x\n", "key null is not a text"),
+        ("? [a]\n: b\n", "key of several values is not a text"),
         ("a: !!python/object/apply:os.system [id]\n", "gateway.yaml:1:4: tags (!name) are not supported"),
         ("a: [1\n", "gateway.yaml:2:1: "),
         ("a: b: c\n", "gateway.yaml:1:5: mapping values are not allowed here"),

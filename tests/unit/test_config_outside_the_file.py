@@ -187,7 +187,7 @@ server: {{allowed_hosts: ${{HOSTS}}, allowed_origins: [${{ORIGIN}}, $${{x}}]}}
 def test_a_fault_behind_a_reference_has_its_place(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("a: {b: ${B}, b: 2}\n")
-    assert faults(lambda: load_settings(file, (), {})) == (f"{file}:1:14: key 'b' occurs twice",)
+    assert faults(lambda: load_settings(file, (), {})) == (f'{file}:1:14: key "b" occurs twice',)
 
 
 @pytest.mark.parametrize("text", ["'${', b: {c: d}", '"${", b: {c: "}"}', "$${a}, b: {}", "'$${ ${', b: '}'"])

@@ -137,7 +137,8 @@ def test_a_listing_shares_the_client_and_the_header_of_the_calls_and_not_what_is
 @pytest.mark.parametrize("knob", ["backend_audience", "trusted_network", "client_id", "token_endpoint", "header"])
 def test_what_the_backend_decides_is_no_knob_of_the_listing(knob: str) -> None:
     (fault,) = faults(f"backend.listing.credentials={{mode: none, {knob}: x}}")
-    assert fault == f"backend.listing.credentials.{knob}: unknown key; known here: mode, value"
+    known = "known here: mode, value; did you mean backend.credentials"
+    assert fault == f"backend.listing.credentials.{knob}: unknown key; {known}.{knob}?"
 
 
 def test_faults_of_modes_are_told_with_all_others() -> None:

@@ -40,12 +40,13 @@ def imported() -> set[str]:
 def test_every_library_that_is_imported_is_declared_and_every_declared_one_is_imported() -> None:
     homes = packages_distributions()
     used = {normalized(distribution) for package in imported() for distribution in homes[package]}
-    declared = {normalized(re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0]) for line in PROJECT["dependencies"]}
+    lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["redis"]]
+    declared = {normalized(re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0]) for line in lines}
     assert used == declared
 
 
 def test_there_is_no_extra_that_adds_nothing() -> None:
-    assert set(PROJECT["optional-dependencies"]) == {"dev"}
+    assert set(PROJECT["optional-dependencies"]) == {"dev", "redis"}
 
 
 def test_the_command_has_the_name_of_the_distribution() -> None:

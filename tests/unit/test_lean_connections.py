@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.backend.lean import MAX_IDLE, LeanTransport
 from gateway.outbound import KEEPALIVE, ConnectFailed, DeadlinePassed, Interrupted
 from tests.clock import Clock, by_hand
-from tests.fault.behaviours import Hang, result
+from tests.each import each
+from tests.fault.behaviours import SUM, Hang, result
 from tests.fault.scripted import ScriptedBackend
+from tests.fault.unasked import Lingering
 from tests.resolving import Names
 
 CALL = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
@@ -133,3 +136,25 @@ async def test_an_address_that_refuses_is_not_the_last_one(monkeypatch: pytest.M
         assert await post(transport, f"http://{NAME}:{backend.port}/jsonrpc") == 200
         assert await post(transport, f"http://{NAME}:{backend.port}/jsonrpc") == 200
     assert names.asked == [NAME]
+
+
+@each("more", (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"\x00", b"\r\n\r\nHTTP"))
+async def test_a_service_that_says_more_than_its_answers_gets_a_connection_for_each_call(more: bytes) -> None:
+    """As snapserver 0.26, which answers each POST twice: here a moment after the first answer was read."""
+    backend = ScriptedBackend()
+    transport = LeanTransport()
+    told = Lingering(more, "keep")
+    async with backend:
+        backend.default = told
+        with capture_logs() as logs:
+            await post(transport, backend.url)
+            await told.goes_on()
+            backend.default = SUM
+            async with asyncio.timeout(10):
+                while not logs:  # noqa: ASYNC110, a log has no event
+                    await asyncio.sleep(0.01)
+        assert [entry["log_level"] for entry in logs] == ["warning"]
+        for _ in range(3):
+            assert await post(transport, backend.url) == 200
+        assert backend.connections == 4
+        await transport.close()

@@ -29,7 +29,7 @@ async def built(listing: Listing, **knobs: Any) -> Catalog:
 @each("members", BAD.values(), ids=BAD.keys())
 async def test_an_entry_without_an_input_schema_is_quarantined_alone_with_reason_and_remedy(members: Any) -> None:
     entries = [GOOD, {"name": "purge", **members}]
-    for listing in (jsonrpc_mcp.parse_listing(entries), static.parse_listing({"tools": entries}, "saved.json")):
+    for listing in (jsonrpc_mcp.parse_listing(entries), static.parse_listing({"tools": entries})):
         catalog = await built(listing)
         assert catalog.names == ("good",)
         (entry,) = catalog.quarantined

@@ -20,7 +20,7 @@ MODULES = sorted(
 FLOORS = (
     "9 __main__ > cli",
     "8 serving > reloading > server > descriptors",
-    "7 service > mount remarks service_files",
+    "7 service > mount remarks service_auth > service_files",
     "6 web",
     "5 mcp",
     "4 invocation",
@@ -38,18 +38,19 @@ HOMES = {
     "aiohttp": ("outbound", "backend.http_digest", "web.connection", "web.framing"),
     "jwt": ("auth",),
     "cryptography": ("auth",),
-    "yaml": ("strict_yaml", "cli", "listing.documents"),
+    "yaml": ("strict_yaml", "cli", "listing.documents", "listing.file_faults"),
     "httptools": ("backend.lean_connection",),
     "msgspec": ("jsonrpc",),
     "jsonschema_rs": ("schema.validation",),
-    "jsonschema": ("listing.static",),
+    "jsonschema": ("listing.static", "listing.file_faults"),
     "jsonpath_rfc9535": ("settings.jsonpath",),
     "click": ("cli", "cli.options"),
     "uvloop": ("cli",),
     "tomlkit": ("cli.client_entries",),
+    "redis": ("store",),
     "pydantic": ("settings", "units", "config", "cli.config_reference"),
 }
-WITHIN_FUNCTIONS = {("gateway.cli.loop", "uvloop")}
+WITHIN_FUNCTIONS = {("gateway.cli.loop", "uvloop"), ("gateway.store.choice", "gateway")}
 TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350
 

@@ -15,6 +15,7 @@ from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.model import SHARED, Caller, Listing, View
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
+from gateway.store.memory import MemoryStore
 
 ADA: Final = View("https://login.example.com", "ada")
 INTERVAL: Final = 10.0
@@ -51,7 +52,7 @@ def virtually(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Non
 
 def hub(interval: float = INTERVAL, heartbeat: float = HEARTBEAT) -> Subscriptions:
     changes = Subscriptions()
-    changes.follow(discovery(), interval, heartbeat)
+    changes.follow(discovery(), interval, heartbeat, MemoryStore())
     return changes
 
 
@@ -152,7 +153,7 @@ async def test_a_changed_interval_holds_from_the_next_change_on() -> None:
     listener = Listener(changes)
     changes.notify(SHARED)
     await at(1)
-    changes.follow(discovery(), 5, HEARTBEAT)
+    changes.follow(discovery(), 5, HEARTBEAT, MemoryStore())
     changes.notify(SHARED)
     await at(50)
     assert listener.changed_at == [0, 5]
@@ -313,7 +314,7 @@ async def test_another_heartbeat_holds_at_once_for_streams_that_are_open() -> No
     changes = hub(heartbeat=300)
     listener = Listener(changes)
     await at(10)
-    changes.follow(discovery(), INTERVAL, 1)
+    changes.follow(discovery(), INTERVAL, 1, MemoryStore())
     await at(11.5)
     assert listener.heard == [(11, StreamEvent.TICK)]
 

@@ -6,7 +6,7 @@ With --jwks and --audience also whoever has an access token that is signed by th
 `GET /_test/requests` lists what the site was asked, `DELETE /_test/requests` forgets it.
 
 Usage: python drupal.py --port N [--version 1|2|3] [--mcp] [--page-size N] [--anonymous]
-                        [--jwks URL --audience URI]
+                        [--jwks URL --audience URI] [--no-discovery]
 """
 
 import argparse
@@ -28,6 +28,7 @@ class Drupal:
     mcp: bool
     page_size: int
     anonymous: bool
+    discovery: bool = True
     trusted: people.Trusted | None = None
     site: Site = field(default_factory=Site)
     seen: list[dict[str, Any]] = field(default_factory=list)
@@ -41,7 +42,7 @@ class Drupal:
         path = request.path.rstrip("/")
         if path == "/jsonrpc":
             return self._jsonrpc(request, body)
-        if path == "/jsonrpc/methods" or path.startswith("/jsonrpc/methods/"):
+        if self.discovery and (path == "/jsonrpc/methods" or path.startswith("/jsonrpc/methods/")):
             return self._listing(request, path.removeprefix("/jsonrpc/methods").lstrip("/"))
         if self.mcp and path.startswith("/mcp/tools/"):
             return self._mcp(request, path.removeprefix("/mcp/tools/"), body)
@@ -145,11 +146,12 @@ def main() -> None:
     parser.add_argument("--anonymous", action="store_true", help="without credentials a caller is admin")
     parser.add_argument("--jwks", help="keys of the authorization server whose tokens count")
     parser.add_argument("--audience", help="that these tokens must be for")
+    parser.add_argument("--no-discovery", action="store_true", help="without jsonrpc_discovery")
     options = parser.parse_args()
     trusted = people.Trusted(jwt.PyJWKClient(options.jwks), options.audience) if options.jwks else None
     # jsonrpc_mcp 1.5 needs jsonrpc 3.
     version = options.version or (3 if options.mcp else 2)
-    drupal = Drupal(version, options.mcp, options.page_size, options.anonymous, trusted)
+    drupal = Drupal(version, options.mcp, options.page_size, options.anonymous, not options.no_discovery, trusted)
     app = web.Application(client_max_size=64 * 1024**2)
     app.router.add_route("*", "/{path:.*}", drupal.handle)
     web.run_app(app, host="127.0.0.1", port=options.port, print=None)

@@ -1,0 +1,171 @@
+"""Check services: their issuers, the token, the listing. Print a report, or the same as JSON (docs/checking.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import click
+
+from gateway.catalog.lint import lint_catalog
+from gateway.cli import report, terminal
+from gateway.cli.auth_report import Findings, principal_lines
+from gateway.cli.contact import ContactFailed, contact
+from gateway.cli.options import FAILED
+from gateway.cli.store_report import store_state
+from gateway.cli.token_report import TokenReport
+from gateway.model import Caller, Catalog, NameStyle, Principal
+from gateway.remarks import remarks_on
+from gateway.service import Service
+from gateway.settings import ServiceSettings, Settings
+from gateway.text import masked_url
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Checked:
+    """Hold what was found out about one service. ``failure`` is why ``code`` is not 0."""
+
+    settings: ServiceSettings
+    findings: Findings
+    catalog: Catalog | None = None
+    principal: Principal | None = None
+    token: TokenReport | None = None
+    remarks: list[str] = field(default_factory=list)
+    failure: ContactFailed | None = None
+
+    @property
+    def code(self) -> int:
+        return 0 if self.failure is None else self.failure.code
+
+
+async def check(settings: Settings, services: Sequence[ServiceSettings], token: str | None, *, as_json: bool) -> int:
+    """Print the report on each service. Return the highest exit code."""
+    say = _say_nothing if as_json else terminal.say
+    common = [*remarks_on(settings)]
+    if settings.services and common:
+        say("\n".join(report.remarks(common)))
+    checked = []
+    for service in services:
+        if service.name:
+            say(report.heading(service))
+        checked.append(await _check(service, token, [] if service.name else common, say))
+        if not as_json:
+            _tell_failure(checked[-1])
+    code = max((one.code for one in checked), default=0)
+    store = await store_state(settings.store)
+    if not code:
+        say(f"store        {store}")
+    if as_json:
+        shared = common if settings.services else []
+        document = {
+            "exit_code": code, "remarks": shared, "store": store, "services": [json_of(one) for one in checked]
+        }  # fmt: skip
+        click.echo(report.pretty(document))
+    return code
+
+
+def _say_nothing(_: str) -> None: ...
+
+
+def _tell_failure(checked: Checked) -> None:
+    if checked.failure is None:
+        return
+    for line in checked.failure.lines:
+        click.echo(line, err=True)
+    if checked.settings.name:
+        click.echo(f"The service with this failure is {checked.settings.name}.", err=True)
+
+
+async def _check(settings: ServiceSettings, token: str | None, remarks: list[str], say: Say) -> Checked:
+    checked = Checked(settings, Findings(), remarks=[*remarks])
+
+    async def report_auth(parts: Service) -> None:
+        async for line in checked.findings.lines(parts):
+            say(line)
+
+    async def keep(parts: Service, caller: Caller, catalog: Catalog) -> Catalog:
+        checked.catalog, checked.principal = catalog, caller.principal
+        if token is not None:
+            checked.token = TokenReport.of(parts, token)
+        return catalog
+
+    try:
+        catalog: Catalog = await contact(settings, keep, token, report_auth)
+    except ContactFailed as failure:
+        checked.failure, checked.token = failure, failure.token
+        return checked
+    checked.remarks += lint_catalog(catalog, settings.catalog)
+    if checked.principal is not None and checked.token is not None:
+        for line in (*principal_lines(checked.principal), *checked.token.lines()):
+            say(line)
+    for line in report.check(settings, catalog, checked.remarks):
+        say(line)
+    if checked.findings.faults:
+        lines = ("No caller can get in:", *(f"  {fault}" for fault in checked.findings.faults))
+        checked.failure = ContactFailed(FAILED, lines)
+    elif not catalog.tools:
+        checked.failure = ContactFailed(FAILED, ("There are no tools to offer.",))
+    return checked
+
+
+def json_of(checked: Checked) -> dict[str, Any]:
+    """Return the JSON of one service. docs/checking.md describes every member: change both."""
+    settings, catalog, failure = checked.settings, checked.catalog, checked.failure
+    return {
+        "name": settings.name or None,
+        "path": f"{settings.mount}/mcp",
+        "exit_code": checked.code,
+        "backend": masked_url(settings.backend.url),
+        "auth": {"mode": settings.auth.mode, "resource": None if settings.auth.mode == "off" else settings.resource,
+                 "issuers": checked.findings.issuers},
+        "token": _token_json(checked),
+        "dialect": None if catalog is None else catalog.dialect,
+        "tools": [] if catalog is None else _tools_json(catalog, NameStyle(settings.catalog.names)),
+        "quarantined": [] if catalog is None else [
+            {"method": method.name, "reason": method.reason, "remedy": method.remedy, "pointer": method.pointer}
+            for method in catalog.quarantined
+        ],
+        "hidden": [] if catalog is None else [*catalog.hidden],
+        "remarks": checked.remarks,
+        "failure": None if failure is None else _failure_json(failure),
+    }  # fmt: skip
+
+
+def _tools_json(catalog: Catalog, names: NameStyle) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": tool.name_for(names),
+            "method": tool.method,
+            "arguments": [*tool.input_schema.get("properties", {})],
+            "required": [*tool.input_schema.get("required", ())],
+        }
+        for tool in catalog.tools
+    ]
+
+
+def _token_json(checked: Checked) -> dict[str, Any] | None:
+    token, principal = checked.token, checked.principal
+    if token is None:
+        return None
+    return {
+        "accepted": principal is not None,
+        "subject": None if principal is None else principal.subject,
+        "client": None if principal is None else principal.client,
+        "refusal": token.refusal or None,
+        "claims": {row.name: {"has": row.has, "wanted": row.wanted} for row in token.rows},
+        "next": token.next or None,
+        "preset": token.preset or None,
+    }
+
+
+def _failure_json(failure: ContactFailed) -> dict[str, Any]:
+    found = failure.diagnosis
+    return {
+        "lines": [*failure.lines],
+        "cause": None if found is None else found.cause,
+        "next": None if found is None else found.next,
+        "steps": [{"questions": questions, "answer": answer} for questions, answer in report.fold_steps(failure.steps)],
+    }

@@ -1,0 +1,142 @@
+"""Reach one service for a command: build it, act as a caller, and say what is wrong where that fails."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.backend.redaction import redact_text
+from gateway.cli import report
+from gateway.cli.diagnosis import Diagnosis, Trouble, diagnose
+from gateway.cli.elsewhere import Elsewhere
+from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
+from gateway.cli.token_report import TokenReport
+from gateway.config import ConfigError
+from gateway.errors import CatalogUnavailable, GatewayError, UnknownTool
+from gateway.listing.dialect import NoListing, Step
+from gateway.model import ANONYMOUS, Caller, Catalog, Listing
+from gateway.service import Service
+from gateway.service_files import ServiceFiles
+from gateway.settings import CustomListing, ServiceSettings
+from gateway.signing import SecretError, read_secrets
+from gateway.store.memory import MemoryStore
+from gateway.text import printable
+
+Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
+Preparation: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True)
+class ContactFailed(Exception):
+    """Raised where a command cannot do its work. ``code`` is the exit code, ``lines`` say why. ``diagnosis`` and
+    ``steps`` are set where the service gave no listing, ``token`` where one was not accepted."""
+
+    code: int
+    lines: tuple[str, ...]
+    diagnosis: Diagnosis | None = None
+    steps: tuple[Step, ...] = ()
+    token: TokenReport | None = None
+
+
+async def contact(
+    settings: ServiceSettings, work: Work, token: str | None = None, first: Preparation | None = None
+) -> Any:
+    """Return the result of ``work``, which gets the catalog that the bearer of ``token`` sees. ``first`` runs before.
+    Raises :class:`ContactFailed`."""
+    try:
+        secrets = read_secrets(settings.server.secret_file)
+        files = await ServiceFiles.read(settings)
+        with report.Progress(settings.backend.url) as progress:
+            parts = await Service.build(settings, files, MemoryStore(), secrets, progress=progress.note)
+            try:
+                if first is not None:
+                    await first(parts)
+                return await _work(parts, work, token)
+            finally:
+                await parts.close()
+    except ConfigError as error:
+        raise ContactFailed(UNUSABLE, error.faults) from error
+    except SecretError as error:
+        raise ContactFailed(UNUSABLE, (str(error),)) from error
+
+
+async def _work(parts: Service, work: Work, token: str | None) -> Any:
+    caller = await _caller(parts, token)
+    try:
+        catalog = await parts.discovery.catalog(caller)
+    except GatewayError as error:
+        cause = error.__cause__
+        if isinstance(cause, NoListing):
+            raise await _no_listing(parts, caller, cause.steps) from error
+        reason = cause.message if isinstance(cause, GatewayError) else error.message
+        raise ContactFailed(NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED, (reason,)) from error
+    catalog = parts.access.visible_catalog(caller, catalog) if token else catalog
+    try:
+        return await work(parts, caller, catalog)
+    except NoListing as error:
+        raise await _no_listing(parts, caller, error.steps) from error
+    except UnknownTool as error:
+        raise ContactFailed(FAILED, (error.message + _nearest_tool(error.message, catalog),)) from error
+    except GatewayError as error:
+        raise ContactFailed(FAILED, (error.message,)) from error
+
+
+async def _caller(parts: Service, token: str | None) -> Caller:
+    if token is None:
+        return ANONYMOUS
+    try:
+        return await parts.caller(token)
+    except InvalidToken as error:
+        found = TokenReport.of(parts, token, refusal=error.reason)
+        raise ContactFailed(
+            FAILED, (f"The token is not accepted: {error.reason}", *found.lines()), token=found
+        ) from error
+    except Undecidable as error:
+        raise ContactFailed(FAILED, (f"The token cannot be verified: {error.reason}",)) from error
+
+
+def _nearest_tool(message: str, catalog: Catalog) -> str:
+    """Return what to add to the message about an unknown tool."""
+    name = message.rpartition(" ")[2]
+    left_out = next((method for method in catalog.quarantined if method.name == name), None)
+    if left_out is not None:
+        return f" is quarantined: {left_out.reason}; {left_out.remedy}"
+    if name in catalog.hidden:
+        return " is hidden by catalog.include and exclude"
+    near = difflib.get_close_matches(name, catalog.by_name, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -> ContactFailed:
+    settings = parts.settings
+
+    async def probe_listing() -> Listing:
+        listing = settings.backend.listing.model_copy(update={"dialect": "auto", "custom": CustomListing()})
+        backend = settings.backend.model_copy(update={"listing": listing})
+        files = await ServiceFiles.read(settings)
+        other = await Service.build(replace(settings, backend=backend), files, MemoryStore(), ())
+        try:
+            return await other.reader.fetch_listing(caller)
+        finally:
+            await other.close()
+
+    trouble = Trouble(settings, steps, caller.principal is not None, Elsewhere(parts.outbound), probe_listing)
+    found = await diagnose(trouble)
+
+    def clean(text: str) -> str:
+        return printable(redact_text(text, parts.secrets))
+
+    found = replace(found, cause=clean(found.cause), next=clean(found.next))
+    if found.in_file:
+        knob = settings.knob("backend.listing.file")
+        return ContactFailed(UNUSABLE, tuple(f"{knob}: {fault}" for fault in found.cause.splitlines()), found, steps)
+    return ContactFailed(NO_LISTING, tuple(_lines(settings, steps, found)), found, steps)
+
+
+def _lines(settings: ServiceSettings, steps: Iterable[Step], found: Diagnosis) -> Iterable[str]:
+    yield from report.no_listing(settings, steps)
+    yield f"cause        {found.cause}"
+    yield f"next         {found.next}"

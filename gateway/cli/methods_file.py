@@ -1,0 +1,128 @@
+"""Write a methods file (``dialect: static``) of what a listing gave, for a person to complete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import yaml
+
+from gateway.model import Listing, Method, Parameter, Structure, Version
+from gateway.schema.bundling import Bundler, UnsoundSchema
+from gateway.settings import ServiceSettings
+from gateway.text import masked_url, printable
+
+_EXAMPLE: Final = "name: {schema: {type: string}, required: true, description: What it is.}"
+_WRITTEN: Final = (Structure.BY_POSITION, Structure.BY_NAME_IN_LIST)
+_UNPRINTABLE: Final = re.compile(r"\s+")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Write a text of several lines as a block, and a schema that stands twice without an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _write_text)
+
+
+def render_methods(settings: ServiceSettings, listing: Listing, offered: frozenset[str]) -> str:
+    """Return the file: an entry for each method whose name is in ``offered``, and a comment for what has to be added.
+    Read as ``dialect: static``, it gives the same tools as the listing."""
+    return "\n".join([*_head(settings, listing), "methods:", *_entries(listing, offered)]) + "\n"
+
+
+def _head(settings: ServiceSettings, listing: Listing) -> Iterator[str]:
+    knob = settings.knob
+    yield f"# The methods of {printable(masked_url(settings.backend.url))}, from its listing ({listing.dialect})."
+    yield "# Complete what the listing does not say, then set:"
+    yield f"#   {knob('backend.listing.dialect')}: static"
+    yield f"#   {knob('backend.listing.file')}: this file"
+    # Nothing is asked with a file, so these cannot be found out.
+    if listing.form.version is Version.ONE:
+        yield f'#   {knob("backend.version")}: "1.0"'
+    elif listing.form.always_params:
+        yield f"#   {knob('backend.params.always')}: true"
+    yield "# docs/listings.md describes the form. The parameters of a method are written so, in order:"
+    yield "#   params:"
+    yield f"#     {_EXAMPLE}"
+
+
+def _entries(listing: Listing, offered: frozenset[str]) -> Iterator[str]:
+    for method in listing.methods:
+        if method.name not in offered:
+            continue
+        entry, missing = _entry(method, by_position=listing.by_position)
+        text = yaml.dump({method.name: entry}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+        yield from (f"  {line}".rstrip() for line in text.splitlines())
+        yield from (f"    # {note}" for note in missing)
+    for left_out in listing.quarantined:
+        yield _UNPRINTABLE.sub(" ", printable(f"  # {left_out.name} is left out: {left_out.reason}"))
+
+
+def _entry(method: Method, *, by_position: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return the entry of a method, and what a person should add."""
+    entry: dict[str, Any] = {}
+    missing = []
+    texts = {"title": method.title, "description": method.description}
+    entry |= {member: text for member, text in texts.items() if text}
+    if not method.description:
+        missing.append("description: what it does, for a model to choose by")
+    structure = method.structure
+    if structure is Structure.UNKNOWN and by_position and method.parameters is not None:
+        structure = Structure.BY_POSITION
+    if structure in _WRITTEN or (structure is Structure.BY_NAME and method.parameters is None):
+        entry["structure"] = str(structure)
+    entry |= _parameters(method)
+    if entry.get("params", ()) is None:
+        missing.append("params: which parameters it has; null is unknown, {} is none")
+    if method.notification or method.result is not None:
+        entry["result"] = False if method.notification else _self_contained(method.result, method)
+    if method.annotations:
+        entry["annotations"] = dict(method.annotations)
+    if method.deprecated:
+        entry["deprecated"] = True
+    if method.endpoint is not None:
+        entry["endpoint"] = method.endpoint
+    return entry, missing
+
+
+def _parameters(method: Method) -> dict[str, Any]:
+    """Return the member with the parameters: ``params``, or ``input_schema`` where schemas refer to shared types."""
+    if isinstance(method.input_schema, Mapping):
+        return {"input_schema": dict(method.input_schema)}
+    if method.parameters is None or method.input_schema is False:
+        return {"params": None}
+    bundler = Bundler(method.root)
+    try:
+        schemas = {one.name: bundler.add_schema(one.schema) for one in method.parameters}
+        if bundler.definitions:
+            required = [one.name for one in method.parameters if one.required]
+            whole = {"type": "object", "properties": schemas} | ({"required": required} if required else {})
+            return {"input_schema": bundler.finish(whole)}
+    except UnsoundSchema:  # its method is quarantined as it is, and a person has to say what the arguments are
+        schemas = {}
+    return {"params": {one.name: _parameter(one, schemas.get(one.name, {})) for one in method.parameters}}
+
+
+def _parameter(parameter: Parameter, schema: Mapping[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {"schema": dict(schema)} if schema else {}
+    if parameter.required:
+        written["required"] = True
+    if parameter.description:
+        written["description"] = parameter.description
+    return written
+
+
+def _self_contained(schema: Any, method: Method) -> Any:
+    bundler = Bundler(method.root)
+    try:
+        return bundler.finish(bundler.add_schema(schema))
+    except UnsoundSchema:
+        return True

@@ -1,0 +1,137 @@
+"""Share the shared view's listing among replicas: one asks the backend, the others take what it got.
+
+The lister holds a lock, keeps its listing as a document of the store, and tells the others by a notice. A document
+lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old. A replica whose own listing
+gets stale later asks the backend itself, for all. Callers' own listings stay in the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from gateway import __version__
+from gateway.discovery.discovery import Discovery
+from gateway.discovery.listing_document import decode_listing, encode_listing
+from gateway.model import Caller, Listing
+from gateway.settings import ServiceSettings
+from gateway.signing import SigningKeys
+from gateway.store import Store
+
+_MAC: Final = 32
+_SLACK: Final = 5.0
+"""Seconds by which a lock outlasts the time that a listing may take."""
+
+log = structlog.get_logger()
+
+
+class SharedListing:
+    """Fetch listings for one service. ``fetch`` asks the backend on a caller's behalf and raises
+    :class:`~gateway.listing.dialect.NoListing`. Documents are signed with ``keys``: who can write to the store cannot
+    make tools."""
+
+    def __init__(
+        self, fetch: Callable[[Caller], Awaitable[Listing]], store: Store, keys: SigningKeys, settings: ServiceSettings
+    ) -> None:
+        backend = settings.backend
+        self._fetch = fetch
+        self._store = store
+        self._keys = keys.derive("listing")
+        self._ttl = settings.catalog.ttl / 2
+        self._patience = backend.listing.timeout + _SLACK
+        # Replicas whose settings differ, during a rollout, list each for themselves. A repr masks secrets.
+        same = hashlib.sha256(f"{__version__}\n{backend!r}".encode()).hexdigest()[:16]
+        self._key = f"listing:{same}"
+        self._shares = store.is_shared and backend.listing.file is None
+        self._digest = ""
+        self._asks_anew = False
+        self._heard = asyncio.Event()
+        self._end: Callable[[], None] = lambda: None
+        self._refreshes: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<SharedListing {self._digest[:12] or 'none yet'}{'' if self._shares else ', not shared'}>"
+
+    def follow(self, discovery: Discovery) -> None:
+        """Refresh where another replica lists something else."""
+
+        def hear(digest: bytes) -> None:
+            self._heard.set()
+            if digest and self._digest and digest.decode(errors="replace") != self._digest:
+                task = asyncio.create_task(discovery.refresh())
+                self._refreshes.add(task)
+                task.add_done_callback(self._refreshes.discard)
+
+        if self._shares:
+            self._end = self._store.subscribe(self._key, hear)
+
+    def close(self) -> None:
+        """Hear no notices any more."""
+        self._end()
+        for task in self._refreshes:
+            task.cancel()
+
+    def ask_anew(self) -> None:
+        """Ask the backend the next time, whatever other replicas have."""
+        self._asks_anew = True
+
+    async def fetch_listing(self, caller: Caller) -> Listing:
+        """Return a listing: for the shared view, the one of another replica if there is a recent one."""
+        if not self._shares or not caller.view.is_shared:
+            return await self._fetch(caller)
+        asks_anew, self._asks_anew = self._asks_anew, False
+        if not asks_anew and (kept := await self._read_kept()) is not None:
+            return kept
+        self._heard.clear()
+        token = await self._store.acquire(self._key, self._patience)
+        if not token and not asks_anew:
+            try:
+                await asyncio.wait_for(self._heard.wait(), self._patience)
+            except TimeoutError:
+                log.warning("another replica was to list, and said nothing")
+            # Where it failed, each of the others asks once: they are few, and their back-off follows.
+            if (kept := await self._read_kept()) is not None:
+                return kept
+        return await self._list(caller, token)
+
+    async def _list(self, caller: Caller, token: str) -> Listing:
+        """Ask the backend, and tell the others."""
+        digest = ""
+        try:
+            listing = await self._fetch(caller)
+            digest = self._digest = listing.digest
+            if listing.methods:
+                await self._keep(listing)
+            return listing
+        finally:
+            if token:
+                await self._store.release(self._key, token)
+            await self._store.publish(self._key, digest.encode())
+
+    async def _read_kept(self) -> Listing | None:
+        document = await self._store.get(self._key)
+        if document is None:
+            return None
+        mac, body = document[:_MAC], document[_MAC:]
+        if not any(hmac.compare_digest(mac, hmac.digest(key, body, "sha256")) for key in self._keys):
+            log.warning("a listing in the shared store is not signed with this secret")
+            return None
+        try:
+            listing = await asyncio.to_thread(decode_listing, body)
+        except ValueError as error:
+            log.warning("a listing in the shared store cannot be read", error=str(error))
+            return None
+        self._digest = listing.digest
+        return listing
+
+    async def _keep(self, listing: Listing) -> None:
+        try:
+            body = await asyncio.to_thread(encode_listing, listing)
+        except ValueError:
+            return  # JSON cannot express it: each replica lists for itself
+        await self._store.put(self._key, hmac.digest(self._keys[0], body, "sha256") + body, self._ttl)

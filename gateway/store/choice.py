@@ -1,0 +1,24 @@
+"""Make the store that the settings name."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final
+
+from gateway.settings import StoreSettings
+from gateway.store import ServerStore, StoreFault
+from gateway.store.memory import MemoryStore
+
+PER_PROCESS: Final = "permits, used proofs and consents, ended sessions"
+"""What each process keeps for itself with the store in memory."""
+
+
+def make_store(settings: StoreSettings) -> ServerStore:
+    """Return the store, not opened. Raises :class:`StoreFault` where it needs an extra that is not installed."""
+    if not settings.is_shared:
+        return MemoryStore()
+    if find_spec("redis") is None:
+        raise StoreFault("Redis needs the extra redis: pip install 'jsonrpc-mcp-gateway[redis]'")
+    from gateway.store.redis import RedisStore  # noqa: PLC0415, the extra is not there for everybody
+
+    return RedisStore.from_settings(settings)

@@ -1,0 +1,221 @@
+"""Keep the store in Redis, which replicas share. While it is away, this process decides alone.
+
+Then limits are divided by the number of replicas that were seen last, locks and notices are of this process, documents
+are not there, and what must happen once over all replicas is refused or allowed, as ``store.when_away`` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal
+
+from cachetools import LRUCache, TTLCache
+from redis.asyncio import Redis
+
+from gateway.errors import StoreUnavailable
+from gateway.settings import StoreSettings
+from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
+from gateway.store.leases import Lease, LeasedPermit
+from gateway.store.memory import MemoryStore
+from gateway.store.redis_client import CONNECT, make_client
+from gateway.store.redis_link import SLOW, Away, Link
+from gateway.store.topics import Topics
+
+PREFIX: Final = "jsonrpc-mcp-gateway:"
+MAX_LEASES: Final = 10_000
+"""Most leases that are kept. What is left of a forgotten one is lost, which its caller hardly notices."""
+MAX_LATE_MARKS: Final = 10_000
+"""Most markers that Redis is told of once it is back."""
+_MARK_TTL: Final = 25 * 3600
+_RETRY_AFTER: Final = 1
+
+
+class RedisStore:
+    """Implement :class:`gateway.store.ServerStore`. ``clock`` is monotonic seconds of this process, ``time_script`` Lua
+    for the time of all; ``pause`` waits before Redis is tried again, and an answer after ``slow`` seconds is too
+    late."""
+
+    is_shared: Final = True
+
+    def __init__(
+        self,
+        redis: Redis,
+        when_away: Literal["refuse", "allow"] = "refuse",
+        clock: Callable[[], float] = time.monotonic,
+        time_script: str = scripts.SERVER_TIME,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        slow: float = SLOW,
+    ) -> None:
+        self._link = Link(redis, PREFIX, time_script, self._receive, self._tell_late_marks, pause, slow)
+        self._refuses = when_away == "refuse"
+        self._clock = clock
+        self._local = MemoryStore(clock)
+        self._topics = Topics()
+        self._leases: LRUCache[tuple[str, float, int], Lease] = LRUCache(MAX_LEASES)
+        self._late_marks: TTLCache[str, float] = TTLCache(MAX_LATE_MARKS, _MARK_TTL, clock)
+        script = redis.register_script
+        self._read = script(scripts.READ % time_script)
+        self._write = script(scripts.WRITE % time_script)
+        self._remove = script(scripts.REMOVE % time_script)
+        self._take = script(scripts.TAKE % time_script)
+
+    def __repr__(self) -> str:
+        return f"<RedisStore {self._link!r}>"
+
+    @classmethod
+    def from_settings(cls, settings: StoreSettings) -> RedisStore:
+        return cls(make_client(settings), settings.when_away)
+
+    async def open(self) -> None:
+        await self._link.open()
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    def health(self) -> str:
+        return self._link.away
+
+    async def add(self, key: str, ttl: float) -> bool:
+        if await self._local.has(key):  # allowed while Redis was away, or known here already
+            return False
+        try:
+            is_new = await self._set("marker", key, b"", ttl, once=True)
+        except Away:
+            if self._refuses:
+                raise StoreUnavailable(
+                    "Cannot tell at the moment whether this was used before", retry_after=_RETRY_AFTER
+                ) from None
+            is_new = await self._local.add(key, ttl)
+            self._late_marks[key] = self._clock() + ttl
+        if is_new:
+            await self._local.mark(key, ttl)
+        return is_new
+
+    async def mark(self, key: str, ttl: float) -> None:
+        await self._local.mark(key, ttl)
+        try:
+            await self._set("marker", key, b"", ttl)
+        except Away:
+            self._late_marks[key] = self._clock() + ttl
+
+    async def has(self, key: str) -> bool:
+        if await self._local.has(key):
+            return True
+        try:
+            return await self._get("marker", key) is not None
+        except Away:
+            return False
+
+    def permit(self, key: str, rate: float, burst: int) -> LeasedPermit:
+        lease = self._leases.get((key, rate, burst))
+        if lease is None:
+            lease = self._leases[key, rate, burst] = Lease()
+        name, micros = _name("permit", key), 1e6 / rate
+
+        async def ask(wanted: int, most: int) -> tuple[int, float] | None:
+            try:
+                return await self._link.ask(lambda: self._take_permits(name, micros, micros * burst, wanted, most))
+            except Away:
+                return None
+
+        def local() -> tuple[Permit, int]:
+            replicas = self._link.replicas
+            share = max(1, burst // replicas)
+            return self._local.permit(key, rate / replicas, share), share
+
+        return LeasedPermit(lease, rate, burst, self._clock, ask, local)
+
+    async def get(self, key: str) -> bytes | None:
+        try:
+            return await self._get("document", key, CONNECT)
+        except Away:
+            return None
+
+    async def put(self, key: str, value: bytes, ttl: float) -> bool:
+        if len(value) > MAX_DOCUMENT:
+            return False
+        try:
+            return await self._set("document", key, value, ttl, patience=CONNECT)
+        except Away:
+            return False
+
+    async def acquire(self, key: str, ttl: float) -> str:
+        token = secrets.token_hex(8)
+        try:
+            return token if await self._set("lock", key, token.encode(), ttl, once=True) else ""
+        except Away:
+            return await self._local.acquire(key, ttl)
+
+    async def release(self, key: str, token: str) -> None:
+        await self._local.release(key, token)
+        try:
+            await self._link.ask(lambda: self._remove([_name("lock", key)], [token]))
+        except Away:
+            return  # it ends by itself
+
+    async def publish(self, topic: str, notice: bytes) -> None:
+        self._topics.deliver(topic, notice)
+        encoded = topic.encode("utf-8", "surrogatepass")
+        try:
+            await self._link.publish(len(encoded).to_bytes(4, "big") + encoded + notice)
+        except Away:
+            return
+
+    def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
+        return self._topics.subscribe(topic, receive)
+
+    def _receive(self, message: bytes) -> None:
+        """Deliver a notice of another replica. One that is none of ours is dropped."""
+        end = 4 + int.from_bytes(message[:4], "big")
+        try:
+            self._topics.deliver(message[4:end].decode("utf-8", "surrogatepass"), message[end:])
+        except ValueError:
+            return
+
+    async def _get(self, kind: str, key: str, patience: float = 0) -> bytes | None:
+        async def read() -> bytes | None:
+            value = await self._read([_name(kind, key)])
+            if value is not None and not isinstance(value, bytes):
+                raise TypeError("a value is not bytes")
+            return value
+
+        return await self._link.ask(read, patience)
+
+    async def _set(
+        self, kind: str, key: str, value: bytes, ttl: float, *, once: bool = False, patience: float = 0
+    ) -> bool:
+        async def write() -> bool:
+            return bool(int(await self._write([_name(kind, key)], [int(ttl * 1e6), value, int(once)])))
+
+        return await self._link.ask(write, patience)
+
+    async def _take_permits(self, name: str, interval: float, span: float, wanted: int, most: int) -> tuple[int, float]:
+        taken, owed = await self._take([name], [repr(interval), repr(span), wanted, most])
+        return int(taken), int(owed) / 1e6
+
+    async def _tell_late_marks(self) -> None:
+        """Tell Redis what was marked while it was away."""
+        for key, until in list(self._late_marks.items()):
+            left = until - self._clock()
+            try:
+                if left > 0:
+                    await self._set("marker", key, b"", left)
+            except Away:
+                return
+            self._late_marks.pop(key, None)
+
+
+def _name(kind: str, key: str) -> str:
+    """Return the name of a key in Redis: its purpose, which has the resource's digest, and a digest of the whole. So
+    names are short, and say neither who called nor what was used."""
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{PREFIX}{kind}:{_digest_of_long(purpose_of(key))}:{digest}"
+
+
+def _digest_of_long(purpose: str) -> str:
+    encoded = purpose.encode("utf-8", "surrogatepass")
+    return purpose if len(encoded) <= 100 and purpose.isprintable() else hashlib.sha256(encoded).hexdigest()[:32]

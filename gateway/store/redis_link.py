@@ -1,0 +1,243 @@
+"""Keep the connection to Redis, and give up quickly where it is slow, gone, full or talks nonsense.
+
+Redis is either *there* or *away*. The first command that fails, or takes longer than :data:`SLOW`, makes it away: from
+then on nothing is sent but by one job in the background, which connects anew until Redis does everything that is needed
+(reads, writes, notices) within that time. Each change of state is one line in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import structlog
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+
+from gateway.background import Background, retry_delay
+from gateway.store import StoreFault, scripts
+from gateway.store.redis_client import CONNECT, close_client, refuse_cluster
+from gateway.text import excerpt
+
+SLOW: Final = 0.1
+"""Seconds after which an answer is too late."""
+BEAT: Final = 1.0
+"""Seconds between two signs of life of a replica."""
+SILENT: Final = 3 * BEAT
+"""Seconds after which a replica is gone, or a connection dead, that was not heard of."""
+_STABLE: Final = 60.0
+"""Seconds of answers after which earlier failures no longer lengthen the pause before Redis is tried again."""
+_CONNECTIONS: Final = 16
+_MAX_REASON: Final = 200
+_SLICES: Final = 5
+"""Into how many parts a wait is divided. A standstill of this process counts as one."""
+
+Answer = TypeVar("Answer")
+log = structlog.get_logger()
+
+
+class Away(Exception):
+    """Raised where Redis is away."""
+
+
+class Link:
+    """Send commands to Redis while it is there. ``prefix`` begins the names of all keys and channels. ``time_script``
+    is Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas, ``returned`` is
+    awaited each time that Redis is found. ``pause`` waits before Redis is tried again,
+    ``slow`` is the seconds after which an answer is too late."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        prefix: str,
+        time_script: str,
+        receive: Callable[[bytes], None],
+        returned: Callable[[], Awaitable[None]],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        slow: float = SLOW,
+    ) -> None:
+        self.redis = redis
+        self.replica = secrets.token_hex(8).encode()
+        self.away = "it was not asked yet"
+        """Why Redis is away, "" while it is there."""
+        self.replicas = 1
+        """How many replicas there were when Redis was heard of last."""
+        self._channel = f"{prefix}notices"
+        self._beat_keys = [f"{prefix}replicas", self._channel]
+        self._beat_script = redis.register_script(scripts.BEAT % time_script)
+        self._receive = receive
+        self._returned = returned
+        self._pause = pause
+        self._slow = slow
+        self._background = Background(pause)
+        self._slots = asyncio.Semaphore(_CONNECTIONS)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._lost = asyncio.Event()
+        self._tried = asyncio.Event()
+        self._fault: StoreFault | None = None
+        self._logged_away: bool | None = None
+
+    def __repr__(self) -> str:
+        state = f"away: {self.away}" if self.away else "there"
+        return f"<Link {state}, {self.replicas} replicas, {len(self._tasks)} under way>"
+
+    async def open(self) -> None:
+        """Begin to connect, and wait for the first attempt. Raises :class:`StoreFault`."""
+        self._background.start("store", self._stay_connected)
+        await self._tried.wait()
+        if self._fault is not None:
+            await self.close()
+            raise self._fault
+
+    async def close(self) -> None:
+        """End everything under way."""
+        await self._background.stop()
+        self.away = "it is closed"
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await close_client(self.redis)
+
+    async def ask(self, command: Callable[[], Awaitable[Answer]], patience: float = 0) -> Answer:
+        """Return the answer to a command. Raises :class:`Away`, and then the command may have been done or not.
+        ``patience`` is the seconds that a command may take which is slow by nature.
+
+        The command goes on after its caller was cancelled: redis-py would have to close the connection, since nobody
+        reads the reply."""
+        if self.away:
+            raise Away(self.away)
+        task = asyncio.create_task(self._ask(command, max(patience, self._slow)))
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+        return await asyncio.shield(task)
+
+    async def publish(self, notice: bytes) -> None:
+        """Send a notice to the other replicas. Raises :class:`Away`."""
+        await self.ask(lambda: self.redis.publish(self._channel, self.replica + notice))
+
+    def lose(self, reason: str) -> None:
+        """Take Redis for away."""
+        self._lost.set()
+        if not self._logged_away:
+            self._logged_away = True
+            log.warning("the shared store is away: this process decides alone", reason=reason, replicas=self.replicas)
+        self.away = reason
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller may be gone: asyncio logs what nobody retrieves
+
+    async def _ask(self, command: Callable[[], Awaitable[Answer]], limit: float) -> Answer:
+        async with self._slots:
+            if self.away:
+                raise Away(self.away)
+            try:
+                return await _within(limit, command())
+            except Exception as error:  # noqa: BLE001, a server that talks nonsense makes redis-py raise anything
+                self.lose(_describe(error))
+            raise Away(self.away)
+
+    async def _stay_connected(self) -> None:
+        """Connect, again and again. What comes and goes is tried less and less often."""
+        losses = 0
+        while True:
+            there_since = None
+            pubsub = self.redis.pubsub()
+            try:
+                await _within(CONNECT, self._connect(pubsub))
+                await self._find()
+                there_since = time.monotonic()
+                await self._stay_until_lost(pubsub)
+            except StoreFault as fault:
+                self._fault = fault
+                self.lose(str(fault))
+            except Exception as error:  # noqa: BLE001, as above
+                self.lose(_describe(error))
+            finally:
+                self._tried.set()
+                await self._disconnect(pubsub)
+            if there_since is not None:
+                losses = 1 if time.monotonic() - there_since >= _STABLE else losses + 1
+            await self._pause(retry_delay(max(1, losses)))
+
+    async def _connect(self, pubsub: PubSub) -> None:
+        """Do all once that is needed. Raises where Redis cannot, or is slow once it is connected."""
+        await refuse_cluster(self.redis)
+        await pubsub.subscribe(self._channel)
+        await self._beat()
+        await _within(self._slow, self._beat())
+
+    async def _find(self) -> None:
+        """Take Redis for there."""
+        self._lost.clear()
+        self.away = ""
+        if self._logged_away is not False:
+            self._logged_away = False
+            log.info("the shared store is there", replicas=self.replicas)
+        await self._returned()
+        self._tried.set()
+
+    async def _stay_until_lost(self, pubsub: PubSub) -> None:
+        """Beat and read notices, until one of both or any command fails."""
+        work = [asyncio.ensure_future(one) for one in (self._beat_on(), self._read_on(pubsub), self._lost.wait())]
+        try:
+            done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+        finally:
+            for one in work:
+                one.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        count = await self._beat_script(self._beat_keys, [self.replica, int(SILENT * 1e6)])
+        self.replicas = max(1, int(count))
+
+    async def _beat_on(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            await self.ask(self._beat)
+
+    async def _read_on(self, pubsub: PubSub) -> None:
+        """Read notices. This replica's own beats are among them, so that silence means a dead connection."""
+        while True:
+            message = await _within(SILENT, pubsub.get_message(ignore_subscribe_messages=True, timeout=None))
+            if message is not None:
+                replica, notice = message["data"][: len(self.replica)], message["data"][len(self.replica) :]
+                if notice and replica != self.replica:
+                    self._receive(notice)
+
+    async def _disconnect(self, pubsub: PubSub) -> None:
+        try:
+            await pubsub.aclose()  # type: ignore[no-untyped-call]
+            await self.redis.connection_pool.disconnect(inuse_connections=False)
+        except Exception as error:  # noqa: BLE001, it is closed anyway
+            log.debug("the connection to the shared store did not close well", error=_describe(error))
+
+
+async def _within(limit: float, command: Awaitable[Answer]) -> Answer:
+    """Return the answer to a command. Raises :class:`TimeoutError` after ``limit`` seconds, without those for which
+    this process itself stood still: they are no fault of Redis."""
+    answer = asyncio.ensure_future(command)
+    try:
+        for _ in range(_SLICES):
+            await asyncio.wait({answer}, timeout=limit / _SLICES)
+            if answer.done():
+                return answer.result()
+    finally:
+        if not answer.done():
+            answer.cancel()
+            await asyncio.wait({answer}, timeout=limit / _SLICES)
+    raise TimeoutError(f"no answer within {limit * 1000:.0f} ms")
+
+
+def _describe(error: BaseException) -> str:
+    """Return what failed, for operators. A server that talks nonsense may have written the text."""
+    if type(error) in (Away, StoreFault, TimeoutError) and str(error):
+        return str(error)
+    text = excerpt(" ".join(str(error).split()), _MAX_REASON)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

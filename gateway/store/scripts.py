@@ -1,0 +1,79 @@
+"""Hold what runs within Redis: short scripts, each of which is atomic.
+
+Every value is ``<time> <rest>``: the microseconds at which it ends, then what was kept. Redis forgets a key a little
+later. So one clock, that of the server, decides everywhere, and the clocks of the replicas do not matter.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SERVER_TIME: Final = "(function() local t = redis.call('TIME') return t[1] * 1e6 + t[2] end)()"
+"""Lua for the microseconds of now."""
+
+_HEAD: Final = """
+local now = tonumber(%s)
+local function current()
+  local value = redis.call('GET', KEYS[1])
+  if not value then return nil end
+  local space = string.find(value, ' ', 1, true)
+  if tonumber(string.sub(value, 1, space - 1)) <= now then return nil end
+  return string.sub(value, space + 1)
+end
+local function keep(micros, rest)
+  local value = string.format('%%.0f', now + micros) .. ' ' .. rest
+  redis.call('SET', KEYS[1], value, 'PX', math.ceil(micros / 1000) + 10000)
+end
+"""
+
+READ: Final = _HEAD + "return current()"
+
+# micros, rest, and 1 where a value that is there stays
+WRITE: Final = (
+    _HEAD
+    + """
+if ARGV[3] == '1' and current() then return 0 end
+keep(tonumber(ARGV[1]), ARGV[2])
+return 1
+"""
+)
+
+# rest
+REMOVE: Final = (
+    _HEAD
+    + """
+if current() ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+"""
+)
+
+# The generic cell rate algorithm. Micros for one permit, micros for the whole burst, how many permits are wanted, and
+# how many may be taken where there are more. Returns how many were taken, and the micros until the burst is whole.
+TAKE: Final = """
+local now = tonumber(%s)
+local interval, span = tonumber(ARGV[1]), tonumber(ARGV[2])
+local wanted, most = tonumber(ARGV[3]), tonumber(ARGV[4])
+local kept = tonumber(redis.call('GET', KEYS[1]) or now)
+local spent = math.min(math.max(kept, now), now + span)
+local free = math.floor((now + span - spent + 1) / interval)
+local taken = 0
+if free >= wanted then
+  taken = math.max(wanted, math.min(most, free))
+  spent = spent + taken * interval
+end
+if spent > now and spent ~= kept then
+  redis.call('SET', KEYS[1], string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
+end
+return {taken, math.ceil(spent - now)}
+"""
+
+# A replica says that it is there: its name, and the micros after which one that is silent is gone. The notice to itself
+# shows that notices arrive. Returns how many replicas there are.
+BEAT: Final = """
+local now = tonumber(%s)
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
+redis.call('PEXPIRE', KEYS[1], 60000)
+redis.call('PUBLISH', KEYS[2], ARGV[1])
+return redis.call('ZCARD', KEYS[1])
+"""

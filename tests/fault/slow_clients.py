@@ -1,0 +1,59 @@
+"""Rows of ``make fault``: Debian's slowhttptest, and thousands of clients that come at once."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from typing import Final
+
+from tests.bench.crowds import last_beside_median
+from tests.fault.load import Samples
+from tests.fault.rounds import FAULTY, QUIET, ROUNDS, certain
+from tests.fault.stage import stage
+from tests.fault.table import Figure, Line, Row
+from tests.slowhttptest import KINDS, attack
+
+_SECONDS: Final = 40
+"""Longer than the time that any of them is given: 10 s for a head, 25 s for a body, 30 s for taking an answer."""
+_CONNECTIONS: Final = 200
+_AT_ONCE: Final = 3.0
+
+
+async def slow_clients() -> Line:
+    """Slow heads, bodies and readers side by side. Each is cut in its time, and others are answered meanwhile."""
+    async with stage() as it:
+        healthy = await it.healthy()
+        await healthy.calls(QUIET)
+        quiet = [await healthy.calls(QUIET) for _ in range(ROUNDS)]
+        base = f"http://127.0.0.1:{it.port}/near"
+        attacks = asyncio.gather(*(attack(kind, base, connections=_CONNECTIONS, seconds=_SECONDS) for kind in KINDS))
+        beside = [await healthy.calls(FAULTY) for _ in range(3 * ROUNDS)]
+        reports = dict(zip(KINDS, await attacks, strict=True))
+    cut = {kind: reports[kind].ended == "No open connections left" for kind in ("heads", "bodies")}
+    figures = [Figure(f"slow {kind} that are not cut", not all_cut, 0) for kind, all_cut in cut.items()]
+    figures += [Figure(f"unavailable to {kind}", not report.was_available, 0) for kind, report in reports.items()]
+    together = Samples([sample for samples in beside for sample in samples.of])
+    return Line(
+        held=together.held,
+        worst=together.worst,
+        slowdown=_usual_p99(beside) / _usual_p99(quiet),
+        **certain(it.ledger),
+        figures=tuple(figures),
+        notes=tuple(it.ledger.complaints[:3]),
+    )
+
+
+def _usual_p99(stretches: list[Samples]) -> float:
+    return statistics.median(samples.p99 for samples in stretches)
+
+
+async def clients_at_once() -> Line:
+    """The one row that is of ``make bench``, too."""
+    (ratio,) = await asyncio.to_thread(last_beside_median)
+    return Line(figures=(Figure("p99 of their first answers / p50", ratio, _AT_ONCE),))
+
+
+ROWS: Final[dict[str, Row]] = {
+    f"{_CONNECTIONS} slow heads, bodies and readers each": slow_clients,
+    "2,000 connections at once": clients_at_once,
+}

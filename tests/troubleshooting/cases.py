@@ -1,0 +1,162 @@
+"""The first mistakes that people make: each is a command line before a real thing in that state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.troubleshooting.places import Places
+
+
+@dataclass(frozen=True)
+class Case:
+    """Hold one mistake. ``arguments`` makes the command line. ``code`` is the exit code, ``told`` a part of what is
+    printed. ``environ`` is added to the environment."""
+
+    mistake: str
+    arguments: Callable[[Places], list[str]]
+    code: int
+    told: str
+    environ: dict[str, str] = field(default_factory=dict)
+
+
+def check(*knobs: str, auth: str = "auth.mode=off", more: tuple[str, ...] = ()) -> Callable[[Places], list[str]]:
+    """Return what makes the command line of ``check``. In ``knobs``, {name} is the URL of a place, {dir} the folder."""
+    return lambda places: [
+        "check",
+        *_options(places, (*knobs, auth)),
+        *(part.format(dir=places.directory) for part in more),
+    ]
+
+
+def at(place: str, path: str = "/jsonrpc", *knobs: str, scheme: str = "http") -> Callable[[Places], list[str]]:
+    """Return what makes the command line of ``check`` before a port."""
+    return lambda places: check(f"backend.url={places.url(place, path, scheme)}", *knobs)(places)
+
+
+def token(name: str, *knobs: str) -> Callable[[Places], list[str]]:
+    """Return what makes the command line of ``check`` with a token of an issuer at nginx."""
+
+    def arguments(places: Places) -> list[str]:
+        issuer = places.url("nginx", "/realms/demo")
+        auth = f"auth.issuers=[{{issuer: {issuer}}}]"
+        scopes = "auth.scopes.list=[books:read]"
+        backend = f"backend.url={places.urls['service']}", "backend.credentials.mode=none"
+        return [
+            "check",
+            *_options(places, (*backend, auth, scopes, *knobs)),
+            "--token-file",
+            places.file(f"{name}.jwt"),
+        ]
+
+    return arguments
+
+
+def _options(places: Places, knobs: tuple[str, ...]) -> list[str]:
+    return [part for knob in knobs for part in ("--set", _filled(places, knob))]
+
+
+def _filled(places: Places, knob: str) -> str:
+    for name, url in places.urls.items():
+        knob = knob.replace(f"{{{name}}}", url)
+    return knob.replace("{dir}", str(places.directory))
+
+
+ADDRESS: Final = (
+    Case("The service does not run, or listens elsewhere.", at("closed"), 3, "Nothing listens at "),
+    Case(
+        "The host's name is misspelled.", check("backend.url=http://no-such-host.invalid/jsonrpc"), 3, "its name cannot"
+    ),
+    Case("The address has moved.", at("nginx", "/moved"), 3, "Set backend.url to http://127.0.0.1:"),
+    Case("The path is wrong, and a usual one is right.", at("nginx", "/service"), 3, "but /jsonrpc is one"),
+    Case("The path is wrong, and so are all usual ones.", at("other", "/service"), 3, "and so do the usual paths"),
+    Case("The address is that of a web page.", at("page", "/"), 3, "There is no JSON-RPC endpoint at /"),
+    Case("The service speaks XML-RPC.", check("backend.url={xml}"), 3, "It answers in XML"),
+    Case("The address is a WebSocket.", check("backend.url=ws://127.0.0.1:8000/jsonrpc"), 2, "a WebSocket cannot be"),
+    Case("The address is a Unix socket.", check("backend.url=unix:///run/service.sock"), 2, "a Unix socket cannot be"),
+    Case("The address is a TCP socket.", check("backend.url=tcp://127.0.0.1:8000"), 2, "a TCP socket cannot be"),
+    Case("The address lacks http://.", check("backend.url=127.0.0.1:8000/jsonrpc"), 2, "put http:// before it"),
+)
+TLS: Final = (
+    Case("The port wants TLS, the address says http.", at("tls"), 3, "speaks TLS"),
+    Case("The port has no TLS, the address says https.", at("nginx", scheme="https"), 3, "speaks HTTP without TLS"),
+    Case("The certificate is of an authority of your own, or self-signed.", at("tls", scheme="https"), 3,
+         "name that in backend.tls.ca_file"),
+    Case("The certificate is for another name.",
+         at("named", "/jsonrpc", "backend.tls.ca_file={dir}/ca.pem", scheme="https"), 3, "for another name"),
+    Case("The certificate has expired.",
+         at("expired", "/jsonrpc", "backend.tls.ca_file={dir}/ca.pem", scheme="https"), 3, "has expired"),
+    Case("The service wants a client certificate.",
+         at("clients", "/jsonrpc", "backend.tls.ca_file={dir}/ca.pem", scheme="https"), 3, "wants a client"),
+)  # fmt: skip
+STATIC: Final = "backend.credentials.mode=static"
+ACCESS: Final = (
+    Case("No credentials are configured.", at("nginx", "/private/"), 3, "none are sent (HTTP 401"),
+    Case("The credentials are wrong.",
+         at("nginx", "/private/", STATIC, "backend.credentials.value=Basic Z2F0ZXdheTp3cm9uZw=="), 3,
+         "It refuses the credentials that are sent (HTTP 401"),
+    Case("The credentials lack a right.",
+         at("nginx", "/blocked/", STATIC, "backend.credentials.value=Bearer some-token"), 3, "or they lack the right"),
+    Case("The service says so in a JSON-RPC error.",
+         check("backend.url={deluge}", "backend.listing.dialect=custom",
+               "backend.listing.custom={method: web.get_plugins, methods: '$[*]'}"), 3, "It wants credentials"),
+    Case("A login page is in front of the service.", at("login"), 3, "login page"),
+    Case("A single sign-on redirects to its login page.", at("nginx", "/portal"), 3, "redirects to a login page"),
+)  # fmt: skip
+STATE: Final = (
+    Case("The service is in maintenance.", at("nginx", "/maintenance/"), 3, "Run this command again in 600 s"),
+    Case("A proxy runs, and the service behind it does not.", at("nginx", "/away/"), 3, "A proxy answers"),
+    Case("The service is slow, or hangs.", check("backend.url={frozen}", "backend.listing.timeout=1s"), 3, "in time"),
+)
+LISTING: Final = (
+    Case("Drupal lacks jsonrpc_discovery.", check("backend.url={drupal}"), 3, "drush en jsonrpc_discovery"),
+    Case("Another dialect is named than the service speaks.",
+         check("backend.url={service}", "backend.listing.dialect=kodi"), 3, "Set backend.listing.dialect: openrpc"),
+    Case("The name of a dialect is misspelled.",
+         check("backend.url={service}", "backend.listing.dialect=opnrpc"), 2, "did you mean openrpc?"),
+    Case("The service has no listing.", check("backend.url={silent}"), 3, "does not list its methods in a known form"),
+    Case("The methods file is faulty.",
+         check("backend.url={service}", "backend.listing.dialect=static", "backend.listing.file={dir}/methods.yaml"), 2,
+         "methods.yaml:4: methods.seats.free.parms: unknown key"),
+    Case("The methods file is not there.",
+         check("backend.url={service}", "backend.listing.dialect=static", "backend.listing.file={dir}/absent.yaml"), 2,
+         "absent.yaml: No such file"),
+)  # fmt: skip
+CONFIGURATION: Final = (
+    Case("No backend is named.", check(), 2, "backend.url: is required"),
+    Case("Nobody said who may call.", check("backend.url={service}", auth="auth.mode=jwt"), 2, "must name at least"),
+    Case("The name of a knob is misspelled.", check("backend.url={service}", "backend.tiemout=5s"), 2, "mean timeout?"),
+    Case("A value is out of bounds, another of the wrong kind.",
+         check("backend.url={service}", "server.port=99999", "catalog.ttl=soon"), 2, "must be at most 65535"),
+    Case("A key stands twice in the file.", lambda places: ["check", "--config", places.file("twice.yaml")], 2,
+         'key "url" occurs twice'),
+    Case("The configuration file is not there.", lambda places: ["check", "--config", places.file("gatway.yaml")], 2,
+         "No such file"),
+    Case("A variable has one underscore where two are needed.",
+         check("backend.url={service}"), 0, "GATEWAY__BACKEND__TIMEOUT", {"GATEWAY_BACKEND_TIMEOUT": "5s"}),
+    Case("The port is in use.",
+         lambda places: ["serve", *check("backend.url={service}", f"server.port={places.ports['taken']}")(places)[1:]],
+         2, "Cannot listen on 127.0.0.1 port"),
+    Case("The name of a command is misspelled.", lambda _: ["chekc"], 2, "Did you mean 'check'?"),
+    Case("The name of a tool is misspelled.",
+         lambda places: ["call", "ad", *check("backend.url={service}")(places)[1:]], 1, "did you mean add?"),
+)  # fmt: skip
+TOKENS: Final = (
+    Case("The issuer's tokens have the type JWT, and no preset is named.", token("keycloak"), 1, "preset: keycloak"),
+    Case("The token is for another service.", token("audience"), 1, "wanted: http://127.0.0.1:8080/mcp"),
+    Case("The token has expired.", token("over"), 1, "2020-09-13T12:31:40Z, which is over"),
+    Case("The issuer does not answer.",
+         lambda places: check(f"auth.issuers=[{{issuer: {places.url('closed', '')}}}]", "backend.url={service}",
+                              "backend.credentials.mode=none", auth="auth.mode=jwt")(places), 1, "No caller"),
+)  # fmt: skip
+
+SECTIONS: Final = {
+    "The address": ADDRESS,
+    "TLS": TLS,
+    "Access": ACCESS,
+    "The state of the service": STATE,
+    "The listing": LISTING,
+    "The configuration": CONFIGURATION,
+    "Tokens": TOKENS,
+}

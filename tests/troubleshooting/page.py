@@ -1,0 +1,111 @@
+"""Run the cases and make docs/troubleshooting.md of what they print."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from gateway.cli import COMMAND, main
+from tests.troubleshooting.cases import SECTIONS, Case
+from tests.troubleshooting.places import Places, started
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+# What the page says in place of the ports of one run.
+_PORTS: Final = {"closed": 9, "taken": 8080, "tls": 8443}
+_PROGRESS: Final = re.compile(r"^http\S+: (?:contacting|asking) .* …\n", re.MULTILINE)
+_DATE: Final = re.compile(r"\b20(?:2[1-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_FORK: Final = multiprocessing.get_context("fork")
+_PATIENCE: Final = 20.0
+_HEAD: Final = """\
+# Troubleshooting
+
+First mistakes, and what the command line prints for each.
+`check` names one cause and one thing to do next; a listing's questions with the same answer are one line.
+
+This page is made by `python -m tests.troubleshooting`: it starts a real service for each row, in that state.
+In the rows, the service is on port 8000, and files are in `/etc/gateway`.
+"""
+
+
+class Printed(NamedTuple):
+    """What a case came to; ``text`` has what changes from run to run replaced."""
+
+    case: Case
+    code: int
+    text: str
+
+
+def run_cases() -> Iterator[tuple[str, list[Printed]]]:
+    """Yield the name of each section, and what its cases printed."""
+    with tempfile.TemporaryDirectory() as directory, started(Path(directory)) as places:
+        for title, cases in SECTIONS.items():
+            with ExitStack() as stack:
+                # All of a section at once: most of their time is spent waiting.
+                running = [stack.enter_context(_Run(case, places)) for case in cases]
+                yield title, [run.result() for run in running]
+
+
+class _Run:
+    """Run a case in a process of its own. It is forked, so that it need not import the gateway again."""
+
+    def __init__(self, case: Case, places: Places) -> None:
+        self._case = case
+        self._places = places
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed at the end
+        arguments = case.arguments(places), case.environ, self._errors.fileno()
+        self._process = _FORK.Process(target=_become, args=arguments)
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
+        self._errors.close()
+
+    def result(self) -> Printed:
+        """Wait for the end, and return what was printed."""
+        self._process.join(_PATIENCE)
+        assert self._process.exitcode is not None, f"{self._case.mistake} takes more than {_PATIENCE:.0f} s"
+        self._errors.seek(0)
+        text = normalized(self._errors.read().decode(), self._places)
+        return Printed(self._case, self._process.exitcode, text)
+
+
+def _become(arguments: list[str], environ: dict[str, str], errors: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(errors, 2)
+    os.environ.update(environ)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115, until the end
+    main(arguments, prog_name=COMMAND)
+
+
+def normalized(text: str, places: Places) -> str:
+    """Return what was printed without what differs from run to run: ports, folders, times, progress."""
+    for name, port in places.ports.items():
+        text = re.sub(rf"\b{port}\b", str(_PORTS.get(name, 8000)), text)
+    text = _PROGRESS.sub("", text).replace(str(places.directory), "/etc/gateway")
+    return _DATE.sub("2026-11-21T12:00:00Z", text).strip()
+
+
+def rendered(sections: Iterator[tuple[str, list[Printed]]] | list[tuple[str, list[Printed]]]) -> str:
+    """Return the page."""
+    lines = [_HEAD]
+    for title, rows in sections:
+        lines.append(f"## {title}\n\n| mistake | printed |\n|---|---|")
+        lines += [f"| {row.case.mistake} | {_cell(row.text)} |" for row in rows]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return "<br>".join(f"`{' '.join(line.split())}`".replace("|", "\\|") for line in text.splitlines() if line.strip())
