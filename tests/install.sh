@@ -4,6 +4,7 @@
 # environment of its own, tests/services/flask2. Does nothing, quietly, when all of it is there.
 #
 # Usage: tests/install.sh PYTHON      (the python of the project's virtual environment)
+#        tests/install.sh --bench      what `make bench` needs of Debian, and nothing else
 set -euo pipefail
 
 say() { echo "tests/install.sh: $*" >&2; }
@@ -100,7 +101,14 @@ install_pure_flask_jsonrpc() {
   rm -rf "$folder"
 }
 
-[ $# = 1 ] || die "usage: tests/install.sh PYTHON"
+if [ "${1:-}" = --bench ]; then
+  # nginx loads the module from a file, no program shows that it is there.
+  DEBIAN='nginx:nginx-light redis-server:redis-server taskset:util-linux wrk:wrk'
+  [ -e /usr/lib/nginx/modules/ngx_http_echo_module.so ] || DEBIAN="$DEBIAN -:libnginx-mod-http-echo"
+  install_debian_packages
+  exit
+fi
+[ $# = 1 ] || die "usage: tests/install.sh PYTHON, or tests/install.sh --bench"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages & jobs+=($!)

@@ -1,10 +1,12 @@
 """How fast the gateway is, beside everybody who does the same work or less: ``python -m tests.bench [--quick]``.
 
-Rounds are interleaved: every lane runs once per round, so that whatever else the machine does hits all of them, and ratios
-are taken within a round. The load and the service have one core, the system under test has the other to itself. Trust CPU
-per request first, ratios second and requests per second last. Without ``--quick`` it writes docs/performance.md, its
-plots, the README's figures, and the ratio that ``--quick`` is held to. Exit code: 0 where all that must hold does, 1 where
-something is missed or was not measured, 2 where the benchmark could not run or could not be believed.
+Rounds are interleaved: every lane runs once per round, so that whatever else the machine does hits all of them, and
+ratios are taken within a round. The load and the service have one core, the system under test has the other to itself.
+Trust CPU per request first, ratios second and requests per second last. Without ``--quick`` it writes
+docs/performance.md, its plots, the README's figures, and the ratio that ``--quick`` is held to.
+
+Exit code: 0 where all that must hold does, 1 where something is missed or was not measured, 2 where the benchmark could
+not run or could not be believed.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ def _more(field: Field, load_core: int, folder: Path) -> dict[str, Any]:
 
 
 def results(run: Run, lines: Iterable[Line], more: dict[str, Any]) -> dict[str, Any]:
-    """All that the page is made of, as JSON: figures in the units of :class:`tests.bench.load.Figures`, memory in MiB."""
+    """All that the page is made of, as JSON: figures as in :class:`tests.bench.load.Figures`, memory in MiB."""
     told = {line.what: _told(line) for line in lines}
     return {
         "lanes": {name: [asdict(one) for one in figures] for name, figures in run.rounds.items()},
@@ -182,7 +184,9 @@ def main(arguments: Sequence[str]) -> int:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(results(run, lines, more), indent=1))
         write(json.loads(RESULTS.read_text()))
-        print(f"\nwritten: {PAGE.relative_to(ROOT)}, its plots, the figures of README.md, the ratio for make bench-quick")
+        print(
+            f"\nwritten: {PAGE.relative_to(ROOT)}, its plots, the figures of README.md, the ratio for make bench-quick"
+        )
     return 0 if all(line.met for line in lines) else 1
 
 

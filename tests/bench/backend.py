@@ -1,5 +1,5 @@
-"""The service behind everybody: nginx with constant answers of three sizes, one that takes 20 ms, and the documents of an
-issuer whose tokens this process signs."""
+"""The service behind everybody: nginx with constant answers of three sizes, one that takes 20 ms, and the documents of
+an issuer whose tokens this process signs."""
 
 from __future__ import annotations
 

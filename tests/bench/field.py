@@ -35,7 +35,7 @@ class Stretch:
 
 
 class Field:
-    """Everybody who is asked in one of the ``wanted`` lanes; ``with`` ends what it started. Files go to ``folder`` only.
+    """Everybody who is asked in one of the ``wanted`` lanes; ``with`` ends what it started. Files go to ``folder``.
 
     ``stretches`` are the lanes that can run, ``missing`` says why others cannot, ``idle`` is what each program had in
     memory (bytes) before anybody asked, and ``main`` is the gateway with all on.
@@ -157,7 +157,7 @@ class Field:
             process = self._program([sys.executable, "-m", "tests.bench.static_answer", str(port), page], port)
             self._up(process, Lane(lanes.static(tools), process, port, work.listing(tools)))
 
-    def _one(self, name: str, plan: Plan = Plan(), core: str | None = None) -> None:
+    def _one(self, name: str, plan: Plan, core: str | None = None) -> None:
         """A gateway of its own for one lane."""
         gateway = self.gateways.make(plan, core=core)
         self._up(gateway.process, gateway.lane(name, work.MODERN_CALL))

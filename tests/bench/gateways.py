@@ -1,4 +1,4 @@
-"""The gateway as a program, with all on: tokens, limits that are lifted, the schema check, one line of log per request."""
+"""The gateway as a program, with all on: tokens, limits that are lifted, schema checks, a line of log per request."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class Plan:
     path: str = "jsonrpc"
     server: Mapping[str, Any] = field(default_factory=dict)
     store: str = ""
-    catalog: Mapping[str, Any] = field(default_factory=dict)
+
+
+_USUAL: Final = Plan()
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Gateways:
         self.core = core
 
     def make(
-        self, plan: Plan = Plan(), *, core: int | str | None = None, python: str | Path = sys.executable
+        self, plan: Plan = _USUAL, *, core: int | str | None = None, python: str | Path = sys.executable
     ) -> Gateway:
         """A gateway that is not started yet."""
         port, admin_port = free_port(), free_port()
@@ -109,7 +111,7 @@ class Gateways:
             # one caller asks for everything here
             "limits": {"discovery": _LIFTED, "invocation": _LIFTED, "concurrent": 100_000, "streams": 100_000},
             "telemetry": {"log": {"level": "info" if plan.logs else "warning", "format": "json"}},
-            "catalog": {"page_size": 5000, **plan.catalog},
+            "catalog": {"page_size": 5000},
         }
         if plan.store:
             secret = self.folder / "secret"

@@ -44,4 +44,3 @@ async def _points(gateways: Gateways, core: int, folder: Path) -> list[Point]:
             points.append(Point(count, min(figure.cpu for figure in figures), memory / _MIB))
         close(streams)
     return points
-

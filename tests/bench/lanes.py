@@ -1,5 +1,5 @@
-"""What is measured, by name: the tables of the page, each with its lanes in order. A lane is a server and a request, under
-load from a number of connections."""
+"""What is measured, by name: the tables of the page, each with its lanes in order. A lane is a server and a request,
+under load from a number of connections."""
 
 from __future__ import annotations
 

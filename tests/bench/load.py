@@ -125,7 +125,9 @@ class Lane:
         variants = ""
         if self.workload.variants:
             lines = folder / f"{self.port}.txt"
-            lines.write_text("".join(f"{mount}{self.workload.path} {token}\n" for mount, token in self.workload.variants))
+            lines.write_text(
+                "".join(f"{mount}{self.workload.path} {token}\n" for mount, token in self.workload.variants)
+            )
             variants = _VARIANTS % lines
         path = folder / f"{self.port}.lua"
         script = {"body": self.workload.body, "headers": headers, "variants": variants, "mark": _MARK}

@@ -73,8 +73,8 @@ class Scheduled:
 
 
 class Process:
-    """A program on one core, or on several ("0,1"), for as long as the ``with`` block lasts; its output goes to ``log``,
-    and ``environ`` is added to the environment."""
+    """A program on one core, or on several ("0,1"), for as long as the ``with`` block lasts; its output goes to
+    ``log``, and ``environ`` is added to the environment."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ PAGE: Final = ROOT / "docs" / "performance.md"
 PLOTS: Final = ROOT / "docs" / "performance"
 README: Final = ROOT / "README.md"
 MARK: Final = re.compile(r"^\{\{([a-z-]+)\}\}$", re.MULTILINE)
-_BLOCK: Final = re.compile(r"(<!-- figures of make bench -->\n).*?(<!-- end of the figures -->)", re.DOTALL)
+BLOCK: Final = re.compile(r"(<!-- figures of make bench -->\n).*?(<!-- end of the figures -->)", re.DOTALL)
 _IN_README: Final = (lanes.GATEWAY, lanes.BARE, lanes.NODE, lanes.TYPESCRIPT, lanes.SDK, lanes.FASTMCP)
 _ABSENT: Final = "not measured"
 
@@ -106,10 +106,15 @@ def readme(results: Results, text: str) -> str:
     """The README with its figures replaced. Raises :class:`ValueError` where it has no place for them."""
     head = ("tools/call, one core", "requests/s", "CPU per request, µs", "requests/s beside the bare proxy")
     body = [
-        (name, _number(_middle(results, name, "rate")), _number(_middle(results, name, "cpu")), _ratio(results, name, "rate"))
+        (
+            name,
+            _number(_middle(results, name, "rate")),
+            _number(_middle(results, name, "cpu")),
+            _ratio(results, name, "rate"),
+        )
         for name in _IN_README
     ]
-    made, count = _BLOCK.subn(lambda found: f"{found[1]}\n{_table(head, body)}\n\n{found[2]}", text)
+    made, count = BLOCK.subn(lambda found: f"{found[1]}\n{_table(head, body)}\n\n{found[2]}", text)
     if count != 1:
         raise ValueError("README.md needs one block of figures, between its two marks")
     return made
@@ -169,17 +174,17 @@ def _lanes(results: Results, names: Sequence[str]) -> str:
             continue
         cpu = _figures(results, name, "cpu")
         latencies = [_number((_middle(results, name, figure) or 0) / 1000, 1) for figure in ("p50", "p99", "p999")]
-        spread = f"{statistics.median(cpu):,.0f} ({min(cpu):,.0f}–{max(cpu):,.0f})"
+        spread = f"{statistics.median(cpu):,.0f} ({min(cpu):,.0f}-{max(cpu):,.0f})"
         ratios = [_ratio(results, name, figure) for figure in ("cpu", "rate")]
         body.append((name, spread, _number(_middle(results, name, "rate")), *latencies, *ratios))
     return _table(head, body)
 
 
 def _rows(rows: Sequence[Mapping[str, str]]) -> str:
-    head = ("what", "measured: median (least–most)", "must", "verdict", "stretch", "reached")
+    head = ("what", "measured: median (least-most)", "must", "verdict", "stretch", "reached")
     body = []
     for row in rows:
-        measured = f"{row['measured']}: {row['why']}" if row["why"] else row["measured"].replace("-", "–")
+        measured = f"{row['measured']}: {row['why']}" if row["why"] else row["measured"]
         verdict = row["verdict"] if row["verdict"] == "ok" else f"**{row['verdict']}**"
         stretched = {"reached": "yes", "not reached": "no"}.get(row["stretched"], "")
         body.append((row["what"], measured, row["must"], verdict, row["stretch"], stretched))
@@ -207,7 +212,9 @@ def _streams(results: Results) -> str:
 def _missing(results: Results) -> str:
     if not results["missing"]:
         return "Everything was measured."
-    return _table(("not measured", "why"), [(name, " ".join(why.split())[:300]) for name, why in results["missing"].items()])
+    return _table(
+        ("not measured", "why"), [(name, " ".join(why.split())[:300]) for name, why in results["missing"].items()]
+    )
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ _STYLE: Final = "text{font:13px sans-serif;fill:#222}.title{font-weight:bold;fon
 
 
 def plot(title: str, across: str, up: str, points: Sequence[str], lines: Mapping[str, Sequence[float | None]]) -> str:
-    """An SVG document. ``across`` and ``up`` name the axes, ``points`` stand on the first; each line has a value for each
-    point, None for what was not measured."""
+    """An SVG document. ``across`` and ``up`` name the axes, ``points`` stand on the first; each line has a value for
+    each point, None for what was not measured."""
     top = _top([value for values in lines.values() for value in values if value is not None])
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
@@ -60,7 +60,9 @@ def _axes(across: str, up: str, points: Sequence[str], top: float) -> list[str]:
         _text(_x(at, len(points)), _HEIGHT - _BOTTOM + 20, point, anchor="middle") for at, point in enumerate(points)
     ]
     middle = (_TOP + _HEIGHT - _BOTTOM) / 2
-    turned = _text(0, 0, up, anchor="middle").replace("<text ", f'<text transform="translate(16 {middle}) rotate(-90)" ')
+    turned = _text(0, 0, up, anchor="middle").replace(
+        "<text ", f'<text transform="translate(16 {middle}) rotate(-90)" '
+    )
     return [*parts, turned, _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 12, across, anchor="middle")]
 
 
@@ -70,7 +72,8 @@ def _line(name: str, values: Sequence[float | None], top: float, color: str, lef
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in found)
     parts = [f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>']
     parts += [
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>{value:.4g}</title></circle>' for x, y, value in found
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>{value:.4g}</title></circle>'
+        for x, y, value in found
     ]
     key = f'<rect x="{left}" y="38" width="14" height="4" fill="{color}"/>'
     return [*parts, key, _text(left + 20, 44, name if found else f"{name} (not measured)")]

@@ -1,7 +1,7 @@
 """Where the time of a call goes: py-spy looks at the gateway from outside, some hundred times a second, while it works.
 
-A sample belongs to the part of the gateway whose code is innermost in it. What has none is aiohttp's, or the event loop's
-with all that the kernel does for it.
+A sample belongs to the part of the gateway whose code is innermost in it. What has none is aiohttp's, or the event
+loop's with all that the kernel does for it.
 """
 
 from __future__ import annotations

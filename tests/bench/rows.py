@@ -125,9 +125,7 @@ BOUNDS: Final = (
     _at_most("permits beyond a burst of 100, 3 replicas", 30, "", lambda _: permits_beyond_the_burst()),
     _at_most("normalizing, per tool", 1, " ms", lambda _: milliseconds_per_tool()),
     _at_most("normalizing, 5,000 methods", 5, " s", lambda _: seconds_for_many()),
-    _at_most(
-        "slowest answer beside hostile requests", 100, " ms", lambda run: slowest_answers(run.core, run.folder)
-    ),
+    _at_most("slowest answer beside hostile requests", 100, " ms", lambda run: slowest_answers(run.core, run.folder)),
     _at_most("p99 beside a flood of bad tokens / quiet", 2, "", lambda _: floods.slowdowns()),
     _at_most("p99 beside a service that hangs / quiet", 2, "", lambda _: neighbours.slowdowns()),
     _at_most("p99 / p50 of 2,000 connections at once", 3, "", lambda _: crowds.last_beside_median()),

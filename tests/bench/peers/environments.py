@@ -41,7 +41,7 @@ def python(name: str) -> Path:
 
 
 def environment(name: str, wanted: str, base: str | Path, *install: str) -> Path:
-    """The interpreter of ``.venv-bench-NAME``, made by ``base``; pip installs what is given. Raises :class:`Unusable`."""
+    """The interpreter of ``.venv-bench-NAME``, made by ``base``; pip takes ``install``. Raises :class:`Unusable`."""
     home = _ROOT / f".venv-bench-{name}"
     stamp, interpreter = home / "made-of.txt", home / "bin" / "python"
     if not _is_made(stamp, wanted):
