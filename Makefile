@@ -35,13 +35,16 @@ clients: services ## the official MCP clients: client × era × what they do
 	$(BIN)/python -m tests.clients
 	$(BIN)/python -m tests.clean_install
 
-bench: bench-services ## everybody who does the same work, beside the gateway; writes docs/performance.md (8 minutes)
+bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (8 minutes)
 	$(BIN)/python -m tests.bench
 
 bench-quick: bench-services ## the lanes that decide, and a guard against slower calls (2 minutes; writes nothing)
 	$(BIN)/python -m tests.bench --quick
 
-.PHONY: bench-services
+.PHONY: bench-services bench-peers
+bench-peers: bench-services
+	@$(BIN)/python -m tests.bench.peers
+
 bench-services: $(VENV)/.dev
 	@bash tests/install.sh --bench
 

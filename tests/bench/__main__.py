@@ -26,7 +26,7 @@ from tests.bench import lanes, work
 from tests.bench.field import Field, Stretch
 from tests.bench.gateways import Plan as GatewayPlan
 from tests.bench.growth import Point, beside_streams
-from tests.bench.load import until_first
+from tests.bench.load import Figures, until_first
 from tests.bench.machine import Unusable, program, two_cores
 from tests.bench.page import PAGE, RESULTS, ROOT, write
 from tests.bench.profile import shares
@@ -35,6 +35,7 @@ from tests.bench.rows import BOUNDS, COLD_TOOLS, TARGETS, Row, Run, guard, recor
 from tests.bench.versions import machine
 
 _PROFILED: Final = 4
+_KNOWN_PER_SECOND: Final = 2500
 _LONGER: Final = frozenset(lanes.QUICK)
 """Lanes that decide something run twice as long."""
 _SETTLED: Final = 30.0
@@ -71,23 +72,45 @@ def say(what: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {what} ...", file=sys.stderr, flush=True)
 
 
-def race(stretches: dict[str, Stretch], plan: Plan, core: int, folder: Path) -> Rounds:
-    """All lanes in turn, round after round; each round begins with another lane."""
-    rounds: Rounds = {name: [] for name in stretches}
-    names = list(stretches)
-    say(f"warming {len(names)} lanes")
-    for name in names:
-        _run(stretches[name], 1, core, folder)
+def race(field: Field, plan: Plan, core: int, folder: Path) -> Rounds:
+    """All lanes in turn, round after round; each round begins with another lane. A lane that cannot be believed is left
+    out from then on, and the field says why."""
+    rounds: Rounds = {name: [] for name in field.stretches}
+
+    def run(name: str, seconds: int) -> Figures | None:
+        try:
+            stretch = field.stretches[name]
+            return stretch.lane.run(max(seconds, stretch.least), stretch.connections, core, folder)
+        except Unusable as reason:
+            say(f"without {name}: {reason}")
+            field.missing[name] = str(reason)
+            del rounds[name]
+            return None
+
+    say(f"warming up for {len(rounds)} lanes")
+    for name, seconds in _warm_ups(field.stretches).items():
+        run(name, seconds)
     for number in range(plan.rounds):
         say(f"round {number + 1} of {plan.rounds}")
+        names = list(rounds)
         first = number * len(names) // plan.rounds
         for name in names[first:] + names[:first]:
-            rounds[name].append(_run(stretches[name], plan.seconds(name), core, folder))
+            if figures := run(name, plan.seconds(name)):
+                rounds[name].append(figures)
     return rounds
 
 
-def _run(stretch: Stretch, seconds: int, core: int, folder: Path) -> Any:
-    return stretch.lane.run(seconds, stretch.connections, core, folder)
+def _warm_ups(stretches: dict[str, Stretch]) -> dict[str, int]:
+    """Seconds of load after which every program has compiled what it compiles, and knows every caller: one lane of each
+    program, and each crowd of callers."""
+    seconds: dict[str, int] = {}
+    warm: set[int] = set()
+    for name, stretch in stretches.items():
+        callers = len(stretch.lane.workload.variants)
+        if id(stretch.lane.process) not in warm or callers:
+            warm.add(id(stretch.lane.process))
+            seconds[name] = 1 + callers // _KNOWN_PER_SECOND
+    return seconds
 
 
 def _settle(field: Field) -> None:
@@ -110,7 +133,7 @@ def measure(plan: Plan, folder: Path, cores: tuple[int, int]) -> tuple[Run, list
     say("starting everybody")
     with Field(folder, load_core, core, plan.wanted) as field:
         _settle(field)
-        run = Run(race(field.stretches, plan, load_core, folder), core, folder, field.missing, field.idle)
+        run = Run(race(field, plan, load_core, folder), core, folder, field.missing, field.idle)
         more = {} if plan.quick else _more(field, load_core, folder)
         say("starting gateways")
         run.starts = [_start(field) for _ in range(plan.starts)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -20,18 +19,20 @@ from tests.bench.peers import environments
 from tests.bench.peers.contextforge import ContextForge
 from tests.bench.work import Workload
 
-_ROOT: Final = Path(__file__).parents[2]
 _MANY: Final = 8
 """Connections for results of 1 MB, of which more would only wait."""
+_FEW: Final = 4
+"""Connections for a peer that answers some ten requests a second."""
 _SIZES: Final = {"/slow": ("slow", 20), "/large": ("large", 20), "/huge": ("huge", 20), "/many": ("jsonrpc", 200)}
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A lane, under load from so many connections."""
+    """A lane, under load from so many connections; ``least`` is the seconds without which it has no figures."""
 
     lane: Lane
     connections: int = 32
+    least: int = 1
 
 
 class Field:
@@ -51,6 +52,7 @@ class Field:
         self.gateways = Gateways(self.backend, folder, core)
         self.main: Gateway = self.gateways.make()
         self._core = core
+        self._load_core = load_core
         self._both = f"{load_core},{core}"
         self._stack = ExitStack()
 
@@ -108,8 +110,8 @@ class Field:
             for count in lanes.CONNECTIONS:
                 self._add(Lane(lanes.at(name, count), lane.process, lane.port, lane.workload), count)
 
-    def _program(self, command: list[str | Path], port: int, log: str = "") -> Process:
-        return Process(command, self._core, self.folder / f"{log or port}.log")
+    def _program(self, command: list[str | Path], port: int) -> Process:
+        return Process(command, self._core, self.folder / f"{port}.log")
 
     def _start_main(self) -> None:
         main = self.main
@@ -166,27 +168,24 @@ class Field:
         self._one("gateway, no log lines", Plan(logs=False))
         self._one("gateway, no tokens", Plan(auth=False))
         self._one("gateway, neither", Plan(auth=False, logs=False))
-        if has_knob("server", "workers"):
-            for name, count in ((lanes.ONE_WORKER, 1), (lanes.TWO_WORKERS, 2)):
-                self._one(name, Plan(server={"workers": count}), self._both)
-        else:
-            reason = "this gateway has no knob server.workers"
-            self.missing |= dict.fromkeys((lanes.ONE_WORKER, lanes.TWO_WORKERS), reason)
-        if has_knob("store", "url"):
-            self._start_shared()
-        else:
-            self.missing[lanes.SHARED] = "this gateway has no knob store.url"
-
-    def _start_shared(self) -> None:
-        if lanes.SHARED not in self.wanted:
+        shared = (lanes.SHARED, lanes.ONE_WORKER, lanes.TWO_WORKERS)
+        if self.wanted.isdisjoint(shared):
             return
         if not (server := shutil.which("redis-server")):
-            self.missing[lanes.SHARED] = "redis-server is missing: install the Debian package redis-server"
+            reason = "redis-server is missing: install the Debian package redis-server"
+            self.missing |= dict.fromkeys(shared, reason)
             return
         port = free_port()
         command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        self._stack.enter_context(self._program([*command, "--dir", self.folder], port))
-        self._one(lanes.SHARED, Plan(store=f"redis://127.0.0.1:{port}"))
+        log = self.folder / f"{port}.log"
+        self._stack.enter_context(Process([*command, "--dir", self.folder], self._load_core, log))
+        store = f"redis://127.0.0.1:{port}"
+        self._one(lanes.SHARED, Plan(store=store))
+        if has_knob("server", "workers"):
+            for name, count in ((lanes.ONE_WORKER, 1), (lanes.TWO_WORKERS, 2)):
+                self._one(name, Plan(server={"workers": count}, store=store), self._both)
+        else:
+            self.missing |= dict.fromkeys(shared[1:], "this gateway has no knob server.workers")
 
     def _start_sizes(self) -> None:
         """One gateway with a service for each size and pace."""
@@ -274,12 +273,11 @@ class Field:
         lane = peer.lane(lanes.CONTEXTFORGE)
         peer.process.wait_until(lane.answers)
         self.idle[lane.name] = peer.process.memory()
-        self._add(lane)
+        if lane.name in self.wanted:
+            self.stretches[lane.name] = Stretch(lane, _FEW, least=3)
 
     def _start_python(self, version: str) -> None:
-        project = (_ROOT / "pyproject.toml").read_text()
-        install = ("--editable", str(_ROOT))
-        python = environments.environment(f"python{version}", project, interpreter(version), *install)
+        python = environments.project(version)
         process, port = self._bare(python)
         self._up(process, Lane(lanes.on_python(lanes.BARE, version), process, port, _plain("jsonrpc")))
         gateway = self.gateways.make(python=python)
@@ -290,17 +288,3 @@ def _plain(path: str) -> Workload:
     """What a proxy that does nothing else is asked."""
     plain = work.PLAIN_CALL
     return Workload(f"/{path}", plain.message, plain.headers, work.rpc_result(RESULTS[path]))
-
-
-def interpreter(version: str) -> str:
-    """A Python of that version: on the path, or one that pyenv has. Raises :class:`Unusable`."""
-    found = shutil.which(f"python{version}")
-    if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
-        return found
-    if pyenv := shutil.which("pyenv"):
-        listed = subprocess.run([pyenv, "versions", "--bare"], capture_output=True, text=True, check=False)
-        for name in listed.stdout.split():
-            if name == version or name.startswith(f"{version}."):
-                prefix = subprocess.run([pyenv, "prefix", name], capture_output=True, text=True, check=True)
-                return str(Path(prefix.stdout.strip()) / "bin" / "python")
-    raise Unusable(f"there is no Python {version} here")

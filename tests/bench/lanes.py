@@ -72,7 +72,9 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "switches": (
         GATEWAY, "gateway, no log lines", "gateway, no tokens", "gateway, neither", SHARED, ONE_WORKER, TWO_WORKERS,
     ),
-    "pythons": tuple(on_python(lane, version) for version in PYTHONS for lane in (BARE, GATEWAY)),
+    "pythons": (
+        BARE, GATEWAY, *(on_python(lane, version) for version in PYTHONS for lane in (BARE, GATEWAY)),
+    ),
     "connections": tuple(at(lane, count) for lane in (NGINX, NODE, BARE, GATEWAY) for count in CONNECTIONS),
     "slow": (SLOW_DIRECT, SLOW_BARE, SLOW),
     "lists": tuple(name(tools) for tools in TOOLS for name in (static, listed)),

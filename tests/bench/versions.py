@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-import sysconfig
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from tests.bench.lanes import PYTHONS
 from tests.bench.machine import Unusable, program
 from tests.bench.peers import environments
 
+_BUILT: Final = """
+import platform, sysconfig
+optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+print(f"{platform.python_version()}, built {'with optimizations' if optimized else 'plainly'}")
+"""
 _PEERS: Final = (
     ("FastMCP", "fastmcp", "fastmcp"),
     ("MCP Python SDK behind FastMCP", "fastmcp", "mcp"),
@@ -27,12 +33,12 @@ _PEERS: Final = (
 
 def machine() -> dict[str, str]:
     """What the page says of the machine and of the versions, in order."""
-    optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
     found = {
         "measured": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "kernel": platform.release(),
-        "Python": f"{platform.python_version()}, built {'with optimizations' if optimized else 'plainly'}",
+        "Python": _said(sys.executable, "-c", _BUILT),
+        **{f"Python {version}": _other(version) for version in PYTHONS},
         "aiohttp, uvloop": f"{version('aiohttp')}, {version('uvloop')}",
         "nginx": _said(program("nginx"), "-v").rpartition("/")[2],
         "wrk": " ".join(_said(program("wrk"), "-v").split()[1:2]),
@@ -54,6 +60,14 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def _other(python: str) -> str:
+    """A further version of Python, "" where it is not here."""
+    try:
+        return _said(str(environments.project(python)), "-c", _BUILT)
+    except Unusable:
+        return ""
 
 
 def _said(*command: str) -> str:

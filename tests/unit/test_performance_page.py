@@ -1,5 +1,5 @@
-"""docs/performance.md has the form that `make bench` gives it, and what makes it leaves nothing out. No figure is judged
-here: the rows of `make bench` do that."""
+"""docs/performance.md has the form that `make bench` gives it, and what makes it leaves nothing out. No figure is
+judged here: the rows of `make bench` do that."""
 
 from __future__ import annotations
 

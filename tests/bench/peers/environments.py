@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,26 @@ def environment(name: str, wanted: str, base: str | Path, *install: str) -> Path
         _run(interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *install)
         stamp.write_text(wanted)
     return interpreter
+
+
+def project(version: str) -> Path:
+    """A Python of that version with what the gateway needs. Raises :class:`Unusable`."""
+    wanted = (_ROOT / "pyproject.toml").read_text()
+    return environment(f"python{version}", wanted, interpreter(version), "--editable", str(_ROOT))
+
+
+def interpreter(version: str) -> str:
+    """A Python of that version: on the path, or one that pyenv has. Raises :class:`Unusable`."""
+    found = shutil.which(f"python{version}")
+    if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
+        return found
+    if pyenv := shutil.which("pyenv"):
+        listed = subprocess.run([pyenv, "versions", "--bare"], capture_output=True, text=True, check=False)
+        for name in listed.stdout.split():
+            if name == version or name.startswith(f"{version}."):
+                prefix = subprocess.run([pyenv, "prefix", name], capture_output=True, text=True, check=True)
+                return str(Path(prefix.stdout.strip()) / "bin" / "python")
+    raise Unusable(f"there is no Python {version} here")
 
 
 def node_modules() -> None:
