@@ -21,6 +21,8 @@ from tests.bench.work import Workload
 
 _MANY: Final = 8
 """Connections for results of 1 MB, of which more would only wait."""
+_PATIENCE: Final = 90.0
+"""Seconds for a peer that makes its database first."""
 _FEW: Final = 4
 """Connections for a peer that answers some ten requests a second."""
 _SIZES: Final = {"/slow": ("slow", 20), "/large": ("large", 20), "/huge": ("huge", 20), "/many": ("jsonrpc", 200)}
@@ -268,7 +270,7 @@ class Field:
     def _start_contextforge(self) -> None:
         peer = ContextForge(self.backend.url(), self.folder, self._core)
         self._stack.enter_context(peer.process)
-        peer.process.wait_until(peer.is_up)
+        peer.process.wait_until(peer.is_up, within=_PATIENCE)
         peer.register()
         lane = peer.lane(lanes.CONTEXTFORGE)
         peer.process.wait_until(lane.answers)

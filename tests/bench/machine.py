@@ -118,9 +118,9 @@ class Process:
             raise RuntimeError("the process has not been started")
         return self._child
 
-    def wait_until(self, ready: Callable[[], bool], pause: float = 0.05) -> None:
+    def wait_until(self, ready: Callable[[], bool], pause: float = 0.05, within: float = _READY_WITHIN) -> None:
         """Poll until ``ready``; refuse with the end of the log where the process dies or takes too long."""
-        deadline = time.monotonic() + _READY_WITHIN
+        deadline = time.monotonic() + within
         while not ready():
             if self._running().poll() is not None or time.monotonic() > deadline:
                 end = self._log.read_text(errors="replace")[-2000:]

@@ -22,6 +22,8 @@ PAGE: Final = ROOT / "docs" / "performance.md"
 PLOTS: Final = ROOT / "docs" / "performance"
 README: Final = ROOT / "README.md"
 MARK: Final = re.compile(r"^\{\{([a-z-]+)\}\}$", re.MULTILINE)
+_FOLDERS: Final = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+")
+"""Where something is on this machine, which is nobody's business: the name of the file stays."""
 BLOCK: Final = re.compile(r"(<!-- figures of make bench -->\n).*?(<!-- end of the figures -->)", re.DOTALL)
 _IN_README: Final = (lanes.GATEWAY, lanes.BARE, lanes.NODE, lanes.TYPESCRIPT, lanes.SDK, lanes.FASTMCP)
 _ABSENT: Final = "not measured"
@@ -184,7 +186,7 @@ def _rows(rows: Sequence[Mapping[str, str]]) -> str:
     head = ("what", "measured: median (least-most)", "must", "verdict", "stretch", "reached")
     body = []
     for row in rows:
-        measured = f"{row['measured']}: {row['why']}" if row["why"] else row["measured"]
+        measured = f"{row['measured']}: {_why(row['why'])}" if row["why"] else row["measured"]
         verdict = row["verdict"] if row["verdict"] == "ok" else f"**{row['verdict']}**"
         stretched = {"reached": "yes", "not reached": "no"}.get(row["stretched"], "")
         body.append((row["what"], measured, row["must"], verdict, row["stretch"], stretched))
@@ -199,7 +201,7 @@ def _memory(results: Results) -> list[tuple[str, str]]:
 def _profile(results: Results) -> str:
     shares, cpu = results["profile"], _middle(results, lanes.GATEWAY, "cpu")
     if not shares or cpu is None:
-        return f"Not measured: {results['unprofiled']}"
+        return f"Not measured: {_why(results['unprofiled'])}"
     body = [(stage, f"{share:.0%}", f"{share * cpu:.1f}") for stage, share in shares.items()]
     return _table(("stage", "share", "µs of a call"), [*body, ("all", "100%", f"{cpu:.1f}")])
 
@@ -209,12 +211,14 @@ def _streams(results: Results) -> str:
     return _table(head, [(p["streams"], _number(p["cpu"]), _number(p["memory"], 1)) for p in results["streams"]])
 
 
+def _why(reason: str) -> str:
+    return _FOLDERS.sub("", " ".join(reason.split()))[:300]
+
+
 def _missing(results: Results) -> str:
     if not results["missing"]:
         return "Everything was measured."
-    return _table(
-        ("not measured", "why"), [(name, " ".join(why.split())[:300]) for name, why in results["missing"].items()]
-    )
+    return _table(("not measured", "why"), [(name, _why(why)) for name, why in results["missing"].items()])
 
 
 if __name__ == "__main__":

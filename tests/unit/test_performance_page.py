@@ -92,10 +92,10 @@ def test_the_page_shows_figures_beside_those_of_the_bare_proxy(results: dict[str
 
 def test_a_lane_that_did_not_run_is_on_the_page_with_the_reason(results: dict[str, Any]) -> None:
     del results["lanes"][lanes.CONTEXTFORGE]
-    results["missing"][lanes.CONTEXTFORGE] = "pip\nfailed"
+    results["missing"][lanes.CONTEXTFORGE] = "pip\n/any/where/bin/pip failed"
     made = page(results, TEXT.read_text())
     assert f"| {lanes.CONTEXTFORGE} | not measured |" in made
-    assert f"| {lanes.CONTEXTFORGE} | pip failed |" in made
+    assert f"| {lanes.CONTEXTFORGE} | pip pip failed |" in made
 
 
 def test_the_readme_has_a_place_for_the_figures_and_nothing_else_of_it_changes(results: dict[str, Any]) -> None:
