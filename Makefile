@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix bench bench-quick fault soak conformance clients config
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak conformance clients config
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ clients: services ## the official MCP clients: client × era × what they do
 	$(BIN)/python -m tests.clients
 	$(BIN)/python -m tests.clean_install
 
+reach: $(VENV)/.dev ## real services from their URL alone: what is understood, typed and called right; writes README's table
+	@bash tests/install.sh $(BIN)/python reach
+	$(BIN)/python -m tests.reach
+
 bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (8 minutes)
 	$(BIN)/python -m tests.bench
 
@@ -46,7 +50,7 @@ bench-peers: bench-services
 	@$(BIN)/python -m tests.bench.peers
 
 bench-services: $(VENV)/.dev
-	@bash tests/install.sh --bench
+	@bash tests/install.sh bench
 
 fault: services ## what callers see while something fails; ROWS="one tool" for rows with these words
 	$(BIN)/python -m tests.fault $(ROWS)

@@ -3,8 +3,10 @@
 # packages of tests/services/node, tests/authorization/node and tests/conformance (npm), and what of PyPI wants an
 # environment of its own, tests/services/flask2. Does nothing, quietly, when all of it is there.
 #
-# Usage: tests/install.sh PYTHON      (the python of the project's virtual environment)
-#        tests/install.sh --bench      what `make bench` needs of Debian, and nothing else
+# Usage: tests/install.sh PYTHON [reach]      (the python of the project's virtual environment)
+#        tests/install.sh bench               (what `make bench` needs of Debian, and nothing else)
+#
+# With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
 set -euo pipefail
 
 say() { echo "tests/install.sh: $*" >&2; }
@@ -20,10 +22,11 @@ quietly() {
 DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime monerod:monero mopidy:mopidy
 nginx:nginx-light redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon
 trytond:tryton-server'
+DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin xauth:xauth xvfb-run:xvfb'
 
 install_debian_packages() {
-  local pair missing=() PATH=$PATH:/usr/sbin  # where Debian has nginx
-  for pair in $DEBIAN; do
+  local pair missing=() PATH=$PATH:/usr/sbin:/usr/lib/$(uname -m)-linux-gnu/kodi  # where Debian has nginx, and kodi.bin
+  for pair in $1; do
     command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
   done
   if [ "${#missing[@]}" = 0 ]; then return; fi
@@ -101,23 +104,26 @@ install_pure_flask_jsonrpc() {
   rm -rf "$folder"
 }
 
-if [ "${1:-}" = --bench ]; then
-  # nginx loads the module from a file, no program shows that it is there.
-  DEBIAN='nginx:nginx-light redis-server:redis-server taskset:util-linux wrk:wrk'
-  [ -e /usr/lib/nginx/modules/ngx_http_echo_module.so ] || DEBIAN="$DEBIAN -:libnginx-mod-http-echo"
-  install_debian_packages
+if [ "${1:-}" = bench ]; then
+  # nginx loads the module from a file: no program shows that it is there.
+  module=$([ -e /usr/lib/nginx/modules/ngx_http_echo_module.so ] || echo -:libnginx-mod-http-echo)
+  install_debian_packages "nginx:nginx-light redis-server:redis-server taskset:util-linux wrk:wrk $module"
   exit
 fi
-[ $# = 1 ] || die "usage: tests/install.sh PYTHON, or tests/install.sh --bench"
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach], or tests/install.sh bench"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
-install_debian_packages & jobs+=($!)
+install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)
 install_kubectl "$1" & jobs+=($!)
 install_npm_packages "$1" services/node & jobs+=($!)
 install_npm_packages "$1" authorization/node & jobs+=($!)
 install_npm_packages "$1" conformance & jobs+=($!)
 install_python_packages "$1" services/flask2 & jobs+=($!)
 install_pure_flask_jsonrpc "$1" & jobs+=($!)
+if [ $# = 2 ]; then
+  install_npm_packages "$1" reach/node & jobs+=($!)
+  install_python_packages "$1" reach/python & jobs+=($!)
+fi
 failed=0
 for job in "${jobs[@]}"; do wait "$job" || failed=1; done
 exit "$failed"

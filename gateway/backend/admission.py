@@ -11,7 +11,7 @@ from typing import Final
 from cachetools import LRUCache
 
 from gateway.backend.breaker import INTERVAL, Breaker
-from gateway.backend.queue import LISTING, FairQueue
+from gateway.backend.queue import LISTING, FairQueue, NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.backend.transport import Transport
 from gateway.outbound import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
@@ -56,14 +56,18 @@ class CallAdmission:
         """Make one exchange of a call. Raise :class:`OutboundError`; before anything is sent, that is
         :class:`~gateway.backend.breaker.CircuitOpen`, :class:`~gateway.backend.queue.NoTurn` or
         :class:`~gateway.backend.queue.QueueFull`."""
-        self._breaker.check(attempts.tool)
+        # The one call a second that passes an open breaker is chosen before the queue, so that no other waits there.
+        was_open = self._breaker.enter(attempts.tool)
         slot = await self._queue.take(
             attempts.caller, attempts.tool, min(self._queue_timeout, max(0.0, attempts.seconds_left()))
         )
         answered = False
         try:
-            self._breaker.enter(attempts.tool)  # again: it may have opened meanwhile
-            timeout = max(_LEAST_TIMEOUT, attempts.seconds_left())
+            if not was_open:
+                self._breaker.enter(attempts.tool)  # again: it may have opened meanwhile
+            timeout = attempts.seconds_left()
+            if timeout <= 0:
+                raise NoTurn("its time was over before its turn")
             try:
                 answer = await self._transport.post(url, body, headers, timeout=timeout, max_bytes=max_bytes)
             except OutboundError as error:

@@ -83,20 +83,17 @@ class Breaker:
         """Return whether calls of all tools are refused."""
         return self._connect_circuit.is_open or self._timeout_circuit.is_open
 
-    def check(self, tool: Hashable) -> None:
-        """Raise :class:`CircuitOpen` where an exchange of this tool may not pass now."""
-        if self._failing or self._tools:
-            now = self._clock()
-            if not all(circuit.admits(now) for circuit in self._of(tool)):
-                raise CircuitOpen("it does not answer, and is asked once a second")
-
-    def enter(self, tool: Hashable) -> None:
-        """Let one exchange pass. Raise :class:`CircuitOpen`."""
-        self.check(tool)
-        if self._failing or self._tools:
-            now = self._clock()
-            for circuit in self._of(tool):
-                circuit.enter(now)
+    def enter(self, tool: Hashable) -> bool:
+        """Let one exchange pass. Return whether it passes an open circuit. Raise :class:`CircuitOpen`."""
+        if not (self._failing or self._tools):
+            return False
+        now = self._clock()
+        circuits = self._of(tool)
+        if not all(circuit.admits(now) for circuit in circuits):
+            raise CircuitOpen("it does not answer, and is asked once a second")
+        for circuit in circuits:
+            circuit.enter(now)
+        return any(circuit.is_open for circuit in circuits)
 
     def fail(self, tool: Hashable, error: OutboundError) -> None:
         """Count an exchange without an answer. One that the service broke off is neither a failure nor a success."""

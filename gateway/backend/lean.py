@@ -21,6 +21,7 @@ from yarl import URL
 from gateway.backend.lean_connection import LeanConnection
 from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, KEEPALIVE, Answer, BadHttp, ConnectFailed, NoConnection
 from gateway.resolver import Address, Resolver
+from gateway.single_flight import SingleFlight
 from gateway.tls import TlsFiles, certificate_reason, tls_reason
 
 MAX_IDLE: Final = 100
@@ -79,6 +80,7 @@ class LeanTransport:
         self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
         self._resolver = Resolver()
+        self._look_ups: SingleFlight[tuple[str, int], list[Address]] = SingleFlight()
         self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
         self._origins: dict[tuple[str, str, int], _Origin] = {}
         self._targets: LRUCache[tuple[str, str], _Target] = LRUCache(1000)
@@ -170,7 +172,7 @@ class LeanTransport:
         limit = min(deadline, loop.time() + CONNECT_TIMEOUT)
         try:
             async with asyncio.timeout_at(limit):
-                connection = await self._connect_to_any(origin, await self._look_up(origin))
+                connection = await self._connect_to_any(origin, await self._look_up(origin), limit)
         except TimeoutError:
             if limit < deadline:
                 raise ConnectFailed("no connection in time") from None
@@ -194,30 +196,37 @@ class LeanTransport:
         key = (origin.host, origin.port)
         known = self._addresses.get(key)
         if known is None:
-            known = self._addresses[key] = await self._resolver.addresses(*key, socket.AF_UNSPEC)
+            known = await self._look_ups.join(key, lambda: self._resolver.addresses(*key, socket.AF_UNSPEC))
+            self._addresses[key] = known
         return known
 
-    async def _connect_to_any(self, origin: _Origin, addresses: list[Address]) -> LeanConnection:
-        """Try one address after the other. Raises what the last one failed with."""
+    async def _connect_to_any(self, origin: _Origin, addresses: list[Address], until: float) -> LeanConnection:
+        """Try one address after the other, each for its part of the time that is left. Raises what the last one failed
+        with. Connections after this one begin with an address that did not fail."""
         loop = asyncio.get_running_loop()
-        name = origin.host if origin.tls is not None else None
-        for position, address in enumerate(addresses, 1):
+        left = len(addresses)
+        for address in tuple(addresses):
             try:
-                _, connection = await loop.create_connection(
-                    lambda: LeanConnection(self._tls, self._forget, self._reserve),
-                    address.host,
-                    origin.port,
-                    ssl=origin.tls,
-                    server_hostname=name,
-                )
+                async with asyncio.timeout((until - loop.time()) / left):
+                    return await self._connect_to(origin, address)
             except ssl.SSLError:
                 raise  # another address has the same certificate
             except OSError:
-                if position == len(addresses):
+                addresses.sort(key=address.__eq__)  # it becomes the last
+                left -= 1
+                if not left:
                     raise
-            else:
-                return connection
         raise ConnectFailed("its name has no address")
+
+    async def _connect_to(self, origin: _Origin, address: Address) -> LeanConnection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: LeanConnection(self._tls, self._forget, self._reserve),
+            address.host,
+            origin.port,
+            ssl=origin.tls,
+            server_hostname=origin.host if origin.tls is not None else None,
+        )
+        return connection
 
     def _keep(self, origin: _Origin, connection: LeanConnection) -> None:
         """Keep a connection after an exchange. One that cannot be used again closes itself."""

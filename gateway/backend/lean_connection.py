@@ -32,12 +32,14 @@ from gateway.outbound import (
 from gateway.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
 
 MAX_HEAD: Final = 64 * 1024
-"""Bytes of an answer before its body."""
+"""Bytes of an answer before its body, and of what may come between two parts of its body and behind it."""
 MAX_HEADERS: Final = 128
 MAX_LINE: Final = 8190
 """Bytes of a header's name and value."""
 _NO_BODY: Final = (204, 304)
 _KEEP_ALIVE: Final = re.compile(r"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
+_MOST_MEMBERS: Final = 100
+"""Compressed members of one body. For each of them the rest of the body is copied."""
 _ANY_ZLIB: Final = 32 + zlib.MAX_WBITS  # gzip and zlib, told apart by their first bytes
 # As aiohttp does: old services end lines with LF alone, fold header lines, and put spaces after the size of a chunk.
 _LENIENT: Final = {
@@ -133,6 +135,7 @@ class LeanConnection(asyncio.Protocol):
             self.abort()
             return
         self._interim = False
+        size = incoming.size
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -144,10 +147,9 @@ class LeanConnection(asyncio.Protocol):
                 # A fault of a callback of ours is the cause; the parser's own faults have none.
                 cause = error.__context__
                 self._fail(cause if isinstance(cause, OutboundError) else BadHttp(type(error).__name__))
-        if not incoming.status:
-            self._head_size = 0 if self._interim else self._head_size + len(data)
-            if self._head_size > MAX_HEAD:
-                self._fail(BadHttp("its head is too large"))
+        self._head_size = 0 if self._interim or incoming.size != size else self._head_size + len(data)
+        if self._head_size > MAX_HEAD and not incoming.is_complete:
+            self._fail(BadHttp("its trailers are too large" if incoming.status else "its head is too large"))
         if incoming.is_complete:
             self._finish(incoming)
 
@@ -175,7 +177,8 @@ class LeanConnection(asyncio.Protocol):
         if self._incoming is not None and not self._incoming.is_complete:
             if len(name) + len(value) > MAX_LINE or len(self._incoming.headers) == MAX_HEADERS:
                 raise BadHttp("its headers are too long, or too many")
-            self._incoming.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+            if not self._incoming.status:  # else it is a trailer, which must not change the head (RFC 9110 §6.5.1)
+                self._incoming.headers.add(name.decode("latin-1"), value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
         incoming, status = self._incoming, self._parser.get_status_code()
@@ -240,12 +243,15 @@ class LeanConnection(asyncio.Protocol):
 
     def _decompressed(self, body: bytes, coding: str, incoming: _Incoming) -> bytes:
         """Return the whole body, of any number of gzip members. Its size is bounded while it grows."""
-        parts, size = [], 0
+        parts: list[bytes] = []
+        size = 0
         try:
             while body:
                 # Some servers send deflate without the zlib header that RFC 9110 §8.4.1.2 asks for.
                 is_raw = coding == "deflate" and body[0] & 0x0F != zlib.DEFLATED
                 inflater = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else _ANY_ZLIB)
+                if len(parts) == _MOST_MEMBERS:
+                    raise BadHttp("its compressed body has too many members")
                 part = inflater.decompress(body, incoming.max_bytes - size + 1)
                 size += len(part)
                 if size > incoming.max_bytes:

@@ -29,6 +29,8 @@ FOR_LISTINGS: Final = 4
 """Slots that are kept for listings; a quarter of all where there are fewer than 16."""
 LIVELY: Final = 1.0
 """Seconds after its last answer in which a tool may hold two thirds of the slots."""
+_LIVELY_OVER: Final = LIVELY + 0.01
+"""Seconds for a timer that looks again: a timer of uvloop may be early by a millisecond."""
 LISTING: Final = object()
 """Stands for the tool of a listing."""
 _MOST_REMEMBERED: Final = 10_000
@@ -187,7 +189,7 @@ class FairQueue:
         waiter = _Waiter(caller, tool, loop.create_future())
         self._lines.add(waiter)
         if tool is LISTING:
-            loop.call_later(LIVELY, self._serve)
+            loop.call_later(_LIVELY_OVER, self._serve)
         timer = loop.call_later(patience, self._refuse, waiter, NoTurn(f"no turn within {patience:g} s"))
         try:
             return await waiter.turn
@@ -250,7 +252,7 @@ class FairQueue:
                 self._answered_at.clear()  # costs a busy tool a third of the slots until its next answer
             self._answered_at[tool] = self._clock()
             if self.listing_waits:
-                asyncio.get_running_loop().call_later(LIVELY, self._serve)
+                asyncio.get_running_loop().call_later(_LIVELY_OVER, self._serve)
         # While slots are left, only its own caller or tool holds up a waiter. So others need no look.
         if len(self._lines) and (was_full or slot.is_for_listing or self._lines.concerns(caller, tool)):
             self._serve()

@@ -23,6 +23,7 @@ from gateway.errors import (
     GatewayError,
     InputRequired,
     InvalidArguments,
+    MissingCapability,
     ResultMismatch,
     ToolFault,
     UnknownTool,
@@ -149,7 +150,13 @@ class Invocation:
         elif quota is not None and target is not tool:
             quota = await self._budget.spend_tool(caller, target) or quota
         if extras is not None and (target.requires or target.confirm):
-            require_capabilities({**target.requires, "elicitation": {}} if target.confirm else target.requires, extras)
+            try:
+                needed = {**target.requires, "elicitation": {}} if target.confirm else target.requires
+                require_capabilities(needed, extras)
+            except MissingCapability:
+                if not extras.optional:
+                    raise
+                extras = None
         return Call(caller, target, call_arguments, extras, quota, self._execute)
 
     async def _target(

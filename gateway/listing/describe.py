@@ -1,13 +1,15 @@
 """Read service descriptions: ``system.describe`` of JSON-RPC 1.1, and ``rpc.describe`` of Flask-JSONRPC.
 
-JSON-RPC 1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list. Flask-JSONRPC from 3 on has
-``methods``, an object, and may add bounds and ``required`` to a parameter. Neither has to say which parameters are
-required; the description of such a tool says so. ``Null``, and ``Object`` without properties, also mean "not declared".
+JSON-RPC 1.1 (working draft of 7 August 2006, section 6) has ``procs``, a list. RPC4Django calls the same list
+``methods``, and has XML-RPC's words for types in ``rpctype``. Flask-JSONRPC from 3 on has ``methods``, an object, and
+may add bounds and ``required`` to a parameter. None has to say which parameters are required; the description of such
+a tool says so. ``Null``, and ``Object`` without properties, also mean "not declared".
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from inspect import cleandoc
 from typing import Any, Final
@@ -48,11 +50,12 @@ _BOUNDS: Final = {
 class Describe:
     name = "describe"
     info = DialectInfo(
-        spoken_by="JSON-RPC 1.1 service descriptions; Flask-JSONRPC 1 to 4",
+        spoken_by="JSON-RPC 1.1 service descriptions; Flask-JSONRPC 1 to 4; RPC4Django",
         requests="`rpc.describe`, then `system.describe`",
-        recognized_by="`procs[]` with `sdversion`, or `methods{}` of entries with `type: method`",
+        recognized_by="`procs[]` with `sdversion`, `methods[]` with `params` of `rpctype`, or `methods{}` of "
+        "entries with `type: method`",
         carries=("description", "parameters", "types", "result"),
-        params="by name",
+        params="by name; by position with `rpctype`",
         not_carried="Which arguments are required, except where a parameter of Flask-JSONRPC 4 says so; each tool's "
         "description says this. `params: []` in 1.1 may be a function without annotations; its arguments stay open.",
     )
@@ -72,6 +75,8 @@ def recognizes(document: Any) -> bool:
             "name" in object_of(proc) for proc in document["procs"]
         )
     methods = document.get("methods")
+    if isinstance(methods, list):
+        return any(map(_has_rpctype, methods))
     # Kodi's document also has methods{} with "type": "method", but with types{} beside it.
     return (
         "types" not in document
@@ -81,11 +86,13 @@ def recognizes(document: Any) -> bool:
 
 
 def parse_listing(document: dict[str, Any]) -> Listing:
-    if isinstance(document.get("procs"), list):
-        procs = [(object_of(proc).get("name"), proc) for proc in document["procs"]]
-        listing = listing_of(Describe.name, procs, _procedure)
+    procs, methods = document.get("procs"), document.get("methods")
+    if isinstance(procs, list):
+        listing = listing_of(Describe.name, _named(procs), _procedure)
+    elif isinstance(methods, list):
+        listing = listing_of(Describe.name, _named(methods), _positional)
     else:
-        listing = listing_of(Describe.name, document["methods"].items(), _method)
+        listing = listing_of(Describe.name, object_of(methods).items(), _method)
     has_remark = any(NOT_SAID in method.description for method in listing.methods)
     return replace(
         listing,
@@ -99,23 +106,45 @@ def parse_listing(document: dict[str, Any]) -> Listing:
     )
 
 
+def _named(entries: list[Any]) -> Iterator[tuple[Any, Any]]:
+    return ((object_of(entry).get("name"), entry) for entry in entries)
+
+
+def _has_rpctype(entry: Any) -> bool:
+    return any("rpctype" in object_of(field) for field in list_of(object_of(entry).get("params")))
+
+
 def _procedure(name: str, proc: dict[str, Any]) -> Method:
     """Return the method of an entry of ``procs``. Its parameters are names, or objects with a name and a type."""
     # An empty list may also stand for a function without annotations, so it declares nothing.
     known, structure = name_parameters(map(_parameter, list_of(proc.get("params"))), Structure.EITHER)
-    result = proc.get("return")
-    method = fill_from_docstring(
+    method = _of_entry(name, proc, known or None, structure if known else Structure.BY_NAME)
+    return _append_remark(method, NOT_SAID if method.parameters else _UNKNOWN)
+
+
+def _positional(name: str, entry: dict[str, Any]) -> Method:
+    """Return the method of an entry of RPC4Django's ``methods``: with all its parameters, and for a list of params
+    alone, as XML-RPC has it."""
+    known, structure = name_parameters(map(_parameter, list_of(entry.get("params"))), Structure.BY_POSITION)
+    method = _of_entry(name, entry, known, structure)
+    return _append_remark(method, NOT_SAID if known else "")
+
+
+def _of_entry(
+    name: str, entry: dict[str, Any], parameters: tuple[Parameter, ...] | None, structure: Structure
+) -> Method:
+    result = entry.get("return")
+    return fill_from_docstring(
         Method(
             name,
             Describe.name,
-            description=text_of(proc.get("summary")) or text_of(proc.get("help")),
-            parameters=known or None,
-            structure=structure if known else Structure.BY_NAME,
+            description=text_of(entry.get("summary")) or text_of(entry.get("help")),
+            parameters=parameters,
+            structure=structure,
             result=_result(result if isinstance(result, dict) else {"type": result}),
-            annotations={"idempotentHint": True} if proc.get("idempotent") is True else {},
+            annotations={"idempotentHint": True} if entry.get("idempotent") is True else {},
         )
     )
-    return _append_remark(method, NOT_SAID if method.parameters else _UNKNOWN)
 
 
 def _method(name: str, entry: Any) -> Method:
@@ -157,7 +186,7 @@ def _result(field: Any) -> Schema | None:
 
 
 def _schema(field: dict[str, Any]) -> Schema:
-    schema = any_if_null(schema_of_word(field.get("type")))
+    schema = any_if_null(schema_of_word(field.get("type", field.get("rpctype"))))
     properties = object_of(field.get("properties"))
     if schema == {"type": "object"}:
         if not properties:

@@ -22,7 +22,6 @@ from gateway.errors import (
     InvalidRequest,
     MethodNotAllowed,
     MethodNotFound,
-    MissingCapability,
     NotAcceptable,
     ParseError,
 )
@@ -278,14 +277,10 @@ class Legacy:
     async def _prepare(self, context: _RequestContext, name: str, arguments: JsonObject) -> Call:
         """Prepare a call as one that can ask the user, if the client can. A tool that needs more than that of a client
         gets a call that cannot, whose fault says so."""
-        caller = context.mcp_request.caller
+        extras = None
         if self._can_ask(context):
-            capabilities: dict[str, Any] = {"elicitation": {mode: {} for mode in context.elicits}}
-            try:
-                return await self._invocation.prepare(caller, name, arguments, CallExtras(capabilities=capabilities))
-            except MissingCapability:
-                pass
-        return await self._invocation.prepare(caller, name, arguments)
+            extras = CallExtras(capabilities={"elicitation": {mode: {} for mode in context.elicits}}, optional=True)
+        return await self._invocation.prepare(context.mcp_request.caller, name, arguments, extras)
 
     def _can_ask(self, context: _RequestContext) -> bool:
         mcp_request, streams = context.mcp_request, self._operations.streams

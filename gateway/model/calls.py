@@ -27,12 +27,14 @@ class CallExtras:
 
     ``responses`` answer an earlier :class:`InputRequest`; ``state`` is the state that came with it. ``capabilities``
     are the client's. ``trace`` are W3C trace context headers. A surface that cannot ask a person gives no extras.
+    With ``optional`` a client that lacks a capability is served as on such a surface, instead of refused.
     """
 
     responses: JsonObject = field(default_factory=dict)
     state: str | None = None
     capabilities: JsonObject = field(default_factory=dict)
     trace: Mapping[str, str] = field(default_factory=dict)
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,3 +123,33 @@ async def test_members_of_a_gzip_body_are_all_read(backend: ScriptedBackend) -> 
     backend.default = Body(members, headers=(("Content-Encoding", "gzip"),))
     assert (await post(transport, backend)).body == b"ok"
     await transport.close()
+
+
+async def test_a_gzip_body_of_very_many_members_is_refused(backend: ScriptedBackend) -> None:
+    """The rest of the body is copied for each of them: megabytes of them would hold up the loop for minutes."""
+    transport = LeanTransport()
+    backend.default = Body(gzip.compress(b"") * 101, headers=(("Content-Encoding", "gzip"),))
+    with pytest.raises(BadHttp, match="too many members"):
+        await transport.post(backend.url, CALL, {}, timeout=10, max_bytes=100_000)
+    await transport.close()
+
+
+CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+async def test_trailers_do_not_change_the_head(backend: ScriptedBackend) -> None:
+    transport = LeanTransport()
+    backend.default = Raw(CHUNKED + b"2\r\nok\r\n0\r\nContent-Encoding: gzip\r\nRetry-After: 9\r\n\r\n")
+    answer = await post(transport, backend)
+    assert (answer.body, [*answer.headers]) == (b"ok", ["Transfer-Encoding"])
+    await transport.close()
+
+
+@each("line", (b"X-A: b\r\n", b"X-A: " + b"b" * 1000, b"0" * 1000))
+async def test_what_comes_behind_the_body_is_bounded(backend: ScriptedBackend, line: bytes) -> None:
+    """``max_bytes`` does not count trailers, nor lines without an end."""
+    transport = LeanTransport()
+    backend.default = Raw(CHUNKED + b"2\r\nok\r\n0\r\n" + line * (16 * MAX_HEAD // len(line)) + b"\r\n\r\n")
+    with pytest.raises(BadHttp):
+        await post(transport, backend)
+    await transport.close()

@@ -14,7 +14,7 @@ from tests.program import PATIENCE, Program
 from tests.services.launch import free_port
 
 SESSION: Final = (
-    (Path(__file__).parents[2] / "README.md").read_text().partition("\n## A session\n")[2].partition("\n## ")[0]
+    (Path(__file__).parents[2] / "README.md").read_text().partition("\n### A session\n")[2].partition("\n### ")[0]
 )
 COMMAND: Final = re.compile(r"^```console\n\$ ((?:.*\\\n)*.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 CLIENT: Final = re.compile(r"^```python\n((?:.*\n)*?)```\n\n```\n((?:.*\n)*?)```$", re.MULTILINE)

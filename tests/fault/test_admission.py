@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.backend.admission import SHORT, CallAdmission, ListingAdmission, Traffic
+from gateway.backend.breaker import CircuitOpen
+from gateway.backend.queue import NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.outbound import ConnectFailed, DeadlinePassed, Outbound, OutboundError
 from tests.clock import Clock, by_hand
@@ -23,11 +25,12 @@ MOST = 100_000
 
 @dataclass
 class Way:
-    """The whole way to a backend. Its breaker's clock stands still."""
+    """The whole way to a backend. ``clock`` is its breaker's, and stands still."""
 
     backend: ScriptedBackend
     outbound: Outbound
     traffic: Traffic
+    clock: ManualClock
 
     async def call(self, tool: str, timeout: float, passed: float = 0.0) -> None:
         """One exchange of a call that has waited for so many of its seconds."""
@@ -43,7 +46,8 @@ class Way:
 async def a_way(connections: int = 100) -> AsyncIterator[Way]:
     async with ScriptedBackend() as backend:
         outbound = Outbound(connections=0)
-        yield Way(backend, outbound, Traffic(connections, ManualClock()))
+        clock = ManualClock()
+        yield Way(backend, outbound, Traffic(connections, clock), clock)
         await outbound.close()
 
 
@@ -64,6 +68,30 @@ async def test_a_call_that_had_little_of_its_time_left_says_nothing_about_the_se
             with pytest.raises(DeadlinePassed):
                 await way.call(f"tool {number % 2}", 1.0, passed=0.99)
         assert not way.traffic.breaker.is_open
+
+
+async def test_a_call_whose_time_is_over_is_not_sent() -> None:
+    async with a_way() as way:
+        with pytest.raises(NoTurn):
+            await way.call("add", 1.0, passed=1.0)
+        assert way.backend.requests == []
+
+
+async def test_while_the_breaker_is_open_and_all_slots_are_held_one_call_waits_and_others_are_refused() -> None:
+    async with a_way(connections=1) as way:
+        for _ in range(10):
+            way.traffic.breaker.fail("add", ConnectFailed("connection refused"))
+        hung = await way.traffic.queue.take("bob", "hung", 1.0)
+        way.clock.now += 1.0
+        waiting = asyncio.create_task(way.call("add", 5.0))
+        await asyncio.sleep(0)
+        assert "1 wait" in repr(way.traffic.queue)
+        for _ in range(3):
+            with pytest.raises(CircuitOpen):
+                await way.call("add", 5.0)
+        hung.free(answered=False)
+        await waiting
+        assert len(way.backend.requests) == 1
 
 
 async def test_refused_connections_open_it_and_an_answer_closes_it() -> None:

@@ -23,6 +23,7 @@ from tests.protocol.talk import (
     CAPABILITIES,
     LEGACY,
     MODERN,
+    SESSION,
     Client,
     legacy_headers,
     modern_headers,
@@ -175,6 +176,20 @@ async def test_the_answer_to_a_question_is_free_once(connect: Connect, backend: 
     assert (await client.modern("tools/call", asking)).result["isError"] is True
     assert (await client.modern("tools/call", answered)).result["isError"] is True
     assert backend.calls("add") == BURST
+
+
+@pytest.mark.parametrize("version", LEGACY[:2])
+async def test_a_call_that_lacks_a_capability_counts_once(connect: Connect, version: str) -> None:
+    client = await connect(DAILY, "catalog.tools.add.requires={sampling: {}}")
+    initialize = {
+        "protocolVersion": version,
+        "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "n", "version": "1"},
+    }
+    opened = await client.legacy("initialize", initialize, version=None)
+    answer = await client.mcp(request("tools/call", CALL), legacy_headers(version, opened.headers[SESSION]))
+    assert answer.result["isError"] is True
+    assert answer.headers["RateLimit"].startswith('"call";r=9;')
 
 
 async def test_a_forged_answer_is_not_free(connect: Connect) -> None:

@@ -82,15 +82,16 @@ def test_an_open_one_lets_one_a_second_pass_also_before_the_last_has_ended(
         assert not admits(breaker)
 
 
-def test_looking_takes_nobodys_turn(breaker: Breaker, clock: ManualClock) -> None:
-    fail(breaker, 10)
+def test_who_passes_is_told_whether_it_was_open(breaker: Breaker, clock: ManualClock) -> None:
+    assert not breaker.enter("echo")
+    fail(breaker, 9)
+    assert not breaker.enter("echo")
+    fail(breaker, 1)
     with pytest.raises(CircuitOpen) as caught:
-        breaker.check("echo")
+        breaker.enter("echo")
     assert not caught.value.sent
     clock.now += 1
-    breaker.check("echo")
-    breaker.check("echo")
-    assert admits(breaker)
+    assert breaker.enter("echo")
 
 
 def test_the_first_success_closes_it(breaker: Breaker) -> None:

@@ -95,7 +95,8 @@ def test_a_message_without_an_id_is_a_notification() -> None:
 
 @pytest.mark.parametrize("member", [{"result": None}, {"result": {}}, {"error": {"code": 1}}])
 def test_an_answer_posted_by_a_client_is_told_from_a_call(member: dict[str, Any]) -> None:
-    assert parse_message({"jsonrpc": "2.0", "id": 1} | member) == ClientResponse()
+    response = ClientResponse(1, member.get("result"), member.get("error"))
+    assert parse_message({"jsonrpc": "2.0", "id": 1} | member) == response
     assert isinstance(parse_message(call() | member), Request)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.backend.lean import MAX_IDLE, LeanTransport
-from gateway.outbound import KEEPALIVE, ConnectFailed, DeadlinePassed, Interrupted
+from gateway.outbound import KEEPALIVE, ConnectFailed, DeadlinePassed, Interrupted, NoConnection
 from tests.clock import Clock, by_hand
 from tests.each import each
 from tests.fault.behaviours import SUM, Hang, result
@@ -135,6 +136,42 @@ async def test_an_address_that_refuses_is_not_the_last_one(monkeypatch: pytest.M
     async with transport_to(backend) as transport:
         assert await post(transport, f"http://{NAME}:{backend.port}/jsonrpc") == 200
         assert await post(transport, f"http://{NAME}:{backend.port}/jsonrpc") == 200
+    assert names.asked == [NAME]
+
+
+async def test_an_address_that_does_not_answer_is_left_in_time_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = Names(monkeypatch)
+    names[NAME] = [["127.0.0.2", "127.0.0.1"]]
+    backend = ScriptedBackend()
+    async with transport_to(backend) as transport:
+        silent, full = socket.socket(), socket.socket()
+        with silent, full:
+            silent.bind(("127.0.0.2", backend.port))
+            silent.listen(0)
+            full.connect(silent.getsockname())  # from now on the kernel answers no attempt to connect
+            url = f"http://{NAME}:{backend.port}/jsonrpc"
+            assert await post(transport, url, timeout=0.4) == 200
+            await asyncio.gather(*(post(transport, url, timeout=0.1) for _ in range(2)))  # it is not the first again
+        assert backend.connections == 2
+    assert names.asked == [NAME]
+
+
+async def test_exchanges_at_the_same_time_share_the_look_up_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look-up holds a thread, and few may be under way: with one for each exchange, most would wait too long."""
+    names = Names(monkeypatch)
+    names[NAME] = [["127.0.0.1"]]
+    names.hanging.add(NAME)
+    backend = ScriptedBackend()
+    async with transport_to(backend) as transport:
+        url = f"http://{NAME}:{backend.port}/jsonrpc"
+        with pytest.raises(NoConnection):
+            await post(transport, url, timeout=0.05)
+        exchanges = [asyncio.create_task(post(transport, url)) for _ in range(50)]
+        await names.wait(1)
+        await asyncio.sleep(0)
+        assert sum(thread.name == "name look-up" for thread in threading.enumerate()) == 1
+        names.release.set()
+        assert await asyncio.gather(*exchanges) == [200] * 50
     assert names.asked == [NAME]
 
 

@@ -342,6 +342,24 @@ async def test_newcomers_wait_for_a_second_when_listings_begin_to_hang(clock: Cl
     assert repr(queue) == "<FairQueue: 0 of 12 held, 0 of 4 for listings, 0 wait>"
 
 
+@by_hand
+async def test_a_timer_that_is_early_by_a_millisecond_leaves_no_newcomer_waiting(clock: Clock) -> None:
+    """As those of uvloop, which counts whole milliseconds."""
+    late = 0.0
+    queue = FairQueue(16, lambda: clock.now - late)
+    held = [await queue.take(number, LISTING, PATIENCE) for number in range(4)]
+    held.pop().free(answered=True)
+    held.append(await queue.take("next", LISTING, PATIENCE))
+    newcomers = [asyncio.create_task(queue.take(name, LISTING, PATIENCE)) for name in ("one", "two")]
+    await clock.moves_on(0.5)
+    held.pop().free(answered=True)  # the first newcomer gets this slot; now the others hang
+    late = 0.0009
+    await clock.moves_on(1.1)
+    held += [await asyncio.wait_for(newcomer, 0) for newcomer in newcomers]
+    for slot in held:
+        slot.free(answered=False)
+
+
 async def test_in_a_small_pool_listings_and_calls_take_turns() -> None:
     stand = Stand(1)
     await stand.come("ada", "a", 3)

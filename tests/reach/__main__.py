@@ -1,0 +1,48 @@
+"""Measure real services, print the table, and write it into README.md; the exit code is 1 where a target is missed.
+
+``python -m tests.reach [PART OF A SERVICE'S NAME ...]`` measures some, judges these alone, and leaves README.md as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Final
+
+from gateway.telemetry import logs
+from tests.reach.measure import Measured, measure
+from tests.reach.rows import ROWS, Row
+from tests.reach.table import missed, table, with_table
+from tests.services.launch import ServiceFailed, ServiceMissing
+
+README: Final = Path(__file__).parents[2] / "README.md"
+
+
+async def measured(row: Row) -> Measured:
+    """Return what a service came to, also where it is missing or does not start."""
+    try:
+        return await measure(row)
+    except (ServiceMissing, ServiceFailed, TimeoutError) as error:
+        return Measured(row.service, "?", "no", faults=(str(error) or "it took too long",))
+
+
+def main(parts: list[str]) -> int:
+    logs.configure("error")
+    rows = []
+    for row in [row for row in ROWS if not parts or any(part in row.service for part in parts)]:
+        rows.append(asyncio.run(measured(row)))
+        print(f"{row.service}: {rows[-1].kind}", file=sys.stderr)
+        for fault in rows[-1].faults:
+            print(f"  {fault[:600]}", file=sys.stderr)
+    print(table(rows))
+    if parts:
+        return 0 if all(row.made and row.right == row.made for row in rows) else 1
+    README.write_text(with_table(README.read_text(), table(rows)))
+    for target in missed(rows):
+        print(f"missed: {target}")
+    return 1 if any(missed(rows)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""Measure one service: how much the gateway has to be told, how much it then knows, and whether its calls are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from tests.front import SURFACES, Front, front
+from tests.program import run, settings
+from tests.reach.rows import Call, Row
+
+Class: TypeAlias = Literal["URL alone", "one hint", "file", "no"]
+CLASSES: Final[tuple[Class, ...]] = ("URL alone", "one hint", "file", "no")
+_TYPES: Final = frozenset(("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"))
+_FAULTS_SHOWN: Final = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Hold what a service came to. ``arguments`` counts those of all tools, ``typed`` those of them with a type.
+    ``faults`` say in words what went wrong."""
+
+    service: str
+    version: str
+    kind: Class
+    tools: int = 0
+    typed: int = 0
+    arguments: int = 0
+    right: int = 0
+    made: int = 0
+    faults: tuple[str, ...] = ()
+
+    @property
+    def is_typed(self) -> bool:
+        """Tell whether at least half of the arguments have a type. Tools without arguments have nothing to type."""
+        return self.tools > 0 and 2 * self.typed >= self.arguments
+
+
+async def measure(row: Row) -> Measured:
+    """Start the service, measure it, and stop it. Raise ServiceMissing, ServiceFailed."""
+    with row.start() as service:
+        said = ""
+        for kind, more in _attempts(row):
+            if kind == "one hint" and row.hint is not None and row.hint.said not in said:
+                return Measured(row.service, row.version(), "no", faults=(f"check does not say {row.hint.said!r}",))
+            ran = await run("check", *settings(service.url, *row.credentials, *more))
+            said = " ".join(ran.said.split())
+            if ran.code == 0:
+                return await _called(row, kind, service.url, (*row.credentials, *more))
+    return Measured(row.service, row.version(), "no", faults=(said,))
+
+
+def _attempts(row: Row) -> Iterator[tuple[Class, tuple[str, ...]]]:
+    """Yield what to tell the gateway besides the URL, the least first."""
+    yield "URL alone", ()
+    if row.hint is not None:
+        yield "one hint", row.hint.settings
+    if row.file is not None:
+        yield "file", (f"backend.listing={{dialect: static, file: {row.file}}}",)
+
+
+async def _called(row: Row, kind: Class, url: str, known: Sequence[str]) -> Measured:
+    async with front(url, "telemetry.log.level=error", *known) as gateway:
+        tools = await gateway.tools()
+        typed, arguments = count_types(tools)
+        right, made, faults = 0, 0, []
+        for call in row.calls:
+            for wrong in [fault async for fault in _outcomes(gateway, call)]:
+                made += 1
+                right += wrong is None
+                faults += [] if wrong is None else [f"{call.tool}{dict(call.arguments)}: {wrong}"]
+    return Measured(
+        row.service, row.version(), kind, len(tools), typed, arguments, right, made, tuple(faults[:_FAULTS_SHOWN])
+    )
+
+
+async def _outcomes(gateway: Front, call: Call) -> Any:
+    """Yield None for each right result of a call, and else what came in its place. Every surface is called."""
+    for surface in SURFACES:
+        for _ in range(call.repeats):
+            called = await gateway.call(surface, call.tool, call.arguments)
+            try:
+                right = not called.failed and call.is_right(called.value)
+            except (LookupError, TypeError, ValueError):  # a result of another shape, or a tool that does not exist
+                right = False
+            yield None if right else called.text
+
+
+def count_types(tools: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many of the arguments of MCP tools have a type, and how many there are.
+
+    The one array that stands for unknown params counts as an argument without a type.
+    """
+    typed = arguments = 0
+    for tool in tools.values():
+        for name, schema in tool["inputSchema"].get("properties", {}).items():
+            arguments += 1
+            typed += bool(_TYPES & schema.keys()) and not _stands_for_params(name, schema)
+    return typed, arguments
+
+
+def _stands_for_params(name: str, schema: Mapping[str, Any]) -> bool:
+    texts = ("The positional parameters, in order.", "The parameters: by position a list, by name an object.")
+    return name == "params" and schema.get("description") in texts

@@ -1,0 +1,73 @@
+"""The table of ``make reach``, its place in the README, and the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tests.reach.measure import Measured
+
+LEAST_SERVICES: Final = 16
+LEAST_WITHOUT_FILE: Final = 0.9
+LEAST_TYPED: Final = 0.5
+
+BEGIN: Final = "<!-- make reach writes this table -->"
+END: Final = "<!-- end of the table -->"
+_HEAD: Final = ("service", "version", "class", "tools", "typed", "calls right")
+
+
+def table(rows: Sequence[Measured]) -> str:
+    """Return the table in Markdown, and a sentence that sums it up."""
+    lines = ["| " + " | ".join(cells) + " |" for cells in (_HEAD, ("---",) * len(_HEAD), *map(_cells, rows))]
+    return "\n".join([*lines, "", summary(rows)])
+
+
+def _cells(row: Measured) -> tuple[str, ...]:
+    return (
+        row.service,
+        row.version,
+        row.kind,
+        str(row.tools),
+        f"{row.typed} of {row.arguments}",
+        f"{row.right} of {row.made}",
+    )
+
+
+def summary(rows: Sequence[Measured]) -> str:
+    right, made = sum(row.right for row in rows), sum(row.made for row in rows)
+    return (
+        f"{_without_file(rows)} of {len(rows)} services need no file written by hand, {_typed_alone(rows)} are typed from "
+        f"the URL alone, and {right:,} of {made:,} calls were right."
+    )
+
+
+def missed(rows: Sequence[Measured]) -> Iterator[str]:
+    """Yield each target that is missed."""
+    if len(rows) < LEAST_SERVICES:
+        yield f"{len(rows)} services, and not at least {LEAST_SERVICES}"
+    if _without_file(rows) < LEAST_WITHOUT_FILE * len(rows):
+        yield f"{_without_file(rows)} of {len(rows)} need no file, and not at least {LEAST_WITHOUT_FILE:.0%}"
+    if _typed_alone(rows) < LEAST_TYPED * len(rows):
+        yield f"{_typed_alone(rows)} of {len(rows)} are typed from the URL alone, and not at least {LEAST_TYPED:.0%}"
+    for row in rows:
+        if row.kind == "no":
+            yield f"{row.service} cannot be used"
+        elif row.right < row.made or not row.made:
+            yield f"{row.service}: {row.right} of {row.made} calls right"
+
+
+def with_table(page: str, text: str) -> str:
+    """Return a page with the text in the marked place. Raise ValueError where the page has no such place."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"README.md has no {BEGIN} … {END}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
+def _without_file(rows: Sequence[Measured]) -> int:
+    return sum(row.kind in ("URL alone", "one hint") for row in rows)
+
+
+def _typed_alone(rows: Sequence[Measured]) -> int:
+    return sum(row.kind == "URL alone" and row.is_typed for row in rows)
