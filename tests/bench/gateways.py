@@ -116,6 +116,7 @@ class Gateways:
         if plan.store:
             secret = self.folder / "secret"
             secret.write_text(_SECRET)
+            secret.chmod(0o600)
             settings["store"] = {"url": plan.store}
             settings["server"]["secret_file"] = str(secret)
         if plan.services:
