@@ -57,7 +57,7 @@ _ESCAPED = re.compile(rb"\\u00(?:22|3[Aa])")  # a quote, or a colon
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """A call that expects an answer."""
 
@@ -66,7 +66,7 @@ class Request:
     params: dict[str, Any] | list[Any] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Notification:
     """A message without ``id``, which gets no answer."""
 

@@ -73,7 +73,7 @@ class BadHttp(OutboundError):
     """Raised where the answer is not valid HTTP (RFC 9112)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     """An HTTP answer, its body decompressed. ``content_type`` is the bare media type, lower-case."""
 

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import structlog
+
 from gateway.settings import Settings, is_loopback
+
+log = structlog.get_logger()
 
 
 def remarks_on(settings: Settings) -> Iterator[str]:
@@ -25,6 +29,12 @@ def remarks_on(settings: Settings) -> Iterator[str]:
             f"server.secret_file: every user of this machine may read {file}, and with it forge cursors and sessions: "
             "chmod o-r, or in Kubernetes defaultMode: 0440 where the Secret is mounted"
         )
+
+
+def log_remarks(settings: Settings) -> None:
+    """Write a line for each remark."""
+    for remark in remarks_on(settings):
+        log.warning("remark on the configuration", remark=remark)
 
 
 def _others_may_read(file: str) -> bool:

@@ -7,7 +7,8 @@ swaps any, so that a faulty configuration changes nothing. An old service is clo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import socket
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -18,7 +19,7 @@ from gateway.background import Background
 from gateway.config import ConfigError
 from gateway.discovery.garbage_collection import COLLECTOR
 from gateway.mount import Mount
-from gateway.remarks import remarks_on
+from gateway.remarks import log_remarks
 from gateway.service import Service
 from gateway.service_files import ServiceFiles
 from gateway.settings import ServiceSettings, Settings
@@ -27,17 +28,13 @@ from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
-from gateway.web.connection import Bounds, Handler, Port, listen
+from gateway.web.accepting import bind
+from gateway.web.connection import Bounds, Port, listen_on
 from gateway.web.connection_limit import ConnectionLimit
 from gateway.web.held_answers import HeldAnswers
-from gateway.web.ops import AdminHandler
+from gateway.web.ops import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import AddressReader, Origins, PublicHandler
 
-_ADMIN_SHUTDOWN: Final = 0.1
-"""Seconds that requests to the admin port have to finish at the end. A probe is answered at once."""
-_ADMIN_CONNECTIONS: Final = 64
-_ADMIN_SPARE: Final = 8
-"""Descriptors that the admin port keeps for itself, so that probes are answered when there are no others."""
 _OTHER_DESCRIPTORS: Final = 64
 """For files that are read, names that are looked up, and each service's issuers."""
 
@@ -46,17 +43,21 @@ log = structlog.get_logger()
 
 class Server:
     """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started. ``store``, not
-    opened, takes the place of the one that the settings name."""
+    opened, takes the place of the one that the settings name. A worker is given the bound ``sockets`` of its public
+    port; the admin port is its parent's."""
 
-    def __init__(self, settings: Settings, store: ServerStore | None = None) -> None:
+    def __init__(
+        self, settings: Settings, store: ServerStore | None = None, sockets: Sequence[socket.socket] | None = None
+    ) -> None:
         self.settings = settings
         self.port = 0
         self.admin_port = 0
         self.background = Background()
-        self.held = HeldAnswers(settings.server.max_buffered)
+        self.held = HeldAnswers(settings.server.share(settings.server.max_buffered))
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
         self._given_store = store
+        self._sockets = sockets
         self._store: ServerStore = MemoryStore()
         self._mounts: dict[str, Mount] = {}
         self._retiring: dict[Service, asyncio.Task[None]] = {}
@@ -76,18 +77,24 @@ class Server:
         await self._open_store()
         try:
             await self.reload(self.settings)
-            admin = AdminHandler(self._unready, self._describe, self.list_anew)
-            few = ConnectionLimit(_ADMIN_CONNECTIONS, lambda _: True)
-            bounds = Bounds(_ADMIN_SHUTDOWN, server.write_timeout, few, self.held, _ADMIN_SPARE)
-            self.admin_port = await self._listen(admin, server.admin_host, server.admin_port, bounds)
+            if self._sockets is None:
+                handler = AdminHandler(self.unready, self.describe, self.list_anew)
+                admin = await listen_for_probes(handler, server, self.held)
+                self._ports.append(admin)
+                self.admin_port = admin.number
             limit = self._connection_limit()
             bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
-            self.port = await self._listen(self._public, server.host, server.port, bounds)
+            sockets = self._sockets or await bind(server.host, server.port)
+            public = listen_on(sockets, self._public, bounds)
+            self._ports.append(public)
+            self.port = public.number
         except (OSError, ConfigError):
             await self.stop()
             raise
-        for remark in remarks_on(self.settings):
-            log.warning("remark on the configuration", remark=remark)
+        if self._sockets is not None:
+            log.info("worker started", port=self.port, max_connections=limit.most)
+            return
+        log_remarks(self.settings)
         log.info(
             "gateway started",
             host=server.host,
@@ -221,31 +228,27 @@ class Server:
     def _connection_limit(self) -> ConnectionLimit:
         """Return how many connections the public port may have: what the settings say, or what the system allows."""
         server = self.settings.server
-        most, allowed = server.max_connections, descriptors.raise_limit()
+        asked = most = server.share(server.max_connections)
+        allowed = descriptors.raise_limit()
         if allowed is not None:
-            to_services = sum(service.backend.connections for service in self.settings.by_mount.values())
-            others = _OTHER_DESCRIPTORS * (1 + len(self.services)) + _ADMIN_CONNECTIONS
+            to_services = sum(service.connections for service in self.settings.by_mount.values())
+            others = _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS
             most = min(most, descriptors.connections_that_fit(allowed, to_services + others))
-        if most < server.max_connections:
+        if most < asked:
             log.warning(
                 "server.max_connections is lowered to what the limit of open files allows",
-                asked=server.max_connections,
+                asked=asked,
                 max_connections=most,
                 limit=allowed,
                 remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
             )
         return ConnectionLimit(most, self._public.addresses.trusts)
 
-    async def _listen(self, handler: Handler, host: str, port: int, bounds: Bounds) -> int:
-        bound = await listen(handler, host, port, bounds)
-        self._ports.append(bound)
-        return bound.number
-
     def _origins(self) -> Origins:
         server = self.settings.server
         return Origins(server.public_url, server.allowed_hosts, server.allowed_origins)
 
-    def _unready(self) -> str | None:
+    def unready(self) -> str | None:
         """Return why no service can answer, None if one can."""
         if self._stopping:
             return "stopping"
@@ -254,7 +257,7 @@ class Server:
             return None
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
-    def _describe(self) -> Iterator[str]:
+    def describe(self) -> Iterator[str]:
         """Yield a line for each of several services, for each background job, and for what is under way: a leak shows
         there as a number that does not come down again."""
         for service in self.services.values():

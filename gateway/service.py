@@ -26,7 +26,8 @@ from gateway.credentials import Credential, build_credentials, credential_faults
 from gateway.credentials.digest import backend_transport
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.discovery.discovery import Discovery
-from gateway.discovery.shared_listing import SharedListing
+from gateway.discovery.discovery_notices import DiscoveryNotices
+from gateway.discovery.shared_listing import SharedListing, backend_digest
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests
 from gateway.invocation.invocation import Invocation
@@ -34,6 +35,7 @@ from gateway.limits import Budget, CallBudget
 from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
+from gateway.mcp.call_notices import CallNotices
 from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
@@ -81,8 +83,8 @@ class Service:
         self._mount = mount
         self._started = time.monotonic()
         self._modes = credential_modes(settings)
-        self._store = ResourceStore(store, settings.mount_id)
         self._keys = SigningKeys(secrets, settings.mount_id)
+        self._store = ResourceStore(store, self._keys)
         self._before = before
         self.same_backend = before is not None and _same_backend(before, settings)
         self.access = Access(settings.auth, settings.resource, per_caller=self._modes.lists_per_caller)
@@ -98,7 +100,10 @@ class Service:
         self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
         way = ListingAdmission(self.outbound, self.knowledge.traffic)
         self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect)
-        self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, self._keys, settings)
+        self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
+        self.call_notices = CallNotices(mount.calls, mount.elicitations, self._store)
+        learned = self.knowledge.param_structures, self.knowledge.broken_output_schemas
+        self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *learned)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
@@ -146,6 +151,8 @@ class Service:
         """Start the background work, and tell open streams what changed. The mount is this service's from now on."""
         self._take_over_mount()
         self.shared_listing.follow(self.discovery)
+        self.call_notices.follow()
+        self.discovery_notices.follow(self.discovery, self._mount.subscriptions)
         self.auth.issuers.start()
         if self._modes.lists_per_caller and self.settings.auth.anonymous == "none":
             self.discovery.first_attempt_over.set()  # each caller has its own view: there is no shared one to wait for
@@ -168,6 +175,8 @@ class Service:
     async def close(self, successor: Service | None = None) -> None:
         """Close everything that the successor did not take over."""
         self.shared_listing.close()
+        self.call_notices.close()
+        self.discovery_notices.close()
         await self.background.stop()
         await self.discovery.close()
         await self.outbound.close()
@@ -218,7 +227,7 @@ class Service:
         params = self.settings.backend.params
         prefix = tuple(secret.get_secret_value() for secret in params.prefix)
         conventions = ParamConventions(prefix, params.always)
-        return Knowledge(ParamStructures(conventions), Traffic(self.settings.backend.connections))
+        return Knowledge(ParamStructures(conventions), Traffic(self.settings.connections))
 
     def _tokens(self, section: Credentials) -> TokenClient:
         return TokenClient(
@@ -280,7 +289,7 @@ class Service:
             build_resource_metadata(settings, scopes, SERVER_NAME) if self.auth.authenticator is not None else None
         )
         sessions = Sessions(self._keys, self._store)
-        old_eras = legacy.Legacy(operations, self.invocation, sessions, mount.calls, mount.elicitations, self.uses)
+        old_eras = legacy.Legacy(operations, self.invocation, sessions, self.call_notices, self.uses)
         return Site(
             settings.mount,
             endpoint=Endpoint(modern.Modern(operations, self.invocation), old_eras),

@@ -16,14 +16,18 @@ from typing import Final
 _STOP: Final = ("SIGTERM", "SIGINT", "SIGBREAK")
 
 
-def stop_on_signal(stop: asyncio.Event) -> None:
+def stop_on_signal(stop: asyncio.Event, before_end: Callable[[], None] = lambda: None) -> None:
     """Set ``stop`` at the first SIGTERM, SIGINT or (Windows) SIGBREAK. A second one ends the process at once, even if
-    the loop is blocked, with the exit code 128 plus the signal's number, as in shells."""
+    the loop is blocked, with the exit code 128 plus the signal's number, as in shells. It calls ``before_end``."""
 
     def request_stop(*_: object) -> None:
         for number in _signal_numbers(_STOP):
-            signal.signal(number, _end)
+            signal.signal(number, end)
         loop.call_soon_threadsafe(stop.set)
+
+    def end(number: int, _: FrameType | None) -> None:
+        before_end()
+        os._exit(128 + number)  # not sys.exit, which would wait for the tasks and threads that hang
 
     loop = asyncio.get_running_loop()
     for number in _signal_numbers(_STOP):
@@ -39,7 +43,3 @@ def call_on_hangup(act: Callable[[], None]) -> None:
 
 def _signal_numbers(names: tuple[str, ...]) -> list[int]:
     return [getattr(signal, name) for name in names if hasattr(signal, name)]
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    os._exit(128 + number)  # not sys.exit, which would wait for the tasks and threads that hang

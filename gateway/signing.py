@@ -1,7 +1,9 @@
-"""Sign short texts: a key for each purpose and protected resource is derived from one secret.
+"""Sign short texts, and seal what a store passes on: a key for each purpose and protected resource is derived from one
+secret.
 
-The first line of the secret file signs, and all its lines verify. So a secret can be replaced while texts that the old
-one signed are still in use: put the new secret on top, and remove the old one once those texts have expired.
+The first line of the secret file signs and seals, and all its lines verify and open. So a secret can be replaced while
+texts that the old one signed are still in use: put the new secret on top, and remove the old one once those texts have
+expired.
 """
 
 from __future__ import annotations
@@ -16,11 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 MIN_SECRET_BYTES: Final = 16
 SKEW: Final = 60.0
 """Seconds by which clocks may differ. A record that a text was used must be kept that much longer than the text."""
 _MAC_BYTES: Final = 16
 _TIME_BYTES: Final = 8
+_NONCE_BYTES: Final = 12
+SEAL_BYTES: Final = _NONCE_BYTES + 16
+"""Bytes by which sealing lengthens a content."""
 
 
 class SecretError(Exception):
@@ -86,6 +94,31 @@ class Signer:
         age = self._clock() - int.from_bytes(raw_text[:_TIME_BYTES], "big")
         # A token made while a clock was wrong would be valid until that time, plus its lifetime.
         return raw_text[_TIME_BYTES:].decode() if -SKEW <= age < self._ttl else None
+
+
+class Seal:
+    """Encrypt and authenticate bytes that others may read and write where they are kept (AES-256-GCM, NIST SP 800-38D).
+    Nonces are random: one key is good for 2**32 contents."""
+
+    def __init__(self, keys: SigningKeys, purpose: str) -> None:
+        self._ciphers = tuple(AESGCM(key) for key in keys.derive(purpose))
+
+    def close(self, content: bytes, place: str) -> bytes:
+        """Return the sealed content, which opens at this ``place`` alone."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._ciphers[0].encrypt(nonce, content, place.encode("utf-8", "surrogatepass"))
+
+    def open(self, sealed: bytes, place: str) -> bytes | None:
+        """Return the content; None if it was not sealed with one of these keys, or for another place."""
+        if len(sealed) < SEAL_BYTES:
+            return None
+        nonce, rest = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        for cipher in self._ciphers:
+            try:
+                return cipher.decrypt(nonce, rest, place.encode("utf-8", "surrogatepass"))
+            except InvalidTag:
+                continue
+        return None
 
 
 def _encode_token(raw: bytes) -> str:

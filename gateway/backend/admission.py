@@ -15,6 +15,7 @@ from gateway.backend.queue import LISTING, FairQueue, NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
 from gateway.backend.transport import Transport
 from gateway.outbound import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
+from gateway.telemetry.request_log import RECORD
 
 _ANSWERS: Final = (AnswerTooLarge, BadHttp)
 """Failures of exchanges that the service did answer."""
@@ -68,6 +69,7 @@ class CallAdmission:
             timeout = attempts.seconds_left()
             if timeout <= 0:
                 raise NoTurn("its time was over before its turn")
+            sent_at = time.perf_counter()
             try:
                 answer = await self._transport.post(url, body, headers, timeout=timeout, max_bytes=max_bytes)
             except OutboundError as error:
@@ -77,6 +79,8 @@ class CallAdmission:
                 elif timeout >= _FAIR_SHARE * attempts.timeout:
                     self._breaker.fail(attempts.tool, error)
                 raise
+            finally:
+                RECORD.get().service_time += time.perf_counter() - sent_at
             answered = True
             self._breaker.succeed(attempts.tool)
             return answer

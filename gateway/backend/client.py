@@ -49,6 +49,7 @@ from gateway.outbound import (
     NoRoom,
     OutboundError,
 )
+from gateway.telemetry.request_log import RECORD, REQUEST_ID
 
 HEADERS: Final = {
     "Content-Type": "application/json",
@@ -196,7 +197,10 @@ class BackendClient:
         if parts.params or parts.arguments:
             params = parts.complete_params(params)
         body = jsonrpc.request_bytes(id, method, params, version, **parts.message)
-        headers = {**headers, **parts.headers}
+        if request_id := RECORD.get().request_id:
+            headers = {REQUEST_ID: request_id, **headers, **parts.headers}
+        else:
+            headers = {**headers, **parts.headers}
         while True:
             try:
                 answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)

@@ -79,6 +79,8 @@ class LeanTransport:
         self._tls = tls or TlsFiles()
         self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
         self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
+        self._names = {name.lower() for name in self._headers}
+        self._usual = "".join(_line(name, value) for name, value in self._headers.items())
         self._resolver = Resolver()
         self._look_ups: SingleFlight[tuple[str, int], list[Address]] = SingleFlight()
         self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
@@ -152,13 +154,13 @@ class LeanTransport:
 
     def _request(self, target: _Target, body: bytes, headers: Mapping[str, str]) -> bytes:
         """Return head and body as one piece. Raises :class:`BadHttp` for a header that would break the head."""
-        own = {name.lower() for name in headers}
         lines = [target.head]
-        for name, value in (*self._headers.items(), *headers.items()):
-            if name in headers or name.lower() not in own:
-                if not _TOKEN.fullmatch(name) or _FORBIDDEN.search(value):
-                    raise BadHttp("a header with a character that HTTP forbids")
-                lines.append(f"{name}: {value}\r\n")
+        if self._names.isdisjoint(map(str.lower, headers)):
+            lines.append(self._usual)
+        else:
+            own = {name.lower() for name in headers}
+            lines += [_line(name, value) for name, value in self._headers.items() if name.lower() not in own]
+        lines += [_line(name, value) for name, value in headers.items()]
         if body:
             lines.append(f"Content-Length: {len(body)}\r\n")
         lines.append("\r\n")
@@ -261,6 +263,13 @@ class LeanTransport:
                 origin.idle.remove(connection)
                 if connection.says_more and not origin.says_more:
                     self._learn_that_it_says_more(origin)
+
+
+def _line(name: str, value: str) -> str:
+    """Return a line of a head. Raise :class:`BadHttp` for a header that would break the head."""
+    if not _TOKEN.fullmatch(name) or _FORBIDDEN.search(value):
+        raise BadHttp("a header with a character that HTTP forbids")
+    return f"{name}: {value}\r\n"
 
 
 def _patience(connection: LeanConnection) -> float:

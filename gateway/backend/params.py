@@ -7,7 +7,7 @@ marked read-only or idempotent. For other tools the error says what to configure
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -35,11 +35,22 @@ class ParamConventions:
 
 
 class ParamStructures:
-    """Call methods with the structure of ``params`` that each takes. Remember what was learned of ``most`` methods."""
+    """Call methods with the structure of ``params`` that each takes. Remember what was learned of ``most`` methods.
+    ``after_learning`` is called with each method, its endpoint and its structure. It may not raise."""
 
     def __init__(self, conventions: ParamConventions, most: int = MAX_REMEMBERED) -> None:
         self._conventions = conventions
         self._learned: LRUCache[tuple[str, str | None], Structure] = LRUCache(most)
+        self.after_learning: Callable[[str, str | None, Structure], None] = lambda *_: None
+
+    @property
+    def learned(self) -> Iterator[tuple[str, str | None, Structure]]:
+        """Yield each method, its endpoint and its structure, the last ones first."""
+        return ((*key, self._learned[key]) for key in reversed(list(self._learned)))
+
+    def adopt(self, method: str, endpoint: str | None, structure: Structure) -> None:
+        """Remember what another replica learned, unless this one has learned it."""
+        self._learned.setdefault((method, endpoint), structure)
 
     async def call_method(
         self,
@@ -97,6 +108,7 @@ class ParamStructures:
     def _learn(self, binding: Binding, structure: Structure) -> None:
         self._learned[binding.method, binding.endpoint] = structure
         log.info("shape of params learned", method=binding.method, structure=str(structure))
+        self.after_learning(binding.method, binding.endpoint, structure)
 
 
 def build_params(

@@ -160,8 +160,8 @@ class FairQueue:
         self._clock = clock
         self._most_waiting = most_waiting
         self._free_slots = self.size
-        self._by_caller: Counter[Hashable] = Counter()
-        self._by_tool: Counter[Hashable] = Counter()
+        self._by_caller: dict[Hashable, int] = {}  # no Counter: its methods for a missing key are slow
+        self._by_tool: dict[Hashable, int] = {}
         self._listing: set[Hashable] = set()
         self._answered_at: dict[Hashable, float] = {}
         self._lines = _Lines()
@@ -208,7 +208,7 @@ class FairQueue:
             return True
         if tool is LISTING and self.listing_slots and caller not in self._listing and self._is_lively(LISTING):
             return False
-        return self._by_caller[caller] < self.third and self._has_other_room(tool)
+        return self._by_caller.get(caller, 0) < self.third and self._has_other_room(tool)
 
     def _may_keep(self, caller: Hashable) -> bool:
         return len(self._listing) < self.listing_slots and caller not in self._listing
@@ -218,7 +218,7 @@ class FairQueue:
         return (tool is LISTING and len(self._listing) < self.listing_slots) or self._has_other_room(tool)
 
     def _has_other_room(self, tool: Hashable) -> bool:
-        held = self._by_tool[tool]
+        held = self._by_tool.get(tool, 0)
         most = self.two_thirds if tool is not LISTING and self._is_lively(tool) else self.third
         return self._free_slots > 0 and held < most
 
@@ -232,8 +232,8 @@ class FairQueue:
             self._listing.add(caller)
         else:
             self._free_slots -= 1
-            self._by_caller[caller] += 1
-            self._by_tool[tool] += 1
+            self._by_caller[caller] = self._by_caller.get(caller, 0) + 1
+            self._by_tool[tool] = self._by_tool.get(tool, 0) + 1
         return Slot(self, caller, tool, kept)
 
     def _free(self, slot: Slot, answered: bool) -> None:
@@ -243,10 +243,8 @@ class FairQueue:
             self._listing.remove(caller)
         else:
             self._free_slots += 1
-            for counter, key in ((self._by_caller, caller), (self._by_tool, tool)):
-                counter[key] -= 1
-                if not counter[key]:
-                    del counter[key]
+            _subtract_one(self._by_caller, caller)
+            _subtract_one(self._by_tool, tool)
         if answered and (slot.is_for_listing or tool is not LISTING):
             if len(self._answered_at) >= _MOST_REMEMBERED:
                 self._answered_at.clear()  # costs a busy tool a third of the slots until its next answer
@@ -274,3 +272,11 @@ class FairQueue:
         self._lines.discard(waiter)
         if not waiter.turn.done():
             waiter.turn.set_exception(why)
+
+
+def _subtract_one(counts: dict[Hashable, int], key: Hashable) -> None:
+    left = counts[key] - 1
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]

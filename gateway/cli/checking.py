@@ -57,7 +57,7 @@ async def check(settings: Settings, services: Sequence[ServiceSettings], token: 
     code = max((one.code for one in checked), default=0)
     store = await store_state(settings.store)
     if not code:
-        say(f"store        {store}")
+        say("\n".join((f"store        {store}", *report.workers(settings.server))))
     if as_json:
         shared = common if settings.services else []
         document = {

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import yaml
 
-from gateway import __version__, jsonrpc, serving
+from gateway import __version__, jsonrpc
 from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.pins import PinError, write_pins
 from gateway.cli import checking, config_reference, demo, report, terminal
@@ -27,20 +27,19 @@ from gateway.cli.methods_file import render_methods
 from gateway.cli.options import (
     FAILED,
     UNUSABLE,
-    Given,
     configured,
     fail,
     with_one_service,
     with_service,
     with_token,
 )
+from gateway.cli.serve_command import serve
 from gateway.cli.stdio_command import stdio
 from gateway.cli.structure_trial import TrialRefused, try_structures
-from gateway.config import ConfigError, ConfigSource, load_settings
+from gateway.config import ConfigError, load_settings
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.service import Service
 from gateway.settings import ServiceSettings, Settings
-from gateway.signing import SecretError
 from gateway.telemetry import logs
 
 
@@ -48,23 +47,6 @@ from gateway.telemetry import logs
 @click.version_option(__version__)
 def main() -> None:
     """Make an existing JSON-RPC 2.0 service speak the Model Context Protocol."""
-
-
-@main.command()
-@configured
-@click.pass_obj
-def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
-    """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
-    logs.configure(settings.telemetry.log.level, settings.telemetry.log.format)
-    try:
-        run(serving.serve(settings, source, lambda server: terminal.guide(server, given)))
-    except (ConfigError, SecretError) as error:
-        fail(UNUSABLE, str(error))
-    except OSError as error:
-        server = settings.server
-        fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
-                       f"{server.admin_port}: {(error.strerror or '').rpartition(': ')[2]}",
-             "Set server.port and server.admin_port to free ones.")  # fmt: skip
 
 
 @main.command()
@@ -170,7 +152,7 @@ def demo_command(port: int) -> None:
     run(demo.run(port, click.echo))
 
 
-for command in (stdio, connect, completion):
+for command in (serve, stdio, connect, completion):
     main.add_command(command)
 
 

@@ -17,7 +17,9 @@ from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, NameStyle
 from gateway.settings import ServiceSettings
+from gateway.settings.server import ServerSettings
 from gateway.text import masked_url, printable
+from gateway.workers.parent import DIVIDED, OF_EACH
 
 _SLOW: Final = 1.0
 
@@ -75,6 +77,12 @@ def check(settings: ServiceSettings, catalog: Catalog, remarked: list[str]) -> I
         yield printable(f"hidden       {len(catalog.hidden)} by {knob} and exclude: {list_some(catalog.hidden)}")
     if remarked:
         yield from remarks(remarked)
+
+
+def workers(server: ServerSettings) -> Iterator[str]:
+    """Yield a line about several workers."""
+    if server.workers > 1:
+        yield f"workers      {server.workers}, which divide {DIVIDED}; each has for itself: {OF_EACH}"
 
 
 def tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:

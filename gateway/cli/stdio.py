@@ -25,7 +25,9 @@ from gateway.jsonrpc import Id
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, SESSION, McpReply, McpRequest, McpStreamReply
 from gateway.model import Caller
+from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.request_log import CANCELLED, LEFT, RECORD, RequestRecord
 
 MAX_UNDER_WAY: Final = 128
 """Most requests of the client that run at a time, its subscriptions among them."""
@@ -127,25 +129,28 @@ class Conversation:
     async def _answer(self, value: Any, id: Id | None) -> None:
         """Answer one request or batch, and log it."""
         started = time.perf_counter()
-        fields: dict[str, Any] = {}
+        record = RequestRecord(request_log.new_id())
+        RECORD.set(record)
         try:
             reply = await self._ask(value)
-            fields = {"mcp": reply.method, **({"tool": reply.tool[:128]} if reply.tool else {})}
+            if isinstance(reply, McpReply) and reply.error is not None:
+                record.note_outcome(reply.error.slug)
             if isinstance(reply, McpStreamReply):
                 await self._send_stream(reply, id)
             elif reply.body:
                 await self._send(reply.body)
         except ConnectionError:
-            fields["left"] = True
+            record.note_outcome(LEFT)
         except asyncio.CancelledError:
-            fields["cancelled"] = True
+            record.note_outcome(CANCELLED)
             raise
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error)
+            record.note_outcome(failure.slug)
             with suppress(ConnectionError):
                 await self._send(jsonrpc.error_bytes(id, failure))
         finally:
-            log.info("request", **fields, ms=round((time.perf_counter() - started) * 1000, 1))
+            request_log.write(record, started)
 
     async def _ask(self, value: Any) -> McpReply | McpStreamReply:
         caller = await self._caller()

@@ -20,7 +20,7 @@ from gateway.catalog.lint import lacks_description
 from gateway.cli import report
 from gateway.cli.options import COMMAND, Given
 from gateway.model import Catalog, NameStyle, Tool
-from gateway.server import Server
+from gateway.settings import Settings
 
 _PAINTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("  FAULT ", {"fg": "red", "bold": True}),
@@ -103,25 +103,25 @@ def _hint(tool: Tool) -> str:
     return "destroys" if tool.annotations.get("destructiveHint") is True else ""
 
 
-def guide(server: Server, given: Given) -> None:
-    """Print on a terminal where the gateway serves, and what to type next."""
+def guide(settings: Settings, port: int, given: Given) -> None:
+    """Print on a terminal where the gateway serves, and what to type next. ``port`` is the bound one."""
     if not is_terminal():
         return
-    settings = server.settings.server
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    origin = settings.public_url or f"http://{host}:{server.port}"
-    urls = [f"{origin}{mount}/mcp" for mount in server.services]
-    first = next(iter(server.services.values()))
+    server, services = settings.server, settings.by_mount
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    origin = server.public_url or f"http://{host}:{port}"
+    urls = [f"{origin}{mount}/mcp" for mount in services]
+    first = next(iter(services.values()))
     words = [COMMAND, "connect", *([given.url] if given.url else []), "--http"]
     if given.file is not None:
         words += ["--config", str(given.file)]
     for override in given.overrides:
         words += ["--set", override] if override.startswith("server.") else []
-    if server.port != settings.port:
-        words += ["--set", f"server.port={server.port}"]
+    if port != server.port:
+        words += ["--set", f"server.port={port}"]
     words += ["--service", first.name] if first.name else []
     lines = ["", *(f"MCP is at {click.style(url, bold=True)}" for url in urls), "", "Type in another terminal:", ""]
-    if first.auth.authenticator is None:
+    if first.auth.mode == "off":
         lines.append(f"  curl -s {urls[0]}/tools/list")
     lines.append(f"  {shlex.join(words)} --client claude-code --write")
     lines += ["", "connect --help names the other clients. Ctrl-C ends the gateway.", ""]

@@ -65,4 +65,4 @@ def backend_transport(
         lane = (HttpDigest(user, secret),)
         return Outbound(connections=1, tls=tls, proxy=backend.proxy, headers=headers, middlewares=lane, reserve=reserve)
 
-    return Lanes(open_lane, backend.connections)
+    return Lanes(open_lane, settings.connections)

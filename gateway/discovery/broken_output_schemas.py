@@ -7,6 +7,7 @@ without the schema until the listing has another one.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -23,20 +24,34 @@ _NOTE: Final = "a result broke it"
 
 class BrokenOutputSchemas:
     """Hold the digests of output schemas that a result violated. ``version`` grows with each. Services may share this
-    object; each removes the schemas from its own catalogs."""
+    object; each removes the schemas from its own catalogs. ``after_recording`` is called with each method and digest
+    that this process found. It may not raise."""
 
     def __init__(self) -> None:
         self.version = 0
         self._broken: LRUCache[str, deque[str]] = LRUCache(MAX_METHODS)
         self._stripped: LRUCache[str, Tool] = LRUCache(MAX_METHODS)
+        self.after_recording: Callable[[str, str], None] = lambda *_: None
+
+    @property
+    def recorded(self) -> Iterator[tuple[str, str]]:
+        """Yield methods and digests, the last methods first."""
+        return ((method, digest) for method in reversed(list(self._broken)) for digest in self._broken[method])
 
     def record(self, tool: Tool) -> bool:
         """Record that a result violated the tool's output schema. Return False where that was known."""
-        schemas = self._broken.setdefault(tool.method, deque(maxlen=MAX_SCHEMAS))
         broken = schema_digest(tool.output_schema)
-        if broken in schemas:
+        if not self.adopt(tool.method, broken):
             return False
-        schemas.append(broken)
+        self.after_recording(tool.method, broken)
+        return True
+
+    def adopt(self, method: str, digest: str) -> bool:
+        """Record what a result violated, here or on another replica. Return False where that was known."""
+        schemas = self._broken.setdefault(method, deque(maxlen=MAX_SCHEMAS))
+        if digest in schemas:
+            return False
+        schemas.append(digest)
         self.version += 1
         return True
 

@@ -45,7 +45,8 @@ class Discovery:
     ``fetch_listing`` asks the backend on a caller's behalf and raises :class:`NoListing`; with ``uses_callers_token``
     it sends the caller's own token. ``clock`` is monotonic seconds. ``fallback`` serves where no listing can be
     obtained. ``patience`` is the longest wait of a caller, in seconds. ``before_publish`` is called with each new
-    catalog before a caller sees it, ``after_publish`` with each view whose tools changed. Neither may raise."""
+    catalog before a caller sees it, ``after_publish`` with each view whose tools changed, ``after_change`` with a
+    view and the digest of its catalog where a refresh brought another one. None may raise."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class Discovery:
         """Set after the first attempt at a listing."""
         self.before_publish: Callable[[Catalog], None] = lambda _: None
         self.after_publish: Callable[[View], None] = lambda _: None
+        self.after_change: Callable[[View, str], None] = lambda *_: None
         self._fetch_from_backend = fetch_listing
         self._settings = settings
         self._clock = clock
@@ -162,6 +164,11 @@ class Discovery:
         if self._may_rebuild(entry) or (asks and not entry.refuses(caller, now)):
             self._start_refresh(entry, caller)
 
+    def doubt(self, view: View, digest: str, after: float) -> bool:
+        """Mark a caller's own view stale where another replica lists something else (:meth:`ViewState.doubt`)."""
+        entry = self._views.get(view)
+        return entry is not None and entry.doubt(digest, after)
+
     async def find_tool(self, caller: Caller, name: str, patience: float | None = None) -> Tool | None:
         """Return the tool of this name in the caller's view, also one that vanished less than ``ttl`` ago: a listing
         may lose it by a fault. Raises :class:`~gateway.errors.CatalogUnavailable`."""
@@ -169,20 +176,20 @@ class Discovery:
         if tool := catalog.by_name.get(name):
             return tool
         entry = self._views.get(caller.view)
-        if entry is None or entry.previous is None or self._clock() >= entry.previous_until:
-            return None
-        tool = entry.previous.by_name.get(name)
-        withheld = tool is not None and any(tool.method == method.name for method in catalog.quarantined)
-        return None if withheld else tool
+        return None if entry is None else entry.find_vanished(name, catalog, self._clock())
 
     async def drop_output_schema(self, tool: Tool) -> None:
         """List the tool in every view without its output schema, which a result violated, until it has another."""
         if self._broken_output_schemas.record(tool):
             log.warning("a result broke the output schema, which is listed no more", tool=tool.name, method=tool.method)
+        await self.drop_broken_schemas()
+
+    async def drop_broken_schemas(self) -> None:
+        """Do so for all output schemas that were recorded since the last time."""
         before, self._stripped_version = self._stripped_version, self._broken_output_schemas.version
         if before != self._stripped_version:
             self._fallback.invalidate()
-            await asyncio.shield(asyncio.create_task(self._drop_broken_schemas()))
+            await asyncio.shield(asyncio.create_task(self._strip_all()))
 
     async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
         """Ask the backend now; failures are logged and kept, not raised."""
@@ -291,6 +298,7 @@ class Discovery:
             entry.listing_digest = self._listings.add(listing)
         if changed:
             entry.previous, entry.previous_until = before, now + self._settings.ttl
+            self.after_change(entry.view, catalog.digest)
         fields = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed, "ms": round(ms, 1)}
         log.info("listing refreshed", quarantined=len(catalog.quarantined), **fields)
         log_catalog_change(before, catalog)
@@ -315,7 +323,7 @@ class Discovery:
                 self.after_publish(entry.view)
         return catalog
 
-    async def _drop_broken_schemas(self) -> None:
+    async def _strip_all(self) -> None:
         """Remove the broken output schemas from all catalogs. Other tasks get a turn after each catalog."""
         for entry in list(self._views.values()):
             if entry.serves_fallback:

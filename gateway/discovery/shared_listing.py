@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -20,33 +19,31 @@ from gateway.discovery.discovery import Discovery
 from gateway.discovery.listing_document import decode_listing, encode_listing
 from gateway.model import Caller, Listing
 from gateway.settings import ServiceSettings
-from gateway.signing import SigningKeys
 from gateway.store import Store
 
-_MAC: Final = 32
 _SLACK: Final = 5.0
 """Seconds by which a lock outlasts the time that a listing may take."""
 
 log = structlog.get_logger()
 
 
+def backend_digest(settings: ServiceSettings) -> str:
+    """Return a digest of the backend and its settings. Replicas that differ in it, during a rollout, do not learn from
+    each other. It tells nobody a secret: a repr masks them."""
+    return hashlib.sha256(f"{__version__}\n{settings.backend!r}".encode()).hexdigest()[:16]
+
+
 class SharedListing:
     """Fetch listings for one service. ``fetch`` asks the backend on a caller's behalf and raises
-    :class:`~gateway.listing.dialect.NoListing`. Documents are signed with ``keys``: who can write to the store cannot
-    make tools."""
+    :class:`~gateway.listing.dialect.NoListing`."""
 
-    def __init__(
-        self, fetch: Callable[[Caller], Awaitable[Listing]], store: Store, keys: SigningKeys, settings: ServiceSettings
-    ) -> None:
+    def __init__(self, fetch: Callable[[Caller], Awaitable[Listing]], store: Store, settings: ServiceSettings) -> None:
         backend = settings.backend
         self._fetch = fetch
         self._store = store
-        self._keys = keys.derive("listing")
         self._ttl = settings.catalog.ttl / 2
         self._patience = backend.listing.timeout + _SLACK
-        # Replicas whose settings differ, during a rollout, list each for themselves. A repr masks secrets.
-        same = hashlib.sha256(f"{__version__}\n{backend!r}".encode()).hexdigest()[:16]
-        self._key = f"listing:{same}"
+        self._key = f"listing:{backend_digest(settings)}"
         self._shares = store.is_shared and backend.listing.file is None
         self._digest = ""
         self._asks_anew = False
@@ -117,12 +114,8 @@ class SharedListing:
         document = await self._store.get(self._key)
         if document is None:
             return None
-        mac, body = document[:_MAC], document[_MAC:]
-        if not any(hmac.compare_digest(mac, hmac.digest(key, body, "sha256")) for key in self._keys):
-            log.warning("a listing in the shared store is not signed with this secret")
-            return None
         try:
-            listing = await asyncio.to_thread(decode_listing, body)
+            listing = await asyncio.to_thread(decode_listing, document)
         except ValueError as error:
             log.warning("a listing in the shared store cannot be read", error=str(error))
             return None
@@ -131,7 +124,7 @@ class SharedListing:
 
     async def _keep(self, listing: Listing) -> None:
         try:
-            body = await asyncio.to_thread(encode_listing, listing)
+            document = await asyncio.to_thread(encode_listing, listing)
         except ValueError:
             return  # JSON cannot express it: each replica lists for itself
-        await self._store.put(self._key, hmac.digest(self._keys[0], body, "sha256") + body, self._ttl)
+        await self._store.put(self._key, document, self._ttl)

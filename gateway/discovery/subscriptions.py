@@ -150,6 +150,10 @@ class Subscriptions:
         else:
             self._due[view] = loop.call_at(due, self._notify_now, view)
 
+    def tick(self, view: View) -> None:
+        """Wake the streams of this view, which changes nothing for their clients but a keep-alive."""
+        self._wake(list(self._by_view.get(view, ())), StreamEvent.TICK)
+
     def end_client(self, client: str) -> None:
         """End the open streams of one client."""
         for subscription in self._by_client.get(client, ()):

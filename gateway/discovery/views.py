@@ -15,7 +15,7 @@ from gateway.background import retry_delay
 from gateway.discovery.shrink_guard import ShrinkGuard
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing
-from gateway.model import AccessToken, Caller, Catalog, Listing, View
+from gateway.model import AccessToken, Caller, Catalog, Listing, Tool, View
 
 MAX_VIEWS: Final = 10_000
 MAX_LISTED: Final = 16 * 1024**2
@@ -87,6 +87,22 @@ class ViewState:
     def expire(self) -> None:
         """Mark the catalog stale: the next request starts a refresh, and the catalog serves until it ends."""
         self.fresh_until = self.retry_at = 0.0
+
+    def doubt(self, digest: str, after: float) -> bool:
+        """Mark the catalog stale, at the soonest ``after`` seconds from its last refresh, where it is shown and has not
+        this digest. Return whether so."""
+        differs = self.shown_digest not in ("", digest)
+        if differs:
+            self.fresh_until = min(self.fresh_until, self.refreshed_at + after)
+        return differs
+
+    def find_vanished(self, name: str, catalog: Catalog, now: float) -> Tool | None:
+        """Return a tool that vanished lately, unless the present catalog withholds it."""
+        if self.previous is None or now >= self.previous_until:
+            return None
+        tool = self.previous.by_name.get(name)
+        withheld = tool is not None and any(tool.method == method.name for method in catalog.quarantined)
+        return None if withheld else tool
 
     def successor(self, *, listing: bool, catalog: bool) -> ViewState:
         """Return the entry that a reload continues with: the last digest, with ``listing`` the listing, and with

@@ -20,7 +20,6 @@ from gateway.errors import (
     CallLimited,
     CapabilityRequired,
     ConfirmationRequired,
-    GatewayError,
     InputRequired,
     InvalidArguments,
     MissingCapability,
@@ -35,6 +34,7 @@ from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Too
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.search.tools import BuiltinTool
 from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.request_log import RECORD, TOOL_ERROR
 from gateway.text import excerpt
 
 _FAULTS_SHOWN: Final = 3
@@ -47,7 +47,7 @@ Arguments: TypeAlias = Mapping[str, Any] | Callable[[Tool], Mapping[str, Any]]
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """One call that may run; :meth:`Invocation.prepare` makes it. Call :meth:`execute` once.
 
@@ -82,11 +82,16 @@ class Call:
         where the client cannot answer the backend's input requests.
         """
         try:
-            return await self._send(self, answer_started)
-        except GatewayError:
-            raise
-        except Exception as error:  # noqa: BLE001, logged here: the call may outlive its client
-            raise to_gateway_error(error, tool=self.tool.name) from None
+            outcome = await self._send(self, answer_started)
+        except Exception as error:
+            failure = to_gateway_error(error, tool=self.tool.name)
+            RECORD.get().note_outcome(failure.slug)
+            if failure is error:
+                raise
+            raise failure from None
+        if failed := _failure_word(outcome):
+            RECORD.get().note_outcome(failed)
+        return outcome
 
 
 class Invocation:
@@ -136,7 +141,10 @@ class Invocation:
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
         call needs; :class:`~gateway.errors.MissingCapability` where the client lacks what the tool needs.
         """
+        record = RECORD.get()
+        record.tool = name  # also where there is no such tool
         tool = await self.find_tool(caller, name)
+        record.tool = tool.name
         builtin = self._builtin[tool.name] if tool.binding.is_builtin else None
         if builtin is None or not builtin.calls_named:  # before the arguments: their faults describe the tool
             self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
@@ -145,6 +153,7 @@ class Invocation:
         if quota is not None and quota.wait:
             return Call(caller, tool, {}, extras, quota, self._execute)
         target, call_arguments = await self._target(caller, tool, builtin, arguments)
+        record.tool = target.name
         if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self._budget.spend(caller, target)
         elif quota is not None and target is not tool:
@@ -249,6 +258,17 @@ class Invocation:
             if faults == [TOO_LARGE]:
                 return  # too costly to check, which is not a fault of the result
             raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), full_result)
+
+
+def _failure_word(outcome: Outcome) -> str:
+    """Return what the log says of an outcome that is no success, "" for one that is."""
+    if outcome.fault is not None:
+        return outcome.fault.slug
+    if outcome.input_request is not None:
+        return InputRequired.slug
+    value = outcome.value
+    failed = outcome.tool.returns_blocks and isinstance(value, dict) and value.get("isError") is True
+    return TOOL_ERROR if failed else ""
 
 
 def _mismatch(faults: str, result: Any) -> ResultMismatch:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.errors import BadBackendAnswer
 from gateway.model import NO_RESULT, Outcome, Tool
+from gateway.telemetry.request_log import RECORD
 
 _NOTHING_TEXT: Final = "Done. This method returns nothing."
 _MAX_BLOCKS: Final = 1000  # each is checked and copied
@@ -50,6 +51,7 @@ def call_result(outcome: Outcome, shape: ResultShape) -> dict[str, Any]:
     try:
         return _block_result(outcome.tool, outcome.value, shape)
     except BadBackendAnswer as fault:
+        RECORD.get().note_outcome(fault.slug)
         return _text_result(fault.message, failed=True)
 
 

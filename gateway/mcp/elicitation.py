@@ -1,5 +1,6 @@
 """Ask the clients of the older era for input: ``elicitation/create`` on the stream of the call that needs it
-(2025-06-18 and 2025-11-25, client/elicitation). The answer comes as a POST of its own.
+(2025-06-18 and 2025-11-25, client/elicitation). The answer comes as a POST of its own, which may reach another replica
+(:mod:`call_notices`).
 
 A call that waits for an answer holds no connection to the backend. It holds one of its caller's streams.
 """
@@ -48,11 +49,15 @@ class PendingElicitations:
         future.add_done_callback(lambda _: self._waiting.pop((session, id), None))
         return future
 
-    def answer(self, session: str, response: ClientResponse) -> None:
-        """Give a response to the call that waits for it. Do nothing where none does, as for a second response."""
+    def answer(self, session: str, response: ClientResponse) -> bool:
+        """Give a response to the call that waits for it. Return False where none does here: it may wait on another
+        replica, or this is a second response."""
         future = None if response.id is None else self._waiting.get((session, response.id))
-        if future is not None and not future.done():  # it leaves the table only in the next turn of the loop
+        if future is None:
+            return False
+        if not future.done():  # it leaves the table only in the next turn of the loop
             future.set_result(response)
+        return True
 
 
 class Elicitor:

@@ -13,6 +13,7 @@ from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
 from gateway.mcp.modern import VERSIONS as MODERN_VERSIONS
 from gateway.mcp.modern import Modern
 from gateway.telemetry.internal_errors import to_gateway_error
+from gateway.telemetry.request_log import RECORD
 
 
 class Endpoint:
@@ -60,12 +61,14 @@ class Endpoint:
             era = self.legacy
         id: Id | None = getattr(message, "id", None)
         method: str = getattr(message, "method", "")
+        record = RECORD.get()
+        record.era, record.method = "modern" if era is self.modern else "legacy", method
         try:
             return await era.answer_message(mcp_request, message)
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             failure = to_gateway_error(error, method=method)
-            return _reply(*era.error_reply(failure, id), failure, method)
+            return _reply(*era.error_reply(failure, id), failure)
 
 
-def _reply(status: int, body: bytes, error: GatewayError, method: str = "") -> McpReply:
-    return McpReply(status, body, method=method, error=error)
+def _reply(status: int, body: bytes, error: GatewayError) -> McpReply:
+    return McpReply(status, body, error=error)

@@ -15,9 +15,11 @@ from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
 from gateway.invocation.input_requests import MAX_STATE
 from gateway.mcp.messages import Headers
 from gateway.model import CallExtras, HeaderParameter, Tool
+from gateway.telemetry.request_log import TRACEPARENT
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+META_CLIENT: Final = "io.modelcontextprotocol/clientInfo"
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
@@ -26,10 +28,10 @@ _BASE64 = re.compile(r"=\?base64\?(.*)\?=")
 # Digits are bounded: int() of a long text is slow, and fails beyond 4,300 digits.
 _NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
-# W3C Trace Context §3.2 and §3.3; a value that does not match is not forwarded.
+# W3C Trace Context §3.3; a value that does not match is not forwarded.
 _STATE_MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
 _TRACE_CONTEXT: Final = {
-    "traceparent": re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"),
+    "traceparent": TRACEPARENT,
     "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_STATE_MEMBER}(?:[ \t]*,[ \t]*{_STATE_MEMBER}){{0,31}}"),
 }
 # W3C Baggage §3.3.1: "key", a token, and "value".
@@ -130,6 +132,8 @@ def parse_extras(params: Mapping[str, Any]) -> CallExtras:
 
 def _trace_headers(meta: Mapping[str, Any]) -> dict[str, str]:
     """Return the well-formed trace context of a request as headers for the backend."""
+    if "traceparent" not in meta and "baggage" not in meta:
+        return {}
     found = {
         name: text
         for name, form in _TRACE_CONTEXT.items()

@@ -29,14 +29,15 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import progress, server_info
+from gateway.mcp.call_notices import CallNotices
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_meta, call_result
-from gateway.mcp.elicitation import Elicitor, PendingElicitations, declared_modes, execute_and_ask, hold_stream
+from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
 from gateway.mcp.messages import LAST_EVENT, PROTOCOL_VERSION, SESSION, Events, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
-from gateway.mcp.running import RunningCalls
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
+from gateway.telemetry.request_log import RECORD, client_name
 from gateway.uses import UseCounter
 
 
@@ -94,7 +95,7 @@ _NO_RESUMPTION: Final = "Streams of this MCP endpoint (Streamable HTTP) have no 
 _CHANGED: Final = jsonrpc.request_bytes(None, "notifications/tools/list_changed", None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _RequestContext:
     """A request of this era with its revision and its session's id, None without one. ``elicits`` are the modes in
     which its client can ask the user for input."""
@@ -106,7 +107,7 @@ class _RequestContext:
 
 
 class Legacy:
-    """Answer messages of this era. ``running`` and ``elicitations`` belong to the mount and outlive this object.
+    """Answer messages of this era. ``calls`` are those of the mount, which outlive this object.
     ``uses`` counts calls, also those whose client has hung up, so that a reload waits for them."""
 
     def __init__(
@@ -114,15 +115,14 @@ class Legacy:
         operations: Operations,
         invocation: Invocation,
         sessions: Sessions,
-        running: RunningCalls,
-        elicitations: PendingElicitations,
+        calls: CallNotices,
         uses: UseCounter,
     ) -> None:
         self._operations = operations
         self._invocation = invocation
         self._sessions = sessions
-        self.running = running
-        self._elicitations = elicitations
+        self._calls = calls
+        self.running = calls.running
         self._uses = uses
         self._handlers: dict[
             str, Callable[[_RequestContext, Request, dict[str, Any]], Awaitable[McpReply | McpStreamReply]]
@@ -145,10 +145,10 @@ class Legacy:
             context = await self._context(mcp_request)
         if not isinstance(message, Request):  # 202 without a body, also for a response that nobody waits for
             if isinstance(message, Notification):
-                self._handle_notification(context, message)
+                await self._handle_notification(context, message)
             elif isinstance(message, ClientResponse) and context.session is not None:
-                self._elicitations.answer(context.session, message)
-            return McpReply(202, method=getattr(message, "method", "response"))
+                await self._calls.answer(context.session, message)
+            return McpReply(202)
         handler = self._handlers.get(message.method)
         if handler is None:
             raise MethodNotFound(f"Method not found: {message.method[:128]}")
@@ -173,7 +173,8 @@ class Legacy:
             return reply.body if reply.error is not None else budget.fit_response(item["id"], reply.body)
 
         answers = await answers_to(items, answer_item, self._operations.max_response)
-        return McpReply(202, method="batch") if answers is None else McpReply(200, answers, method="batch")
+        RECORD.get().method = "batch"
+        return McpReply(202) if answers is None else McpReply(200, answers)
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
         """Answer ``GET`` with a stream of the server's notifications. Raise :class:`GatewayError`."""
@@ -190,7 +191,7 @@ class Legacy:
         operations, caller = self._operations, mcp_request.caller
         operations.check_stream(caller)
         events = _notices(operations.subscriptions, operations.epoch, operations.streams, caller, context.session)
-        return McpStreamReply(events, method="GET", notices=True)
+        return McpStreamReply(events, notices=True)
 
     async def end_session(self, mcp_request: McpRequest) -> McpReply:
         """Answer ``DELETE``: end the session. Raise :class:`GatewayError`."""
@@ -199,7 +200,7 @@ class Legacy:
         if id is None:
             raise InvalidRequest(f"{SESSION} must name the session to end")
         await self._sessions.end_session(id, mcp_request.caller)
-        return McpReply(204, method="DELETE")
+        return McpReply(204)
 
     def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
         """Return HTTP status and body of an error."""
@@ -215,40 +216,41 @@ class Legacy:
         id = mcp_request.headers.get(SESSION)
         session = None if id is None else await self._sessions.read_session(id, mcp_request.caller)
         named = mcp_request.headers.get(PROTOCOL_VERSION) or (session.revision if session else ASSUMED)
-        return _RequestContext(mcp_request, id, REVISIONS[named], session.elicits if session else ())
+        if session is None:
+            return _RequestContext(mcp_request, id, REVISIONS[named])
+        RECORD.get().client = session.client
+        return _RequestContext(mcp_request, id, REVISIONS[named], session.elicits)
 
-    def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
-        """Cancel the call that ``notifications/cancelled`` names, if it is of the same session and runs here."""
+    async def _handle_notification(self, context: _RequestContext, message: Notification) -> None:
+        """Cancel the call that ``notifications/cancelled`` names, if it is of the same session."""
         if message.method != "notifications/cancelled" or context.session is None:
             return
         id = message.params.get("requestId") if isinstance(message.params, dict) else None
         if type(id) is str or type(id) is int:  # True equals 1 but is not an id
-            self.running.cancel(context.session, id)
+            await self._calls.cancel(context.session, id)
 
     async def _initialize(self, context: _RequestContext, request: Request, params: dict[str, Any]) -> McpReply:
         requested = params.get("protocolVersion")
         version = requested if isinstance(requested, str) and requested in REVISIONS else LATEST
         info = self._operations.server_info(context.mcp_request.caller)
-        capabilities = {"tools": {"listChanged": True}}
         server = info.implementation(REVISIONS[version].introduces)
-        result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": server}
+        result = {"protocolVersion": version, "capabilities": server_info.CAPABILITIES, "serverInfo": server}
         if info.instructions:
             result["instructions"] = info.instructions
         elicits = declared_modes(params.get("capabilities"), REVISIONS[version].elicits)
-        headers = {SESSION: self._sessions.open_session(version, context.mcp_request.caller, elicits)}
-        return McpReply(200, jsonrpc.response_bytes(request.id, result), headers, request.method)
+        client = RECORD.get().client = client_name(params.get("clientInfo"))
+        headers = {SESSION: self._sessions.open_session(version, context.mcp_request.caller, elicits, client)}
+        return McpReply(200, jsonrpc.response_bytes(request.id, result), headers)
 
     async def _ping(self, _: _RequestContext, request: Request, __: dict[str, Any]) -> McpReply:
-        return McpReply(200, jsonrpc.response_bytes(request.id, {}), method=request.method)
+        return McpReply(200, jsonrpc.response_bytes(request.id, {}))
 
     async def _list(self, context: _RequestContext, request: Request, params: dict[str, Any]) -> McpReply:
         caller = context.mcp_request.caller
         projector = context.revision.projector.with_name_style(caller.name_style or self._invocation.name_style)
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
-        result: dict[str, Any] = {"tools": page.tools}
-        if page.cursor is not None:
-            result["nextCursor"] = page.cursor
-        return McpReply(200, jsonrpc.response_bytes(request.id, result), method=request.method)
+        result = {"tools": page.tools, **({} if page.cursor is None else {"nextCursor": page.cursor})}
+        return McpReply(200, jsonrpc.response_bytes(request.id, result))
 
     async def _call(
         self, context: _RequestContext, request: Request, params: dict[str, Any]
@@ -258,7 +260,7 @@ class Legacy:
         with self.running.preparing(session, request.id) as cancelled:  # the first listing may be slow
             call = await self._prepare(context, name, arguments)
         if cancelled.is_set():  # a cancelled request gets no response
-            return McpReply(202, method=request.method, tool=call.tool.name)
+            return McpReply(202)
         elicitor = self._elicitor(context, call)
         wants_stream = context.mcp_request.accepts_stream and (elicitor is not None or token is not None)
         if wants_stream and self._operations.may_stream(call):
@@ -271,8 +273,8 @@ class Legacy:
         except asyncio.CancelledError:
             if not work.cancelled():
                 raise  # the client hung up; the shielded call continues
-            return McpReply(202, method=request.method, tool=call.tool.name)
-        return McpReply(200, body, call.headers, request.method, call.tool.name)
+            return McpReply(202)
+        return McpReply(200, body, call.headers)
 
     async def _prepare(self, context: _RequestContext, name: str, arguments: JsonObject) -> Call:
         """Prepare a call as one that can ask the user, if the client can. A tool that needs more than that of a client
@@ -289,7 +291,7 @@ class Legacy:
     def _elicitor(self, context: _RequestContext, call: Call) -> Elicitor | None:
         if call.extras is None or context.session is None or not (call.tool.confirm or call.tool.input_required):
             return None
-        return Elicitor(self._elicitations, context.session)
+        return Elicitor(self._calls.elicitations, context.session)
 
     def _stream(
         self,
@@ -310,7 +312,7 @@ class Legacy:
         held, beat = hold_stream(self._operations.streams, call.caller, elicitor), self._operations.heartbeat
         outbox = None if elicitor is None else elicitor.outbox
         events = progress.stream_progress(request, token, start, beat, held, cancels=False, tool=shown, outbox=outbox)
-        return McpStreamReply(events, call.headers, method=request.method, tool=call.tool.name)
+        return McpStreamReply(events, call.headers)
 
     async def _result(
         self, call: Call, shape: ResultShape, *, answer_started: bool = False, elicitor: Elicitor | None = None

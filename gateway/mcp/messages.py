@@ -30,7 +30,7 @@ class Headers(Protocol):
     def __contains__(self, key: object, /) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class McpRequest:
     """One request to the MCP endpoint, without HTTP types."""
 
@@ -47,16 +47,14 @@ class McpRequest:
         return self.is_single and any(EVENT_STREAM in accept for accept in self.headers.getall("Accept", []))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class McpReply:
-    """A JSON answer, or an answer without content where ``body`` is empty. ``method`` and ``tool`` are for the log. An
-    ``error`` may add headers (Retry-After, WWW-Authenticate)."""
+    """A JSON answer, or an answer without content where ``body`` is empty. An ``error`` may add headers (Retry-After,
+    WWW-Authenticate)."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    method: str = ""
-    tool: str = ""
     error: GatewayError | None = None
 
 
@@ -67,6 +65,4 @@ class McpStreamReply:
 
     events: Events
     headers: Mapping[str, str] = field(default_factory=dict)
-    method: str = ""
-    tool: str = ""
     notices: bool = False

@@ -39,6 +39,7 @@ from gateway.limits import StreamLimit
 from gateway.mcp import progress
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result
 from gateway.mcp.envelope import (
+    META_CLIENT,
     META_SERVER,
     META_SUBSCRIPTION,
     META_VERSION,
@@ -47,11 +48,21 @@ from gateway.mcp.envelope import (
     envelope_version,
     parse_extras,
 )
-from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
+from gateway.mcp.messages import (
+    METHOD,
+    NAME,
+    PROTOCOL_VERSION,
+    Events,
+    Headers,
+    McpReply,
+    McpRequest,
+    McpStreamReply,
+)
 from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
-from gateway.mcp.server_info import TITLED, WHOLE, ServerInfo
+from gateway.mcp.server_info import CAPABILITIES, TITLED, WHOLE, ServerInfo
 from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Tool
+from gateway.telemetry.request_log import RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +126,7 @@ class Modern:
             version = mcp_request.headers.get(PROTOCOL_VERSION)
             if version is not None:
                 _revision(version)
-            return McpReply(202, method=message.method)
+            return McpReply(202)
         if not isinstance(message, Request):
             raise BadMessage("Invalid request: responses are not accepted, since the gateway sends no requests")
         handler, revision, params = self._check_request(mcp_request, message)
@@ -133,6 +144,8 @@ class Modern:
             if len(headers.getall(name, [])) > 1:
                 raise HeaderMismatch(f"{name} is given twice")
         version = envelope_version(params.get("_meta"))
+        if isinstance(client := params["_meta"].get(META_CLIENT), dict):
+            RECORD.get().client = client.get("name")
         if mcp_request.repeats_body:
             check_header(headers, PROTOCOL_VERSION, version)
             check_header(headers, METHOD, request.method)
@@ -149,8 +162,7 @@ class Modern:
     ) -> McpReply:
         # This must not wait for the backend: on any error, clients take the server for one of the older era.
         info = self._operations.server_info(mcp_request.caller)
-        capabilities = {"tools": {"listChanged": True}}
-        result: dict[str, Any] = {"supportedVersions": VERSIONS, "capabilities": capabilities}
+        result: dict[str, Any] = {"supportedVersions": VERSIONS, "capabilities": CAPABILITIES}
         if info.instructions:
             result["instructions"] = info.instructions
         result |= _cacheable(revision.discover_ttl, shared=mcp_request.caller.view.is_shared)
@@ -179,7 +191,7 @@ class Modern:
 
         call = await self._invocation.prepare(mcp_request.caller, name, check_arguments, parse_extras(params))
         if token is None or not mcp_request.accepts_stream or not self._operations.may_stream(call):
-            return _reply(request, await self._result(call, revision), call.tool.name, call.headers)
+            return _reply(request, await self._result(call, revision), call.headers)
 
         def start() -> asyncio.Task[dict[str, Any]]:
             return asyncio.create_task(self._result(call, revision, answer_started=True))
@@ -188,7 +200,7 @@ class Modern:
         shown = call.tool.name_for(call.caller.name_style or self._invocation.name_style)
         held, beat = self._operations.streams.hold_stream(call.caller), self._operations.heartbeat
         events = progress.stream_progress(request, token, start, beat, held, cancels=True, tool=shown)
-        return McpStreamReply(events, call.headers, method=request.method, tool=call.tool.name)
+        return McpStreamReply(events, call.headers)
 
     async def _result(self, call: Call, revision: ModernRevision, *, answer_started: bool = False) -> dict[str, Any]:
         outcome = await call.execute(answer_started=answer_started)
@@ -212,7 +224,7 @@ class Modern:
         tools = wanted.get("toolsListChanged") is True
         subscriptions, epoch = operations.subscriptions, operations.epoch
         events = _notices(subscriptions, epoch, operations.streams, caller, request.id, tools=tools)
-        return McpStreamReply(events, method=request.method, notices=True)
+        return McpStreamReply(events, notices=True)
 
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
         """Return the ``_meta`` of results, except that of ``server/discover``, which has more members."""
@@ -283,5 +295,5 @@ def _result_of(type: str, members: JsonObject, meta: Raw | JsonObject) -> dict[s
     return {"resultType": type, **members, "_meta": meta}
 
 
-def _reply(request: Request, result: JsonObject, tool: str = "", headers: Mapping[str, str] | None = None) -> McpReply:
-    return McpReply(200, jsonrpc.response_bytes(request.id, result), headers or {}, request.method, tool)
+def _reply(request: Request, result: JsonObject, headers: Mapping[str, str] | None = None) -> McpReply:
+    return McpReply(200, jsonrpc.response_bytes(request.id, result), headers or {})

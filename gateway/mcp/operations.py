@@ -21,7 +21,7 @@ from gateway.search.tools import SEARCH_CATALOG
 from gateway.settings import CatalogSettings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolPage:
     """A page of tools: the JSON array, the next page's cursor (None on the last), and milliseconds to cache it."""
 

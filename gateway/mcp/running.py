@@ -65,13 +65,17 @@ class RunningCalls:
         task.add_done_callback(forget)
         return task
 
-    def cancel(self, session: str, id: Id) -> None:
-        """Cancel a call that is being prepared or runs. Do nothing where there is none: it may be over already."""
+    def cancel(self, session: str, id: Id) -> bool:
+        """Cancel a call that is being prepared or runs. Return False where there is none: it may be over already, or
+        run on another replica."""
         key = (session, id)
         if key in self._preparing:
             self._preparing[key].set()
         elif key in self._running:
             self._running[key].cancel()
+        else:
+            return False
+        return True
 
     async def close(self) -> None:
         """Cancel all running calls and wait until they are over."""

@@ -20,6 +20,8 @@ TITLED: Final = ("name", "title", "version")
 WHOLE: Final = ("name", "title", "version", "websiteUrl", "icons")
 UNKNOWN: Final = ServiceInfo()
 """A service whose listing is not cached."""
+CAPABILITIES: Final = {"tools": {"listChanged": True}}
+"""The gateway's, in both eras."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,12 @@ TTL: Final = 24 * 3600.0
 @dataclass(frozen=True, slots=True)
 class Session:
     """A verified session: ``id`` is the header's value, ``revision`` the negotiated one, ``elicits`` the modes in which
-    the client can ask its user for input."""
+    the client can ask its user for input, ``client`` what it calls itself."""
 
     id: str
     revision: str
     elicits: tuple[str, ...] = ()
+    client: str = ""
 
 
 class Sessions:
@@ -41,17 +42,17 @@ class Sessions:
         self._signer = Signer(keys, "session", TTL, clock)
         self._store = store
 
-    def open_session(self, revision: str, caller: Caller, elicits: tuple[str, ...] = ()) -> str:
-        """Return the id of a new session."""
-        return self._signer.sign(f"{revision}\n{' '.join(elicits)}\n{secrets.token_urlsafe(12)}", *caller.identity)
+    def open_session(self, revision: str, caller: Caller, elicits: tuple[str, ...] = (), client: str = "") -> str:
+        """Return the id of a new session. ``client`` is short and has no line ends."""
+        text = "\n".join((revision, " ".join(elicits), client, secrets.token_urlsafe(12)))
+        return self._signer.sign(text, *caller.identity)
 
     async def read_session(self, id: str, caller: Caller) -> Session:
         """Verify a session id. Raise :class:`SessionNotFound`: forged, expired, ended, or another caller's."""
         text = self._signer.verify(id, *caller.identity)
         if text is not None and not await self._store.has(_tombstone(id)):
-            revision, _, rest = text.partition("\n")
-            elicits = rest.rpartition("\n")[0]
-            return Session(id, revision, tuple(elicits.split()))
+            revision, elicits, client, _ = text.split("\n")
+            return Session(id, revision, tuple(elicits.split()), client)
         raise SessionNotFound("Session not found: it ended or was never opened here; initialize again")
 
     async def end_session(self, id: str, caller: Caller) -> None:

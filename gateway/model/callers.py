@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from gateway.model.tools import NameStyle
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """Identify a catalog: the shared one, or one caller's. A backend may list by any of these four fields, so callers
     that differ in one of them never share a catalog."""
 

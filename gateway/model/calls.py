@@ -21,7 +21,7 @@ class NoResult:
 NO_RESULT: Final = NoResult()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallExtras:
     """Hold what a 2026-07-28 client sends along with a call.
 
@@ -45,7 +45,7 @@ class InputRequest:
     state: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """Hold the outcome of a call: a value (JSON, or :data:`NO_RESULT`), a fault, or questions to the client."""
 

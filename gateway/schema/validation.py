@@ -53,7 +53,7 @@ class Validator:
     value are too long for the regular expressions, or its numbers too costly to compare, both are left unchecked.
     """
 
-    __slots__ = ("_cost", "_engine", "_relaxed", "_schema", "_weight", "is_valid")
+    __slots__ = ("_cost", "_engine", "_relaxed", "_schema", "_takes_small", "_weight", "is_valid")
 
     is_valid: Callable[[Any], bool]
 
@@ -67,9 +67,10 @@ class Validator:
         # call comes through here.
         plain = cost.breadth <= _NARROW and not weight and not cost.numbers and not cost.unique
         self.is_valid = engine.is_valid if plain else self._is_valid
+        self._takes_small = self._takes(LARGEST_SMALL) and LARGEST_SMALL.values * cost.breadth <= MAX_WORK
 
     def faults(self, value: Any) -> list[str]:
-        size = _size(value)
+        size = size_of(value)
         work = size.values * self._cost.breadth
         if work > MAX_WORK and self._cost.breadth > _NARROW:
             return [TOO_LARGE]
@@ -85,22 +86,28 @@ class Validator:
         return []
 
     def _is_valid(self, value: Any) -> bool:
-        size = _size(value)
+        if self._takes_small and is_small(value):  # to weigh it would cost more than the check
+            return bool(self._engine.is_valid(value))
+        size = size_of(value)
         if size.values * self._cost.breadth > MAX_WORK and self._cost.breadth > _NARROW:
             return False
         return bool(self._engine_for(size).is_valid(value))
 
     def _engine_for(self, size: _Size) -> Any:
         """Return the engine; for long texts or heavy numbers, the one without regular expressions and numbers."""
-        cost = self._cost
-        compared = (size.weight * cost.numbers + size.numbers * cost.weight) * cost.breadth
-        if cost.unique:
-            compared += size.huge * size.huge_weight * cost.breadth
-        if size.characters * self._weight <= MAX_STEPS and compared <= MAX_WORK:
+        if self._takes(size):
             return self._engine
         if self._relaxed is None:
             self._relaxed = _engine(remove_patterns_and_numbers(self._schema))
         return self._relaxed
+
+    def _takes(self, size: _Size) -> bool:
+        """Tell whether the engine takes a bounded time for the texts and numbers of a value of this size."""
+        cost = self._cost
+        compared = (size.weight * cost.numbers + size.numbers * cost.weight) * cost.breadth
+        if cost.unique:
+            compared += size.huge * size.huge_weight * cost.breadth
+        return size.characters * self._weight <= MAX_STEPS and compared <= MAX_WORK
 
 
 class _Size(NamedTuple):
@@ -115,7 +122,33 @@ class _Size(NamedTuple):
     huge_weight: int
 
 
-def _size(value: Any) -> _Size:
+_MEMBERS: Final = 16
+_CHARACTERS: Final = 256
+LARGEST_SMALL: Final = _Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0, 0)
+"""Bound what :func:`is_small` accepts, as :func:`size_of` would weigh it."""
+
+
+def is_small(value: Any) -> bool:
+    """Tell whether a value is an object of few members, each a short text, a number of one word, a truth value or
+    null."""
+    if type(value) is not dict or len(value) > _MEMBERS:
+        return False
+    for name, member in value.items():
+        kind = type(member)
+        if kind is str:
+            if len(member) > _CHARACTERS:
+                return False
+        elif kind is int:
+            if not -WORD <= member < WORD:
+                return False
+        elif kind is not bool and member is not None:
+            return False
+        if len(name) > _CHARACTERS:
+            return False
+    return True
+
+
+def size_of(value: Any) -> _Size:
     values = characters = numbers = weight = huge = huge_weight = 0
     pending: list[Collection[Any]] = [(value,)]
     while pending:

@@ -7,7 +7,8 @@ Docstrings of sections are published too, as descriptions in the JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
@@ -135,6 +136,23 @@ class Settings(Section):
                 "store.url: replicas that share a store must also share a secret: name its file in server.secret_file, "
                 "made with: openssl rand -hex 32"
             )
+        faults += worker_faults(self, sys.platform)
         if faults:
             raise ValueError("\n".join(dict.fromkeys(faults)))
         return self
+
+
+def worker_faults(settings: Settings, platform: str) -> Iterator[str]:
+    """Yield why several workers cannot serve on ``platform`` (:data:`sys.platform`) with the store of ``settings``."""
+    if settings.server.workers == 1:
+        return
+    if platform != "linux":
+        yield (
+            "server.workers: several need Linux, which gives each of them its part of the connections: set it to 1. "
+            "Elsewhere start several gateways, each on a port of its own, behind a proxy"
+        )
+    if not settings.store.is_shared:
+        yield (
+            "server.workers: several need a store that they share: set store.url to redis://host:6379/0, or "
+            "server.workers to 1"
+        )

@@ -17,9 +17,10 @@ EXCLUDED: Final = (
     "system.multicall", "system.listNotifications", "system.getCapabilities", "JSONRPC.*",
     # Methods that log in or out: the session would be the gateway's, shared by all callers.
     "login", "*.login", "*.login_*", "logout", "*.logout", "authenticate", "*.authenticate", "*.change_password",
-    # Methods that stop the service or its host (aria2, Bitcoin Core, Electrum, monerod, Kodi).
+    # Methods that stop the service or its host (aria2, Bitcoin Core, Electrum, monerod, Kodi, Kamailio).
     "stop", "stop_daemon", "*.stop_daemon", "shutdown", "*.shutdown", "*.forceShutdown", "*.reboot",
     "System.Shutdown", "System.Reboot", "System.Suspend", "System.Hibernate", "Application.Quit",
+    "core.kill",
     # Methods that open a wallet (Bitcoin Core, Ethereum). Those that reveal keys are found by gateway/catalog/risks.py.
     "walletpassphrase", "personal_*",
 )  # fmt: skip

@@ -47,6 +47,13 @@ class ServerSettings(Section):
         (),
         "Origins that browsers may call from, besides loopback and public_url, e.g. https://app.example.com.",
     )
+    workers: int = knob(
+        1,
+        "Processes that serve the public port. Several need Linux and a store.url that they share. They divide "
+        "max_connections, max_buffered and each backend.connections among them.",
+        ge=1,
+        le=256,
+    )
     max_body: Size = knob(1024**2, "Largest request body.", ge=1024, le=64 * 1024**2)
     write_timeout: Duration = knob(
         30.0,
@@ -64,7 +71,8 @@ class ServerSettings(Section):
     )
     max_buffered: Size = knob(
         256 * 1024**2,
-        "Most bytes of answers in memory: those that are being read, and those that clients have not taken. New calls "
+        "Most bytes of answers in memory: those that are being read, and those that clients have not taken, and of "
+        "bodies that clients still send. New calls "
         "get 503 from seven eighths of it on, and those of a caller who has a quarter of it to take. At least "
         "backend.max_response.",
         ge=1024**2,
@@ -85,6 +93,10 @@ class ServerSettings(Section):
         """Return the URL under which clients reach the gateway, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.public_url or f"http://{host}:{self.port}"
+
+    def share(self, most: int) -> int:
+        """Return how many one worker may have, where all workers together may have ``most``. At least 1."""
+        return max(most // self.workers, 1)
 
     @field_validator("public_url")
     @classmethod

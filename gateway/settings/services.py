@@ -88,6 +88,11 @@ class ServiceSettings:
             return self.resource
         return f"{self.name} {self.backend.url}".lstrip()
 
+    @property
+    def connections(self) -> int:
+        """Return how many connections to the service this process may have: its part of ``backend.connections``."""
+        return self.server.share(self.backend.connections)
+
     def knob(self, path: str) -> str:
         """Return the whole path of a knob of this service: ``services.crm.auth.issuers`` for ``auth.issuers``."""
         return f"services.{self.name}.{path}" if self.name else path
@@ -98,10 +103,17 @@ class ServiceSettings:
             yield from self._exposure_faults()
         else:
             yield from self._resource_faults()
-        if self.server.max_buffered < self.backend.max_response:
+        if self.server.share(self.server.max_buffered) < self.backend.max_response:
+            workers = self.server.workers
+            part = "is" if workers == 1 else f"is divided among {workers} workers, and a part is"
             yield (
-                f"server.max_buffered: is less than {self.knob('backend.max_response')}, so the largest answer could "
-                "not be held: raise it, or lower the other"
+                f"server.max_buffered: {part} less than {self.knob('backend.max_response')}, so the largest answer "
+                "could not be held: raise it, or lower the other"
+            )
+        if self.backend.connections < self.server.workers:
+            yield (
+                f"server.workers: is more than {self.knob('backend.connections')}, which the workers divide "
+                "among them: lower it, or raise the other"
             )
 
     def _exposure_faults(self) -> Iterator[str]:

@@ -11,10 +11,16 @@ import hashlib
 from collections.abc import Callable
 from typing import Final, Protocol
 
+import structlog
+
+from gateway.signing import Seal, SigningKeys
+
 MAX_DOCUMENT: Final = 4 * 1024**2
-"""Bytes of the largest document."""
-MAX_NOTICE: Final = 64 * 1024
-"""Bytes of the largest notice."""
+"""Bytes of the largest document, as it is kept."""
+MAX_NOTICE: Final = 96 * 1024
+"""Bytes of the largest notice, as it is passed on."""
+
+log = structlog.get_logger()
 
 
 class StoreFault(Exception):
@@ -85,9 +91,10 @@ class Store(Protocol):
         """Unlock the key, if the lock is still the one of this token."""
         ...
 
-    async def publish(self, topic: str, notice: bytes) -> None:
-        """Give a notice to all subscribers of a topic, in this process at once. While a shared store is away, other
-        replicas never hear of it. Raises :class:`ValueError` for one of more than :data:`MAX_NOTICE` bytes."""
+    async def publish(self, topic: str, notice: bytes) -> bool:
+        """Give a notice to all subscribers of a topic, in this process at once. Return False where a shared store is
+        away, so that other replicas never hear of it. Raises :class:`ValueError` for one of more than
+        :data:`MAX_NOTICE` bytes."""
         ...
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
@@ -119,11 +126,16 @@ def purpose_of(key: str) -> str:
 
 class ResourceStore:
     """Give one protected resource its own part of a store. The resource's digest is part of every key, so that services
-    do not count each other's. It is part of the purpose, so that a flood at one service evicts no key of another."""
+    do not count each other's. It is part of the purpose, so that a flood at one service evicts no key of another.
 
-    def __init__(self, store: Store, resource: str) -> None:
+    Documents and notices are sealed with ``keys``, which are the resource's: who can read the store learns nothing from
+    them, and who can write to it cannot make any."""
+
+    def __init__(self, store: Store, keys: SigningKeys) -> None:
         self._store = store
-        self._resource = hashlib.sha256(resource.encode()).hexdigest()[:32]
+        self._resource = hashlib.sha256(keys.resource.encode()).hexdigest()[:32]
+        self._seal = Seal(keys, "store")
+        self._told_of_strange = False
 
     @property
     def is_shared(self) -> bool:
@@ -142,10 +154,13 @@ class ResourceStore:
         return self._store.permit(self._own(key), rate, burst)
 
     async def get(self, key: str) -> bytes | None:
-        return await self._store.get(self._own(key))
+        own = self._own(key)
+        sealed = await self._store.get(own)
+        return None if sealed is None else self._open(sealed, own)
 
     async def put(self, key: str, value: bytes, ttl: float) -> bool:
-        return await self._store.put(self._own(key), value, ttl)
+        own = self._own(key)
+        return await self._store.put(own, self._seal.close(value, own), ttl)
 
     async def acquire(self, key: str, ttl: float) -> str:
         return await self._store.acquire(self._own(key), ttl)
@@ -153,11 +168,26 @@ class ResourceStore:
     async def release(self, key: str, token: str) -> None:
         await self._store.release(self._own(key), token)
 
-    async def publish(self, topic: str, notice: bytes) -> None:
-        await self._store.publish(self._own(topic), notice)
+    async def publish(self, topic: str, notice: bytes) -> bool:
+        own = self._own(topic)
+        return await self._store.publish(own, self._seal.close(notice, own))
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
-        return self._store.subscribe(self._own(topic), receive)
+        own = self._own(topic)
+
+        def receive_sealed(sealed: bytes) -> None:
+            notice = self._open(sealed, own)
+            if notice is not None:
+                receive(notice)
+
+        return self._store.subscribe(own, receive_sealed)
+
+    def _open(self, sealed: bytes, own: str) -> bytes | None:
+        content = self._seal.open(sealed, own)
+        if content is None and not self._told_of_strange:  # once: who writes there may write often
+            self._told_of_strange = True
+            log.warning("something in the shared store was not sealed with this secret", purpose=purpose_of(own))
+        return content
 
     def _own(self, key: str) -> str:
         return f"{purpose_of(key)} {self._resource}:{key}"

@@ -9,7 +9,7 @@ from gateway.settings import StoreSettings
 from gateway.store import ServerStore, StoreFault
 from gateway.store.memory import MemoryStore
 
-PER_PROCESS: Final = "permits, used proofs and consents, ended sessions"
+PER_PROCESS: Final = "permits, used proofs and consents, ended sessions, cancellations, answers of users, listings"
 """What each process keeps for itself with the store in memory."""
 
 

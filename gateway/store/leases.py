@@ -74,7 +74,7 @@ class LeasedPermit:
         held = lease.held(now)
         owed = min(max(0.0, lease.owed - (now - lease.asked_at)), self._span)
         free = int((self._span - owed + _ROUNDING) / self._interval)
-        return max(0, free) + held, round(max(0.0, owed - held * self._interval), 6)
+        return min(self._burst, max(0, free) + held), round(max(0.0, owed - held * self._interval), 6)
 
     async def _take_of_both(self, n: int) -> float:
         """Take what is held, and the rest of the store."""

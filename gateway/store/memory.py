@@ -92,8 +92,9 @@ class MemoryStore:
         if self._locks.get(key, ("",))[0] == token:
             del self._locks[key]
 
-    async def publish(self, topic: str, notice: bytes) -> None:
+    async def publish(self, topic: str, notice: bytes) -> bool:
         self._topics.deliver(topic, notice)
+        return True
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
         return self._topics.subscribe(topic, receive)

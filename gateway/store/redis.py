@@ -157,13 +157,14 @@ class RedisStore:
         except Away:
             return  # it ends by itself
 
-    async def publish(self, topic: str, notice: bytes) -> None:
+    async def publish(self, topic: str, notice: bytes) -> bool:
         self._topics.deliver(topic, notice)
         encoded = topic.encode("utf-8", "surrogatepass")
         try:
             await self._link.publish(len(encoded).to_bytes(4, "big") + encoded + notice)
         except Away:
-            return
+            return False
+        return True
 
     def subscribe(self, topic: str, receive: Callable[[bytes], None]) -> Callable[[], None]:
         return self._topics.subscribe(topic, receive)

@@ -18,21 +18,31 @@ MAX_BYTES: Final = 4 * 1024**2
 CLOSE_TIMEOUT: Final = 0.5
 """Seconds that :meth:`Lines.close` waits for the last lines."""
 _RETRY: Final = 1.0
-_BATCH: Final = 0.005
-"""Seconds for which lines gather before they are written: to wake the thread for each line would cost more."""
+PIPE_BUF: Final = 4096
+"""Bytes that Linux writes to a pipe at once or not at all, pipe(7): no other process writes in between."""
+_BATCH: Final = 0.05
+"""Seconds for which lines gather before they are written. Each time that the thread wakes, the event loop waits for the
+interpreter's lock, so that it wakes 20 times a second at most."""
 
 
 class Lines:
     """Write lines to ``descriptor``. ``lost_line`` returns the line that reports how many were lost. ``most`` is the
-    size of the buffer in bytes, ``retry`` the seconds between two attempts to write."""
+    size of the buffer in bytes, ``retry`` the seconds between two attempts to write. Where other processes write there
+    too, ``shares`` keeps lines of up to :data:`PIPE_BUF` bytes whole."""
 
     def __init__(
-        self, descriptor: int, lost_line: Callable[[int], str], most: int = MAX_BYTES, retry: float = _RETRY
+        self,
+        descriptor: int,
+        lost_line: Callable[[int], str],
+        most: int = MAX_BYTES,
+        retry: float = _RETRY,
+        shares: bool = False,
     ) -> None:
         self.lost_line = lost_line
         self._descriptor = descriptor
         self._most = most
         self._retry = retry
+        self._shares = shares
         # Both are reentrant: a finalizer may run, and log, while its own thread is in put().
         self._lock = threading.RLock()
         self._wakeups: SimpleQueue[None] = SimpleQueue()
@@ -43,9 +53,9 @@ class Lines:
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
-    def put(self, line: str) -> None:
+    def put(self, line: str | bytes) -> None:
         """Put a line into the buffer. The thread writes it soon."""
-        raw = f"{line}\n".encode("utf-8", "backslashreplace")
+        raw = (line if isinstance(line, bytes) else line.encode("utf-8", "backslashreplace")) + b"\n"
         with self._lock:
             if self._size + len(raw) > self._most:
                 self._lost += 1
@@ -81,9 +91,15 @@ class Lines:
         rest = memoryview(raw)
         last = False
         while rest:
+            part = rest[: _whole_lines(bytes(rest[:PIPE_BUF]))] if self._shares and len(rest) > PIPE_BUF else rest
             try:
-                rest = rest[os.write(self._descriptor, rest) :]
+                rest = rest[os.write(self._descriptor, part) :]
             except OSError:
                 if last:
                     return
                 last = self._closing.wait(self._retry)
+
+
+def _whole_lines(raw: bytes) -> int:
+    """Return how many bytes the whole lines at the beginning have. All, where not even the first one is whole."""
+    return raw.rfind(b"\n") + 1 or len(raw)

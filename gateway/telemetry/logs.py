@@ -12,7 +12,9 @@ import atexit
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import structlog
@@ -30,11 +32,19 @@ INFO: Final = _LEVELS["info"]
 threshold = INFO
 """The least severity that is written. The access log compares it before it makes a line for each request."""
 _lines: Lines | None = None
+_as_text = False
+_common: dict[str, Any] = {}
+"""Fields of every line."""
 
 
 def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
     if _LEVELS.get(method, _LEVELS["error"]) < threshold:
         raise structlog.DropEvent
+    return event
+
+
+def _add_common(_: Any, __: str, event: EventDict) -> EventDict:
+    event.update(_common)
     return event
 
 
@@ -53,7 +63,7 @@ def _printable(value: Any) -> str:
 def _render_text(_: Any, __: str, event: EventDict) -> str:
     head = f"{event.pop('time')} {event.pop('level'):7} {event.pop('event')}"
     traceback = event.pop("exception", None)
-    fields = " ".join(f"{key}={_field(value)}" for key, value in event.items())
+    fields = " ".join(f"{key}={_field(value)}" for key, value in event.items() if value != "")
     return f"{head} {fields}".rstrip() + (f"\n{traceback}" if traceback else "")
 
 
@@ -62,15 +72,18 @@ def _field(value: Any) -> str:
     return text if text.isprintable() and " " not in text else repr(text)
 
 
-def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> None:
-    """Set up structlog, and route the logs of libraries and the interpreter's warnings into it."""
-    global _lines
+def configure(level: str, format: Literal["auto", "json", "text"] = "auto", worker: int | None = None) -> None:
+    """Set up structlog, and route the logs of libraries and the interpreter's warnings into it. Each line names the
+    ``worker`` where there is one, and is written so that no other process writes into it."""
+    global _lines, _as_text, _common
     set_level(level)
-    text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
+    _common = {} if worker is None else {"worker": worker}
+    _as_text = text = format == "text" or (format == "auto" and sys.stderr is not None and sys.stderr.isatty())
     render = _render_safely(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text, key="time"),
         structlog.processors.format_exc_info,
+        _add_common,
         _render_text if text else _render_json,
     )
 
@@ -79,7 +92,8 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> N
 
     if _lines is None:
         # Where standard error was closed at the start, a connection may have its number by now.
-        _lines = Lines(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno(), lost_line)
+        descriptor = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
+        _lines = Lines(descriptor, lost_line, shares=worker is not None)
         atexit.register(_lines.close)
     _lines.lost_line = lost_line
     put = _lines.put
@@ -94,6 +108,22 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto") -> N
     # By default, these two write to standard error, and wait where its reader is slow.
     logging.captureWarnings(True)
     sys.unraisablehook = _log_unraisable
+
+
+def write_info(event: str, fields: dict[str, Any]) -> None:
+    """Write a line of severity info in one step. Each request comes through here, and structlog's chain of processors
+    takes several times as long. Where :func:`configure` was not called, structlog decides what becomes of it."""
+    if _lines is None:
+        structlog.get_logger().info(event, **fields)
+    elif _as_text:
+        line = {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event, **fields, **_common}
+        _lines.put(_render_text(None, "", line))
+    else:
+        line = {"time": datetime.now(UTC), "level": "info", "event": event, **fields, **_common}
+        try:
+            _lines.put(jsonrpc.encode(line))
+        except ValueError:  # a lone surrogate
+            _lines.put(_render_json(None, "", line))
 
 
 class _LineLogger:

@@ -37,7 +37,8 @@ log = structlog.get_logger()
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """Return a listening socket for each address of a host. Raise :class:`OSError` where one cannot be bound."""
+    """Return a bound socket for each address of a host; an :class:`Acceptor` makes them listen. Raise :class:`OSError`
+    where one cannot be bound."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
@@ -48,32 +49,57 @@ async def bind(host: str, port: int) -> list[socket.socket]:
         if not sockets:
             raise OSError(errno.EADDRNOTAVAIL, f"no address of {host} can be bound")
     except OSError:
-        for listening in sockets:
-            listening.close()
+        for bound in sockets:
+            bound.close()
         raise
     return sockets
+
+
+def bind_beside(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+    """Return sockets at the same addresses. The kernel gives each new connection to one of those that listen there, by
+    a hash of its addresses and ports (SO_REUSEPORT, Linux). Raise :class:`OSError` where that cannot be."""
+    for bound in sockets:
+        # After it is bound, not before: so that :func:`bind` fails where another program listens.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return [_bound(bound.family, bound.getsockname(), shares=True) for bound in sockets]
 
 
 class _FamilyUnsupported(Exception):
     """Raised where the system does not have a family of addresses."""
 
 
-def _bound(family: int, address: Any) -> socket.socket:
+def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
     try:
-        listening = socket.create_server(address, family=family, backlog=_BACKLOG)
+        bound = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        if error.errno == errno.EAFNOSUPPORT:
-            raise _FamilyUnsupported from error
-        raise OSError(error.errno, f"{address[0]} port {address[1]}: {os.strerror(error.errno or 0).lower()}") from None
-    listening.setblocking(False)
+        raise _bind_failure(error, address) from error
+    try:
+        if os.name == "posix":  # on Windows this would take the port of another program
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if shares:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise _bind_failure(error, address) from error
+    bound.setblocking(False)
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # accepted sockets inherit it
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
-    return listening
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
+    return bound
+
+
+def _bind_failure(error: OSError, address: Any) -> Exception:
+    """Return what to raise in place of an error that names no address."""
+    if error.errno == errno.EAFNOSUPPORT:
+        return _FamilyUnsupported()
+    return OSError(error.errno, f"{address[0]} port {address[1]}: {os.strerror(error.errno or 0).lower()}")
 
 
 class Acceptor:
-    """Accept the connections of a port until :meth:`close`. ``connection`` makes the protocol of one; it is called with
-    what to call when that connection is lost.
+    """Listen on the bound ``sockets`` of a port until :meth:`close`. ``connection`` makes the protocol of one;
+    it is called with what to call when that connection is lost.
 
     ``spare`` descriptors are held open. One is given up for a connection that finds no other, and had again later: so
     the admin port answers while the process has none left.
@@ -98,6 +124,8 @@ class Acceptor:
         self._exhausted = False
         self._closed = False
         self.port: int = sockets[0].getsockname()[1]
+        for listening in self._sockets:
+            listening.listen(_BACKLOG)
         self._fill_spare()
         self._resume()
 

@@ -14,7 +14,8 @@ request factory is a public argument of :class:`aiohttp.web.Server`, the methods
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -29,17 +30,18 @@ from gateway.limits import rate_limit_key
 from gateway.mcp.messages import EVENT_STREAM
 from gateway.model import Caller
 from gateway.web.accepting import Acceptor, bind
+from gateway.web.answer import COMMON_HEADERS, LARGE, JsonAnswer
 from gateway.web.connection_limit import ConnectionLimit
-from gateway.web.exchange import COMMON_HEADERS, MCP, json_response, raw_response
+from gateway.web.exchange import MCP, raw_response
 from gateway.web.framing import BadFraming, check_framing, parser_fault
 from gateway.web.held_answers import HeldAnswers
-from gateway.web.slow_clients import HEAD_TIMEOUT, HeadDeadline, UntakenAnswer
+from gateway.web.slow_clients import HEAD_TIMEOUT, MAX_AHEAD, MAX_HEAD, HeadDeadline, UntakenAnswer
 
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
-_LARGE: Final = 64 * 1024  # bytes of a body that is not copied to join it with its head
 _NO_WAIT: Final = 0.001  # aiohttp takes 0 for "no limit"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
+_LARGE_HEAD: Final = MalformedHttp(f"The head of the request is larger than {MAX_HEAD // 1024} KiB")
 _FIRST_PROBE: Final = 0.5  # seconds after the client's end of input
 _NEXT_PROBE: Final = 0.1  # doubled each time
 
@@ -49,7 +51,7 @@ class Handler(Protocol):
 
     async def __call__(self, request: web.BaseRequest, /) -> web.StreamResponse: ...
 
-    def refusal(self, request: web.BaseRequest, error: GatewayError) -> web.Response:
+    def refusal(self, request: web.BaseRequest, error: GatewayError) -> JsonAnswer:
         """Return the answer to a request that did not reach the handler, or that made it raise."""
         ...
 
@@ -86,7 +88,7 @@ class Writer(StreamWriter):
         await self.drain()
 
     async def write_eof(self, chunk: bytes = b"") -> None:
-        if len(chunk) > _LARGE:
+        if len(chunk) > LARGE:
             self.send_headers()
         await super().write_eof(chunk)
         self.is_complete = True
@@ -112,8 +114,10 @@ class Connection(web.RequestHandler):
         self.held = server.held
         self._on_lost = on_lost
         self._refusal = server.handler.refusal
-        self._head = HeadDeadline(self._end_late_head)
+        self._head = HeadDeadline(lambda: self._end_head(_LATE_HEAD))
+        self._ahead = 0  # bytes since the latest request
         self._has_sent = False
+        self._is_reading_paused = False
         self._untaken = UntakenAnswer(server.held, server.write_timeout)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -139,6 +143,9 @@ class Connection(web.RequestHandler):
             self.await_head()
         else:
             answer.next_has_begun = True
+        self._ahead += len(data)
+        if self._ahead > MAX_HEAD:
+            asyncio.get_running_loop().call_soon(self._bound_ahead)  # a request that is complete has begun by then
 
     def await_head(self) -> None:
         """Give the head of the next request its time, if that has not begun."""
@@ -151,6 +158,17 @@ class Connection(web.RequestHandler):
         """Note that the head of a request is here."""
         self.answer = answer
         self._head.since = None
+        self._ahead = 0
+
+    def pause_reading(self) -> None:
+        self._is_reading_paused = True
+        super().pause_reading()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Resume what was paused. aiohttp asks for this after each body that was read, and parses nothing once more."""
+        if self._is_reading_paused:
+            self._is_reading_paused = False
+            super().resume_reading(resume_parser)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -161,10 +179,17 @@ class Connection(web.RequestHandler):
         super().resume_writing()
         self._untaken.end()
 
-    def _end_late_head(self) -> None:
+    def _bound_ahead(self) -> None:
+        """End a head that is too large. Of requests that were sent too far ahead, none is answered."""
+        if self._head.since is not None and self._ahead > MAX_HEAD:
+            self._end_head(_LARGE_HEAD)
+        elif self._ahead > MAX_AHEAD:
+            self.close()
+
+    def _end_head(self, error: GatewayError) -> None:
         """Close the connection, with an answer where a request has begun: who sends nothing asked nothing."""
         if self._has_sent and self.transport is not None:
-            self.transport.write(raw_response(MCP.error_bytes(_LATE_HEAD, None), _LATE_HEAD))
+            self.transport.write(raw_response(MCP.error_bytes(error, None), error))
         self.force_close()
 
     def handle_error(
@@ -182,10 +207,9 @@ class Connection(web.RequestHandler):
             response = self._refusal(request, MalformedHttp(exc.message))
         elif isinstance(exc, HttpProcessingError):  # the parser's: the path is unknown, so MCP's form of errors
             error = MalformedHttp(parser_fault(exc))
-            response = json_response(MCP.error_bytes(error, None), error.status)
+            response = JsonAnswer(MCP.error_bytes(error, None), error.status)
         else:
             response = self._refusal(request, InternalError())
-        response.headers["Connection"] = "close"
         response.force_close()
         return response
 
@@ -263,6 +287,12 @@ class _Server(web.Server):
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         check_framing(request)
+        response = await self._answer(request)
+        if self.is_draining:
+            response.force_close()
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         expected = request.headers.get("Expect")
         if not expected or request.version < HttpVersion11:
             return await self.handler(request)
@@ -309,8 +339,13 @@ class Bounds:
 
 
 async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port:
-    """Open a port and serve it. After :meth:`Port.close`, running requests have ``shutdown_timeout`` seconds to finish.
-    Raise :class:`OSError` where the port cannot be bound."""
+    """Open a port and serve it, as :func:`listen_on` does. Raise :class:`OSError` where it cannot be bound."""
+    return listen_on(await bind(host, port), handler, bounds)
+
+
+def listen_on(sockets: Sequence[socket.socket], handler: Handler, bounds: Bounds) -> Port:
+    """Serve the port of bound sockets, which this takes over. After :meth:`Port.close`, running requests have
+    ``shutdown_timeout`` seconds to finish. Raise :class:`OSError` where another program listens there."""
     server = _Server(handler, bounds.write_timeout, bounds.held)
-    acceptor = Acceptor(await bind(host, port), server.connection, bounds.limit, bounds.spare)
+    acceptor = Acceptor(sockets, server.connection, bounds.limit, bounds.spare)
     return Port(acceptor.port, server, acceptor, bounds.shutdown_timeout)

@@ -14,13 +14,11 @@ from gateway import jsonrpc
 from gateway.errors import GatewayError, ToolFault
 from gateway.jsonrpc import Id
 from gateway.model import ANONYMOUS, Caller
+from gateway.telemetry.request_log import RequestRecord
+from gateway.web.answer import COMMON_HEADERS, JSON, JsonAnswer
 
-JSON: Final = "application/json"
 _JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest")
 """Content types of plain JSON-RPC ("JSON-RPC over HTTP", a draft that many clients follow)."""
-
-COMMON_HEADERS: Final = {"Server": "gateway", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-"""Headers of every answer. aiohttp's own ``Server`` names its version and Python's."""
 
 _MCP_PATH = re.compile("(/[a-z][a-z0-9_]*)?/mcp")
 
@@ -30,16 +28,16 @@ class Exchange:
     """One request, and what the steps learn about it.
 
     ``path`` is decoded except ``%2F`` and ``%25``, so that no segment becomes two. ``tool`` is the name in a tool's
-    own path. ``fields`` go into the log line, ``headers`` (CORS) on the answer, also a stream's. ``error`` is the
-    error that is answered, if any; it may add headers.
+    own path. ``record`` becomes the log line; ``headers`` go on the answer, also a stream's. ``error`` is the error
+    that is answered, if any; it may add headers.
     """
 
     request: web.BaseRequest
     path: str
+    record: RequestRecord
     body: bytes = b""
     caller: Caller = ANONYMOUS
     tool: str = ""
-    fields: dict[str, object] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     error: GatewayError | None = None
 
@@ -92,11 +90,7 @@ def raw_response(body: bytes, error: GatewayError) -> bytes:
     return f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n{lines}\r\n".encode() + body
 
 
-def json_response(body: bytes, status: int = 200) -> web.Response:
-    return web.Response(body=body, status=status, content_type=JSON)
-
-
-def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> web.Response:
+def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> JsonAnswer:
     """Return an error with its own HTTP status, and note it in the exchange."""
     exchange.error = error
-    return json_response(form.error_bytes(error, id), error.status)
+    return JsonAnswer(form.error_bytes(error, id), error.status)

@@ -15,12 +15,13 @@ _SHARE: Final = 4
 _FULL: Final = 7 / 8
 """The part of the bound from which no new call is let in. The rest is for the answers of those that are running."""
 _RETRY_AFTER: Final = 5
-_REMEDY: Final = "raise the knob if the memory allows it, or look whose clients do not read"
+_REMEDY: Final = "raise the knob if the memory allows it, or look whose clients are slow"
 
 
 class HeldAnswers:
-    """Count the bytes of large answers while they are read, and what the kernel does not take of an answer, until its
-    client has it or is cut off. ``most`` is ``server.max_buffered``."""
+    """Count the bytes of large answers while they are read, of bodies that do not come with their heads until they are
+    whole, and what the kernel does not take of an answer, until its client has it or is cut off. ``most`` is
+    ``server.max_buffered``."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -35,7 +36,7 @@ class HeldAnswers:
 
     @property
     def waiting(self) -> int:
-        """Return the bytes that wait for clients."""
+        """Return the bytes that wait for clients, and those of their bodies."""
         return self._by_caller.total()
 
     def check(self, caller: Caller) -> None:
@@ -44,9 +45,11 @@ class HeldAnswers:
             return
         if self.bytes >= self._full:
             self._log.count("", self.most, _REMEDY)
-            raise Overloaded("The gateway holds too many answers that clients do not read", retry_after=_RETRY_AFTER)
+            raise Overloaded("The gateway holds too many answers and bodies of slow clients", retry_after=_RETRY_AFTER)
         if self._by_caller[rate_limit_key(caller)] >= self._share:
-            raise Overloaded("Too many answers wait for you to read them", retry_after=_RETRY_AFTER)
+            raise Overloaded(
+                "Too many of your answers and bodies are held: read or send faster", retry_after=_RETRY_AFTER
+            )
 
     def reserve(self, size: int) -> bool:
         """Count bytes that were read, or with a negative ``size`` are passed on. Return whether there is room."""

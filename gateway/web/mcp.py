@@ -11,7 +11,9 @@ from aiohttp import web
 from gateway.errors import NotAcceptable
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, McpReply, McpRequest, McpStreamReply
-from gateway.web.exchange import JSON, Exchange
+from gateway.telemetry.request_log import LEFT
+from gateway.web.answer import JsonAnswer
+from gateway.web.exchange import Exchange
 
 _STREAM_HEADERS: Final = {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"}
 _KEEP_ALIVE: Final = b":\n\n"
@@ -22,7 +24,7 @@ class EventStream(web.StreamResponse):
     call is over."""
 
     def __init__(self, exchange: Exchange, reply: McpStreamReply) -> None:
-        super().__init__(headers={**_STREAM_HEADERS, **reply.headers, **exchange.headers})
+        super().__init__(headers={**_STREAM_HEADERS, **exchange.headers})
         self.notices = reply.notices
         self._events = reply.events
 
@@ -35,7 +37,7 @@ class EventStream(web.StreamResponse):
                     await self.write(_KEEP_ALIVE if message is None else b"event: message\ndata: %b\n\n" % message)
                 await self.write_eof()
             except ConnectionError:
-                exchange.fields["left"] = True
+                exchange.record.note_outcome(LEFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,8 @@ def _mcp_request(exchange: Exchange) -> McpRequest:
 
 
 def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> web.StreamResponse:
-    exchange.fields["mcp"] = reply.method
-    if reply.tool:
-        exchange.fields["tool"] = reply.tool[:128]
+    exchange.headers.update(reply.headers)
     if isinstance(reply, McpStreamReply):
         return EventStream(exchange, reply)
     exchange.error = reply.error
-    if not reply.body:
-        return web.Response(status=reply.status, headers=reply.headers)
-    return web.Response(body=reply.body, status=reply.status, headers=reply.headers, content_type=JSON)
+    return JsonAnswer(reply.body, reply.status)

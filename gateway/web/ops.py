@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 from aiohttp import web
 
 from gateway.errors import GatewayError
+from gateway.settings.server import ServerSettings
 from gateway.text import printable
-from gateway.web.exchange import REST, json_response
+from gateway.web.answer import JsonAnswer
+from gateway.web.connection import Bounds, Port, listen
+from gateway.web.connection_limit import ConnectionLimit
+from gateway.web.exchange import REST
+from gateway.web.held_answers import HeldAnswers
+
+ADMIN_CONNECTIONS: Final = 64
+_SHUTDOWN: Final = 0.1
+"""Seconds that requests to the admin port have to finish at the end. A probe is answered at once."""
+_SPARE: Final = 8
+"""Descriptors that the admin port keeps for itself, so that probes are answered when there are no others."""
 
 
 class AdminHandler:
@@ -40,8 +52,8 @@ class AdminHandler:
             return web.Response(status=405, text="method not allowed\n", headers={"Allow": ", ".join(methods)})
         return await handler(request)
 
-    def refusal(self, _: web.BaseRequest, error: GatewayError) -> web.Response:
-        return json_response(REST.error_bytes(error, None), error.status)
+    def refusal(self, _: web.BaseRequest, error: GatewayError) -> JsonAnswer:
+        return JsonAnswer(REST.error_bytes(error, None), error.status)
 
     async def _livez(self, _: web.BaseRequest) -> web.Response:
         return web.Response(text="ok\n")
@@ -56,3 +68,10 @@ class AdminHandler:
             return web.Response(status=403, text="requests from web pages are refused\n")
         failure = printable(await self._renew())  # the backend's text may end up on a terminal
         return web.Response(status=502, text=f"{failure}\n") if failure else web.Response(text="ok\n")
+
+
+async def listen_for_probes(handler: AdminHandler, server: ServerSettings, held: HeldAnswers) -> Port:
+    """Open the admin port. Raise :class:`OSError` where it cannot be bound."""
+    few = ConnectionLimit(ADMIN_CONNECTIONS, lambda _: True)
+    bounds = Bounds(_SHUTDOWN, server.write_timeout, few, held, _SPARE)
+    return await listen(handler, server.admin_host, server.admin_port, bounds)

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-import structlog
 from aiohttp import web
 
 from gateway.errors import (
@@ -29,9 +28,11 @@ from gateway.errors import (
     MisdirectedRequest,
     NotFound,
 )
-from gateway.telemetry import logs
+from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.web.exchange import JSON, ErrorForm, Exchange, error_response, form_of_unknown
+from gateway.telemetry.request_log import RECORD, RequestRecord
+from gateway.web.answer import JSON, JsonAnswer
+from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown
 from gateway.web.mcp import EventStream
 from gateway.web.site import Site
 
@@ -49,13 +50,12 @@ _PREFLIGHT: Final = {
     "Access-Control-Max-Age": "600",
 }
 _CORS_HEADERS: Final = (
-    "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+    "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, "
+    "X-Request-Id, traceparent"
 )
 # Listings choose these names (x-mcp-header), so each that a preflight asks for is allowed.
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_EXPOSED: Final = "Mcp-Session-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
-
-log = structlog.get_logger()
+_EXPOSED: Final = "Mcp-Session-Id, X-Request-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
 
 
 class PublicHandler:
@@ -77,21 +77,23 @@ class PublicHandler:
         """Answer a request and log it. A logged status of 0 means that the client left before its answer."""
         started = time.perf_counter()
         exchange, site = self._begin_exchange(request)
-        status = 0
+        record = exchange.record
+        RECORD.set(record)
         try:
             response = await self._answer_errors(exchange, site)
-            status = response.status
+            record.status = response.status
             if isinstance(response, EventStream) and response.notices:
                 del site  # the stream may outlive the service, and must not keep it in memory after a reload
                 await response.send(exchange)
             return response
         finally:
-            if logs.threshold <= logs.INFO:
-                ms = round((time.perf_counter() - started) * 1000, 1)
-                fields = exchange.fields
-                log.info("request", http=request.method, path=request.path, status=status, ms=ms, **fields)
+            if exchange.error is not None:
+                record.note_outcome(exchange.error.slug)
+            elif not record.status:
+                record.note_outcome(request_log.LEFT)
+            request_log.write(record, started)
 
-    def refusal(self, request: web.BaseRequest, error: GatewayError) -> web.Response:
+    def refusal(self, request: web.BaseRequest, error: GatewayError) -> JsonAnswer:
         """Return the answer to a request that is refused before the first step, in the form of its path."""
         exchange, site = self._begin_exchange(request)
         response = error_response(exchange, error, _form(exchange, site))
@@ -101,11 +103,10 @@ class PublicHandler:
     def _begin_exchange(self, request: web.BaseRequest) -> tuple[Exchange, Site | None]:
         """Return the exchange, and the service whose mount its path begins with, if there is one."""
         path, sites = request.rel_url.path_safe, self.sites
-        exchange = Exchange(request, path)
         site = sites.get("") or sites.get(f"/{path[1:].partition('/')[0]}")
-        if site is not None and site.name:
-            exchange.fields["service"] = site.name
-        return exchange, site
+        id = request_log.request_id(request.headers)
+        record = RequestRecord(id, request.method, request.path, "" if site is None else site.name)
+        return Exchange(request, path, record, headers={request_log.REQUEST_ID: id}), site
 
     async def _answer_errors(self, exchange: Exchange, site: Site | None) -> web.StreamResponse:
         response: web.StreamResponse
@@ -114,8 +115,7 @@ class PublicHandler:
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = to_gateway_error(error, path=exchange.request.path)
             response = error_response(exchange, answer, _form(exchange, site))
-        if exchange.error is not None or exchange.headers:
-            _complete(exchange, site, response)
+        _complete(exchange, site, response)
         return response
 
     def _document(self, exchange: Exchange) -> web.Response | None:
@@ -169,7 +169,7 @@ def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
 
 def _complete(exchange: Exchange, site: Site | None, response: web.StreamResponse) -> None:
     """Add the headers of the exchange and its error, except to a stream whose headers are sent already."""
-    if response.prepared:
+    if isinstance(response, EventStream) and response.prepared:
         return
     headers, error = response.headers, exchange.error
     headers.update(exchange.headers)

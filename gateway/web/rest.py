@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from aiohttp import web
-
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.discovery.discovery import Discovery
@@ -17,7 +15,8 @@ from gateway.invocation.invocation import Invocation
 from gateway.mcp.operations import Operations
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.text import printable
-from gateway.web.exchange import Exchange, json_response
+from gateway.web.answer import JsonAnswer
+from gateway.web.exchange import Exchange
 
 TOOLS: Final = "/mcp/tools"
 PATIENCE: Final = 3.5
@@ -78,13 +77,13 @@ class RestSurface:
     page_size: int
     mount: str
 
-    async def list_tools(self, exchange: Exchange) -> web.Response:
+    async def list_tools(self, exchange: Exchange) -> JsonAnswer:
         """Answer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page."""
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
         page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
-        return json_response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
+        return JsonAnswer(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
 
-    async def describe(self, exchange: Exchange) -> web.Response:
+    async def describe(self, exchange: Exchange) -> JsonAnswer:
         """Answer ``GET /mcp/tools/describe?name=&names=``: ``{tool}``."""
         caller, name = exchange.caller, exchange.request.query.get("name")
         if not name:
@@ -92,9 +91,9 @@ class RestSurface:
         await self.operations.admit_discovery(caller)
         tool = await self.invocation.find_tool(caller, name, PATIENCE)
         self.access.check_describe(caller, tool)
-        return json_response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
+        return JsonAnswer(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
-    async def invoke(self, exchange: Exchange) -> web.Response:
+    async def invoke(self, exchange: Exchange) -> JsonAnswer:
         """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
         body = jsonrpc.decode_strictly(exchange.body)
         if not isinstance(body, dict):
@@ -107,14 +106,12 @@ class RestSurface:
             arguments = {}  # PHP writes an empty map as a list
         if not isinstance(arguments, dict):
             raise InvalidArguments('"arguments" must be an object')
-        exchange.fields["tool"] = name[:128]
         call = await self.invocation.prepare(exchange.caller, name, arguments)
-        exchange.fields["tool"] = call.tool.name
         exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is not None:
             raise outcome.fault
-        return json_response(jsonrpc.encode({"result": json_value(outcome.value)}))
+        return JsonAnswer(jsonrpc.encode({"result": json_value(outcome.value)}))
 
     def _projector(self, caller: Caller) -> RestProjector:
         return RestProjector(self.access, self.discovery.current(), caller.name_style or NameStyle.MCP, self.mount)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, TypeAlias
 
@@ -26,12 +27,14 @@ from gateway.errors import (
     UnsupportedMediaType,
 )
 from gateway.invocation.invocation import Invocation
+from gateway.limits import rate_limit_key
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
 from gateway.uses import UseCounter
+from gateway.web.answer import JSON
 from gateway.web.connection import Writer, ask_for_body
-from gateway.web.exchange import JSON, MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
+from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface
@@ -39,8 +42,6 @@ from gateway.web.tool_route import ToolSurface
 
 BODY_TIMEOUT: Final = 15.0
 """Seconds for a client to send its request body."""
-_LARGE: Final = 64 * 1024
-"""Bytes of an answer from which a copy is cheaper than the memory that it saves."""
 _CHARSETS: Final = ("utf-8", "utf8")
 _GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for gzip's header and trailer
 
@@ -117,9 +118,6 @@ class Site:
         answer = await handler(exchange)
         if isinstance(answer, EventStream) and not answer.notices:
             await answer.send(exchange)
-        elif isinstance(answer, web.Response) and isinstance(answer.body, bytes) and len(answer.body) > _LARGE:
-            # msgspec leaves up to half as much again unused behind what it writes, and a slow client makes this last.
-            answer.body = bytes(memoryview(answer.body))
         return answer
 
     def form(self, exchange: Exchange) -> ErrorForm:
@@ -168,7 +166,7 @@ class Site:
         if not self.access.may_enter(principal):
             raise self.authenticator.missing_token_error()
         if principal is not None:
-            exchange.fields["sub"] = principal.subject
+            exchange.record.issuer, exchange.record.subject = principal.issuer, principal.subject
         name_style = _name_style_in(request) if queried else None
         return Caller(address, language, self.access.view_of(principal), principal, name_style)
 
@@ -203,20 +201,23 @@ class Site:
                 return body
             await ask_for_body(request)
             async with asyncio.timeout(self.body_timeout):
-                return await self._read_rest(request, body)
+                with _counting_body(request) as count:
+                    return await self._read_rest(request, body, count)
         except TimeoutError:
             raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
         except (web.RequestPayloadError, ConnectionError):
             raise InvalidRequest("The body is incomplete") from None
 
-    async def _read_rest(self, request: web.BaseRequest, start: bytes) -> bytes:
+    async def _read_rest(self, request: web.BaseRequest, start: bytes, count: Callable[[int], None]) -> bytes:
         parts, size = [start], len(start)
+        count(size)
         while size <= self.max_body:  # there may be no Content-Length
             part = await request.content.readany()
             if not part:
                 return b"".join(parts)
             parts.append(part)
             size += len(part)
+            count(len(part))
         raise self._too_large()
 
     def _unpack(self, packed: bytes) -> bytes:
@@ -244,6 +245,29 @@ def _admit(request: web.BaseRequest, caller: Caller) -> None:
         held = answer.connection.held
         if held.bytes:
             held.check(caller)
+
+
+@contextmanager
+def _counting_body(request: web.BaseRequest) -> Iterator[Callable[[int], None]]:
+    """Yield what counts bytes of a body that is being read, among those that are held. It raises
+    :class:`~gateway.errors.Overloaded` where these are too many."""
+    answer = request.writer
+    if not isinstance(answer, Writer) or answer.caller is None:
+        yield lambda _: None
+        return
+    caller, held = answer.caller, answer.connection.held
+    key, total = rate_limit_key(caller), 0
+
+    def count(size: int) -> None:
+        nonlocal total
+        total += size
+        held.add(key, size)
+        held.check(caller)
+
+    try:
+        yield count
+    finally:
+        held.remove(key, total)
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:

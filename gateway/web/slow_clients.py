@@ -13,6 +13,11 @@ from gateway.web.held_answers import HeldAnswers
 HEAD_TIMEOUT: Final = 10.0
 """Seconds for the head of a request to arrive, from the connection or from its first byte on."""
 
+MAX_HEAD: Final = 64 * 1024
+"""Bytes of a head that is not complete. The parser bounds lines and their number, which allow a megabyte together."""
+MAX_AHEAD: Final = 512 * 1024
+"""Bytes of requests that are sent before the answer to an earlier one."""
+
 log = structlog.get_logger()
 
 

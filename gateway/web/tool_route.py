@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
-
 from gateway import jsonrpc
 from gateway.errors import (
     CallLimited,
@@ -27,7 +25,8 @@ from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
 from gateway.mcp.operations import Operations
 from gateway.model import Tool
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.web.exchange import RPC, Exchange, error_response, json_response
+from gateway.web.answer import JsonAnswer
+from gateway.web.exchange import RPC, Exchange, error_response
 from gateway.web.rest import json_value
 
 
@@ -36,10 +35,10 @@ class ToolSurface:
     operations: Operations
     invocation: Invocation
 
-    async def post(self, exchange: Exchange) -> web.Response:
+    async def post(self, exchange: Exchange) -> JsonAnswer:
         return await self._call(exchange, exchange.body)
 
-    async def get(self, exchange: Exchange) -> web.Response:
+    async def get(self, exchange: Exchange) -> JsonAnswer:
         """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
             raise Forbidden("Pages of other sites must not call tools")
@@ -53,7 +52,7 @@ class ToolSurface:
             raise MissingParameter('The parameter "query" is missing')
         return await self._call(exchange, query.encode("utf-8", "surrogateescape"))
 
-    async def _call(self, exchange: Exchange, body: bytes) -> web.Response:
+    async def _call(self, exchange: Exchange, body: bytes) -> JsonAnswer:
         """Return the response to one message. A notification is called too and gets 204, or an error where the request
         itself is refused."""
         try:
@@ -66,8 +65,8 @@ class ToolSurface:
         except GatewayError as error:
             if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage | CallLimited):
                 return error_response(exchange, error, RPC, id)
-            return web.Response(status=204)
-        return web.Response(status=204) if id is None else json_response(jsonrpc.response_bytes(id, value))
+            return JsonAnswer(status=204)
+        return JsonAnswer(status=204) if id is None else JsonAnswer(jsonrpc.response_bytes(id, value))
 
 
 def parse_call(value: Any) -> Request | Notification:
@@ -87,10 +86,8 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
             raise BadMessage(f'Invalid request: "method" must be {tool.name}, as the path says')
         return arguments_by_name(tool, message.params)
 
-    exchange.fields["tool"] = name[:128]
     try:
         call = await invocation.prepare(exchange.caller, name, arguments)
-        exchange.fields["tool"] = call.tool.name
         exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is None:

@@ -77,7 +77,7 @@ async def test_a_call_shows_the_token_and_no_header_that_a_client_sent(it: Stand
     ann = Talkative(it.session, it.gateway.port, it.issuer.sign(sub="ann"))
     assert (await ann.call(surface, "add", TWO_AND_THREE)).status == 200
     (call,) = [sent for sent in it.backend.requests if sent.method == "add"]
-    assert named(call) == TRANSPORT | {"authorization"}
+    assert named(call) == TRANSPORT | {"x-request-id", "authorization"}
     assert call.headers.getall("Authorization") == [f"Bearer {ann.token}"]
     assert (call.headers["User-Agent"], call.headers["Accept"]) == ("jsonrpc-mcp-gateway", "application/json")
 
@@ -97,7 +97,7 @@ async def test_with_authentication_off_a_clients_token_is_dropped() -> None:
             for surface in CALLS:
                 client = Bearer(session, gateway.port, "anything.at.all")
                 assert (await client.call(surface, "add", TWO_AND_THREE)).status == 200
-        assert {name for sent in backend.requests for name in named(sent)} == TRANSPORT
+        assert {name for sent in backend.requests for name in named(sent)} == TRANSPORT | {"x-request-id"}
 
 
 async def test_a_caller_without_a_token_is_shown_as_one() -> None:

@@ -4,6 +4,7 @@ All of it is in band, so that a client needs no way to it but the gateway's tool
 
 - ``slow(token)`` answers when the test says so, and notices when its caller hangs up;
 - ``await_slow(token)`` returns once the ``slow`` of that token runs, ``await_stopped(token)`` once it was hung up on;
+- ``agree(token)`` gives the token back; the gateway asks a person first;
 - ``grow(name)`` adds a method of that name to the listing.
 """
 
@@ -23,6 +24,9 @@ PATIENCE: Final = 5.0
 
 _TOKEN: Final = {"token": {"type": "string"}}
 _HAPPENED: Final = {"type": "object", "properties": {"happened": {"type": "boolean"}}, "required": ["happened"]}
+_AGREE: Final = Rpc(
+    "agree", _TOKEN, {"type": "object", "properties": _TOKEN, "required": ["token"]}, run=lambda token: {"token": token}
+)
 _SLOW, _AWAIT_SLOW, _AWAIT_STOPPED = (Rpc(name, _TOKEN, _HAPPENED) for name in ("slow", "await_slow", "await_stopped"))
 
 
@@ -41,7 +45,7 @@ class Backend(ScriptedBackend):
 
     def __init__(self) -> None:
         grow = Rpc("grow", {"name": {"type": "string"}}, {"type": "null"}, run=lambda name: self.grow(name))
-        super().__init__((*METHODS, grow, _SLOW, _AWAIT_SLOW, _AWAIT_STOPPED))
+        super().__init__((*METHODS, _AGREE, grow, _SLOW, _AWAIT_SLOW, _AWAIT_STOPPED))
         self._calls: dict[str, Call] = {}
         self.on("slow", _Slow(self.call))
         self.on("await_slow", _Await(lambda token: self.call(token).started))

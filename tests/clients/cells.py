@@ -105,6 +105,19 @@ async def _cancel(row: Row, driver: Driver, tap: Tap | PipeTap, _: Served, token
         _expect([message["params"]["requestId"] for message in told] == [id], f"cancelled {told}, not {id}")
 
 
+async def _ask(row: Row, driver: Driver, tap: Tap | PipeTap, served: Served, token: str) -> None:
+    """The client asks its user by its own means, who agrees."""
+    observed = await driver.observe("ask", tap.url, token)
+    _expect(len(observed["asked"]) == 1, f"the user was asked {len(observed['asked'])} times: {observed}")
+    _expect(token in observed["asked"][0], f"the question does not show the arguments: {observed}")
+    _expect(observed["structured"] == {"token": token} and not observed["failed"], f"the call came to {observed}")
+    ran = [sent for sent in served.backend.requests if sent.method == "agree" and sent.params == {"token": token}]
+    _expect(len(ran) == 1, f"the tool ran {len(ran)} times")
+    if not row.modern:
+        asked = [message for message in tap.responses if message.get("method") == "elicitation/create"]
+        _expect(len(asked) == 1, f"there were {len(asked)} questions on the wire")
+
+
 async def _killed(row: Row, driver: Driver, tap: Tap, served: Served, token: str) -> None:
     call = served.backend.call(token)
     await driver.order("killed", tap.url, token)
@@ -157,4 +170,5 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "change": _change,
     "cancel": _cancel,
     "killed": _killed,
+    "ask": _ask,
 }

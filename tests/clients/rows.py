@@ -9,11 +9,11 @@ from typing import Final
 from tests.clients.environments import DRIVERS, main_python, node, own_python
 from tests.front import LEGACY, MODERN
 
-CAPABILITIES: Final = ("list", "call", "page", "change", "cancel", "killed", "stdio")
+CAPABILITIES: Final = ("list", "call", "page", "change", "cancel", "killed", "ask", "stdio")
 
 _ONE_REQUEST: Final = "its command line asks once and ends"
 _AS_AUTO: Final = {"stdio": "as in the mode auto"}
-_NO_STDIO: Final = dict.fromkeys(("change", "cancel", "stdio"), _ONE_REQUEST)
+_NO_STDIO: Final = dict.fromkeys(("change", "cancel", "ask", "stdio"), _ONE_REQUEST)
 _NO_SUBSCRIPTION: Final = "this client opens no subscription in 2026-07-28"
 
 

@@ -69,7 +69,7 @@ def _configure(file: Path, url: str, catalog: Mapping[str, Any]) -> None:
         "server": {"port": 0, "admin_port": 0, "shutdown_timeout": "1s"},
         "backend": {"url": url},
         "auth": {"mode": "off"},
-        "catalog": catalog,
+        "catalog": {"tools": {"agree": {"confirm": True}}, **catalog},
         "limits": {"discovery": "100000/minute", "invocation": "100000/minute", "concurrent": 1000},
         "mcp": {"heartbeat": "1s"},
     }

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from gateway.signing import SEAL_BYTES, SigningKeys
 from gateway.store import MAX_DOCUMENT, MAX_NOTICE, Permit, ResourceStore, ServerStore, Store
+from gateway.store.leases import SHARE
 from gateway.store.memory import MemoryStore
 from gateway.store.redis import RedisStore
 from tests.manual_clock import ManualClock
@@ -22,6 +24,7 @@ from tests.redis_server import TEST_TIME, RedisServer, ServerClock
 
 KINDS = ("memory", "one resource's", "redis", "one resource's in redis")
 _RESOURCE = "https://gateway.example.com/mcp"
+_SECRETS = (b"s" * 32,)
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +56,13 @@ async def opened(kind: str, clock: ManualClock, server: RedisServer) -> AsyncIte
         store = RedisStore(Redis(port=server.port, protocol=2), clock=clock, time_script=TEST_TIME, slow=10)
     await store.open()
     assert store.health() == ""
-    yield ResourceStore(store, _RESOURCE) if "resource" in kind else store
+    yield ResourceStore(store, SigningKeys(_SECRETS, _RESOURCE)) if "resource" in kind else store
     assert store.health() == ""
     await store.close()
+
+
+def of(store: Store, name: str) -> ResourceStore:
+    return ResourceStore(store, SigningKeys(_SECRETS, f"https://{name}.example.com/mcp"))
 
 
 @pytest.fixture
@@ -235,7 +242,7 @@ async def test_another_rate_holds_at_once_and_finds_what_was_taken(store: Store,
 
 
 async def test_what_is_of_one_resource_is_not_of_another(store: Store) -> None:
-    one, other = (ResourceStore(store, f"https://{name}.example.com/mcp") for name in ("one", "other"))
+    one, other = (of(store, name) for name in ("one", "other"))
     assert await one.add("k", 60)
     assert not await other.has("k")
     assert await other.add("k", 60)
@@ -284,7 +291,8 @@ async def _take_all(server: RedisServer, rate: float, burst: int, steps: list[tu
             assert 0 <= full_in <= burst / rate + 1e-6
             if left:
                 assert await permit.take(left) == 0, kind
-            assert await permit.take() > 0, kind
+            # What is leased comes on top of a burst that came back meanwhile (decision 35).
+            assert await taken(permit) <= (max(1, burst // SHARE) if "redis" in kind else 0), kind
 
 
 async def test_a_key_may_be_marked_again_and_again(store: Store, clock: ManualClock) -> None:
@@ -312,8 +320,9 @@ async def test_a_document_is_there_until_its_time_is_over_or_another_replaces_it
     assert await store.get("k") is None
 
 
-async def test_a_document_holds_any_bytes_up_to_a_size(store: Store) -> None:
-    largest = bytes(range(256)) * (MAX_DOCUMENT // 256)
+async def test_a_document_holds_any_bytes_up_to_a_size(store: Store, kind: str) -> None:
+    sealing = SEAL_BYTES if "resource" in kind else 0
+    largest = (bytes(range(256)) * (MAX_DOCUMENT // 256))[sealing:]
     assert await store.put("k", largest, 60)
     assert await store.get("k") == largest
     assert not await store.put("k", largest + b"!", 60)
@@ -367,7 +376,7 @@ async def test_a_notice_that_is_too_large_is_a_fault(store: Store) -> None:
 
 
 async def test_documents_locks_and_notices_are_of_one_resource_too(store: Store) -> None:
-    one, other = (ResourceStore(store, f"https://{name}.example.com/mcp") for name in ("one", "other"))
+    one, other = (of(store, name) for name in ("one", "other"))
     heard: list[bytes] = []
     other.subscribe("k", heard.append)
     await one.put("k", b"one", 60)
@@ -376,3 +385,27 @@ async def test_documents_locks_and_notices_are_of_one_resource_too(store: Store)
     assert await other.get("k") is None
     assert await other.acquire("k", 60)
     assert heard == []
+
+
+async def test_what_one_resource_keeps_and_tells_is_sealed_and_what_strangers_write_is_dropped(
+    store: Store, kind: str
+) -> None:
+    """Who can write to the store can repeat a notice at its topic, and can make none."""
+    one, strange = (ResourceStore(store, SigningKeys((secret,), "one")) for secret in (b"s" * 32, b"x" * 32))
+    heard: list[bytes] = []
+    passed: list[bytes] = []
+    one.subscribe("k", heard.append)
+    store.subscribe(one._own("k"), passed.append)
+    await one.publish("k", b"a person's answer")
+    assert b"answer" not in passed[0]
+    await store.publish(one._own("other"), passed[0])
+    await strange.publish("k", b"forged")
+    await store.publish(one._own("k"), b"")
+    assert heard == [b"a person's answer"]
+    await store.publish(one._own("k"), passed[0])
+    assert heard == [b"a person's answer"] * 2
+
+    assert await one.put("k", b"tools", 60)
+    assert b"tools" not in (await store.get(one._own("k")) or b"")
+    assert await strange.put("k", b"forged", 60)
+    assert await one.get("k") is None

@@ -152,7 +152,7 @@ async def test_the_log_names_the_service(it: Several) -> None:
         await it.shop.client.get("/nope")
         await refused(it.root, "GET", "/mcp")
     logged = [line for line in lines if line["event"] == "request"]
-    assert [line.get("service") for line in logged] == ["crm", "shop", None]
+    assert [line.get("service") for line in logged] == ["crm", "shop", ""]
     assert [line["status"] for line in logged] == [200, 404, 404]
 
 

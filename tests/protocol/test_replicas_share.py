@@ -15,16 +15,17 @@ from structlog.testing import capture_logs
 from gateway.settings import StoreSettings
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
-from tests.fault.behaviours import result
+from tests.fault.behaviours import InTurn, error, result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, Front, front
 from tests.protocol.catalog import METHODS
-from tests.protocol.talk import CAPABILITIES, Answer, Client
+from tests.protocol.talk import CAPABILITIES, SESSION, Answer, Client, legacy_headers, request
 from tests.redis_server import RedisServer
 
 PATIENCE = 15.0
 CONFIRM = "catalog.tools.greet.confirm=true"
+READ_ONLY = "catalog.tools.echo.annotations.readOnlyHint=true"
 
 
 @pytest.fixture
@@ -97,6 +98,26 @@ async def test_calls_of_one_caller_are_counted_by_both(replicas: tuple[Front, Fr
     assert [one.status for one in called].count(429) in (3, 4), "one comes back after three seconds"
 
 
+@pytest.mark.parametrize("knobs", [(READ_ONLY,)], ids=["read-only"])
+async def test_one_that_starts_later_knows_what_calls_have_taught_the_others(
+    replicas: tuple[Front, Front], backend: ScriptedBackend, server: RedisServer, tmp_path: Path
+) -> None:
+    backend.on("numbers", result("no list"))
+    backend.on("echo", InTurn((error(-32602, "Invalid params"), result(1), result(2))))
+    await replicas[0].call("rest", "numbers", {})
+    assert (await replicas[0].call("rest", "echo", {"value": 1})).value == 1
+    store = RedisStore(make_client(StoreSettings(url=server.url)), slow=PATIENCE)
+    shared = (f"server.secret_file={tmp_path / 'secret'}", CONFIRM, READ_ONLY)
+    async with front(backend.url, *shared, store=store) as late:
+        async with asyncio.timeout(PATIENCE):
+            while (await late.tools())["numbers"].get("outputSchema"):  # noqa: ASYNC110, a notice decides when
+                await asyncio.sleep(0.01)
+        assert (await late.call("rest", "echo", {"value": 2})).value == 2
+    structures = [type(sent.params) for sent in backend.requests if sent.method == "echo"]
+    assert structures == [dict, list, list]
+    assert backend.calls("numbers") == 1
+
+
 async def test_while_redis_is_away_both_serve(replicas: tuple[Front, Front], server: RedisServer) -> None:
     server.kill()
     for replica in replicas:
@@ -164,6 +185,27 @@ async def test_while_redis_is_away_a_consent_is_refused_and_nothing_runs(
             while (await consent(client, state)).status == 503:  # noqa: ASYNC110, the store decides when
                 await asyncio.sleep(0.05)
         assert [request.method for request in backend.requests].count("greet") == 1
+
+
+async def test_while_redis_is_away_an_answer_that_reaches_another_replica_is_to_be_given_again(
+    replicas: tuple[Front, Front], backend: ScriptedBackend, server: RedisServer
+) -> None:
+    async with aiohttp.ClientSession() as session:
+        one, other = (Client(session, replica.gateway.port) for replica in replicas if replica.gateway)
+        asks = {"capabilities": {"elicitation": {}}, "clientInfo": {"name": "probe", "version": "1"}}
+        opened = await one.legacy("initialize", {"protocolVersion": LEGACY, **asks}, version=None)
+        headers = legacy_headers(LEGACY, opened.headers[SESSION])
+        call = request("tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
+        async with one.stream(call, headers) as stream:
+            asked = (await stream.message())["id"]
+            server.kill()
+            reply = {"jsonrpc": "2.0", "id": asked, "result": {"action": "decline"}}
+            answer = await other.mcp(reply, headers)
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+            assert (await one.mcp(reply, headers)).status == 202
+            (message,) = await stream.rest()
+            assert message["error"]["code"] == 503, "nobody can tell whether this answer was used"
+    assert backend.calls("greet") == 0
 
 
 async def test_the_start_says_what_a_store_in_memory_does_not_share(backend: ScriptedBackend) -> None:

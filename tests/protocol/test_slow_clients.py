@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from gateway.server import Server
 from tests.clock import Clock, by_hand
-from tests.fault.behaviours import result
+from tests.fault.behaviours import Hang, result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.protocol.streams import PATIENCE
@@ -257,7 +257,7 @@ async def test_a_caller_whose_unread_answers_are_a_quarter_of_all_waits_and_othe
             assert status_of(raw) == 503
             assert b"\r\nRetry-After: 5\r\n" in raw
             assert raw.endswith(
-                b'{"error":{"code":"overloaded","message":"Too many answers wait for you to read them"}}'
+                b'"overloaded","message":"Too many of your answers and bodies are held: read or send faster"}}'
             )
             assert status_of(await asked(gateway, CALL, "127.0.0.3")) == 200
         await until(clock, lambda: not gateway.held.bytes)
@@ -294,7 +294,7 @@ async def test_where_too_much_is_held_new_calls_are_503_until_clients_have_read(
                 raw = await asked(gateway, sent, "127.0.0.9")
                 assert status_of(raw) == 503
                 assert b"\r\nRetry-After: 5\r\n" in raw
-                assert b"The gateway holds too many answers that clients do not read" in raw
+                assert b"The gateway holds too many answers and bodies of slow clients" in raw
                 assert json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["code"] in (503, "overloaded")
             assert backend.calls("echo") == calls
             slow[0].writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -303,3 +303,32 @@ async def test_where_too_much_is_held_new_calls_are_503_until_clients_have_read(
             assert status_of(await asked(gateway, CALL, "127.0.0.9")) == 200
         events = [line["event"] for line in lines if line["event"].startswith("calls are")]
         assert events == ["calls are refused", "calls are no longer refused"], "a line for each change, not each call"
+
+
+@by_hand
+async def test_a_head_without_end_is_refused_at_64_kib(clock: Clock) -> None:
+    """Lines and their number are bounded, but allow a megabyte: some hundred strangers could fill the memory."""
+    async with by_hand_front() as (gateway, _), client(gateway.port) as slow:
+        slow.write(PING[:50] + b"\r\n")
+        for number in range(9):
+            await clock.settles()
+            slow.write(b"X-%d: " % number + b"x" * 8000 + b"\r\n")
+        await clock.settles()
+        raw = await slow.rest()
+        assert status_of(raw) == 400
+        assert raw.endswith(b'"The head of the request is larger than 64 KiB"}}')
+
+
+@by_hand
+async def test_what_is_sent_far_ahead_of_an_answer_is_not_kept(clock: Clock) -> None:
+    async with by_hand_front() as (gateway, backend), client(gateway.port) as slow:
+        backend.on("echo", Hang("nothing"))
+        slow.write(CALL)
+        await until(clock, lambda: backend.calls("echo") == 1)
+        padded = PING.replace(b"\r\n\r\n", b"\r\n" + b"".join(b"X-%d: " % n + b"x" * 8000 + b"\r\n" for n in range(7)))
+        for _ in range(12):
+            slow.write(padded)
+            await clock.settles()
+        backend.release.set()
+        assert status_of(await slow.answer()) == 200
+        assert await slow.rest() == b""

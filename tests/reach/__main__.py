@@ -1,6 +1,6 @@
 """Measure real services, print the table, and write it into README.md; the exit code is 1 where a target is missed.
 
-``python -m tests.reach [PART OF A SERVICE'S NAME ...]`` measures some, judges these alone, and leaves README.md as it is.
+``python -m tests.reach [PART OF A SERVICE'S NAME ...]`` measures some, and leaves README.md as it is.
 """
 
 from __future__ import annotations

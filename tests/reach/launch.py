@@ -98,7 +98,7 @@ def kodi() -> Service:
     screen = require_program("xvfb-run", "xvfb xauth")
     script = (
         f"mkdir -p .kodi/userdata && printf '{_KODI}' $0 >.kodi/userdata/guisettings.xml && "
-        f"HOME=$PWD exec {screen} -a -s '-screen 0 320x240x24 -nolisten tcp' {KODI} --windowing=x11"
+        f"HOME=$PWD TMPDIR=$PWD exec {screen} -a -s '-screen 0 320x240x24 -nolisten tcp' {KODI} --windowing=x11"
     )
     return Service("kodi", lambda port: ["sh", "-c", script, str(port)], "/jsonrpc")
 

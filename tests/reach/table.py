@@ -36,8 +36,8 @@ def _cells(row: Measured) -> tuple[str, ...]:
 def summary(rows: Sequence[Measured]) -> str:
     right, made = sum(row.right for row in rows), sum(row.made for row in rows)
     return (
-        f"{_without_file(rows)} of {len(rows)} services need no file written by hand, {_typed_alone(rows)} are typed from "
-        f"the URL alone, and {right:,} of {made:,} calls were right."
+        f"{_without_file(rows)} of {len(rows)} services need no file written by hand, {_typed_alone(rows)} are typed "
+        f"from the URL alone, and {right:,} of {made:,} calls were right."
     )
 
 

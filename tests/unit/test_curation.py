@@ -41,7 +41,7 @@ def method(name: str = "m", **members: Any) -> Method:
 BY_DEFAULT = [
     "rpc.discover", "system.multicall", "JSONRPC.Introspect",
     "auth.login", "auth.login_with_token", "user.logout", "login", "common.authenticate", "auth.change_password",
-    "aria2.shutdown", "aria2.forceShutdown", "stop", "stop_daemon", "System.Shutdown", "System.Reboot",
+    "core.kill", "aria2.shutdown", "aria2.forceShutdown", "stop", "stop_daemon", "System.Shutdown", "System.Reboot",
     "Application.Quit", "dumpprivkey", "walletpassphrase", "getseed", "personal_unlockAccount",
 ]  # fmt: skip
 

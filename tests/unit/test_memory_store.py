@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.signing import SigningKeys
 from gateway.store import ResourceStore
 from gateway.store.memory import MemoryStore, SpentBursts
 from tests.manual_clock import ManualClock
@@ -52,7 +53,10 @@ async def test_ended_sessions_in_great_number_do_not_push_out_other_purposes() -
 
 async def test_a_flood_at_one_resource_pushes_out_nothing_of_another(clock: ManualClock) -> None:
     shared = MemoryStore(clock, most=3)
-    quiet, flooded = (ResourceStore(shared, f"https://gateway.example.com/{name}/mcp") for name in ("crm", "shop"))
+    quiet, flooded = (
+        ResourceStore(shared, SigningKeys((b"s" * 32,), f"https://gateway.example.com/{name}/mcp"))
+        for name in ("crm", "shop")
+    )
     await quiet.add("dpop:used", 60)
     await quiet.permit("discovery:ada", 1, 1).take()
     for number in range(10):

@@ -34,8 +34,8 @@ async def tools_of(*methods: Method) -> dict[str, Any]:
 async def test_arguments_with_a_type_are_counted_and_unknown_params_are_one_without() -> None:
     parameters = (Parameter("a", {"type": "integer"}), Parameter("b", True), Parameter("c", {"enum": [1]}))
     known = Method("known", Describe.name, parameters=parameters)
-    by_position = Method("list", SystemIntrospection.name, structure=Structure.BY_POSITION)
-    either = Method("either", Plain.name, structure=Structure.UNKNOWN)
+    by_position = Method("list", SystemIntrospection.name, parameters=None, structure=Structure.BY_POSITION)
+    either = Method("either", Plain.name, parameters=None, structure=Structure.UNKNOWN)
     none = Method("none", Plain.name, parameters=())
     assert count_types(await tools_of(known)) == (2, 3)
     assert count_types(await tools_of(by_position, either)) == (0, 2)
@@ -78,10 +78,7 @@ def test_a_new_table_takes_the_place_of_the_old_one_and_of_nothing_else() -> Non
 
 def test_the_readme_shows_every_service_that_is_measured_and_meets_the_targets() -> None:
     shown = README.read_text().partition(BEGIN)[2].partition(END)[0]
-    rows = [
-        Measured(name, version, kind, *map(int, numbers))  # type: ignore[arg-type]
-        for name, version, kind, *numbers in ROW.findall(shown)
-    ]
+    rows = [Measured(name, version, kind, *map(int, numbers)) for name, version, kind, *numbers in ROW.findall(shown)]
     assert [row.service for row in rows] == [row.service for row in ROWS]
     assert {row.kind for row in rows} <= set(CLASSES)
     assert list(missed(rows)) == []

@@ -42,7 +42,7 @@ class Mount:
 
     def __init__(self, resource: str, shared: MemoryStore) -> None:
         keys = SigningKeys(SECRETS, resource)
-        store = ResourceStore(shared, resource)
+        store = ResourceStore(shared, keys)
         self.budget = Budget(store, "discovery", "1/hour")
         self.cursors = Cursors(keys, Budget(store, "next page", "10/hour"))
         self.sessions = Sessions(keys, store)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.signing import MIN_SECRET_BYTES, SecretError, Signer, SigningKeys, read_secrets
+from gateway.signing import MIN_SECRET_BYTES, SEAL_BYTES, Seal, SecretError, Signer, SigningKeys, read_secrets
 from tests.each import each
 from tests.manual_clock import ManualClock
 
@@ -139,3 +139,41 @@ def test_a_file_with_a_weak_secret_is_refused_without_showing_it(tmp_path: Path,
 def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(SecretError, match=r"absent: No such file"):
         read_secrets(str(tmp_path / "absent"))
+
+
+def seal(*secrets: bytes, purpose: str = "store", resource: str = "https://gw/mcp") -> Seal:
+    return Seal(SigningKeys(secrets, resource), purpose)
+
+
+@pytest.mark.parametrize("content", [b"", b"a person's answer", bytes(range(256)) * 100])
+def test_what_was_sealed_opens_where_it_belongs_and_shows_nothing_before(content: bytes) -> None:
+    sealed = seal(OLD).close(content, "here")
+    assert len(sealed) == len(content) + SEAL_BYTES
+    assert not content or content not in sealed
+    assert seal(OLD).open(sealed, "here") == content
+    assert seal(OLD).open(sealed, "elsewhere") is None
+
+
+def test_no_two_seals_of_one_content_are_alike() -> None:
+    assert len({seal(OLD).close(b"yes", "here") for _ in range(100)}) == 100
+
+
+def test_a_seal_with_any_byte_changed_or_lost_does_not_open() -> None:
+    sealed = seal(OLD).close(b"yes", "here")
+    for position in range(len(sealed)):
+        assert seal(OLD).open(sealed[:position], "here") is None
+        changed = bytes([*sealed[:position], sealed[position] ^ 1, *sealed[position + 1 :]])
+        assert seal(OLD).open(changed, "here") is None
+
+
+@each(
+    "other",
+    (seal(NEW), seal(OLD, purpose="another"), seal(OLD, resource="https://other/mcp")),
+)
+def test_who_has_another_secret_purpose_or_resource_opens_nothing(other: Seal) -> None:
+    assert other.open(seal(OLD).close(b"yes", "here"), "here") is None
+
+
+def test_a_replaced_secret_opens_what_the_old_one_sealed() -> None:
+    assert seal(NEW, OLD).open(seal(OLD).close(b"yes", "here"), "here") == b"yes"
+    assert seal(OLD).open(seal(NEW, OLD).close(b"yes", "here"), "here") is None

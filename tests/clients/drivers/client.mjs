@@ -7,6 +7,7 @@ async function connect(order, options) {
   const mode = ['legacy', 'auto'].includes(order.era) ? order.era : { pin: order.era };
   const client = new Client({ name: 'client-driver', version: '1.0.0' }, { ...options, versionNegotiation: { mode } });
   client.callOptions = [];
+  client.onQuestion = (answer) => client.setRequestHandler('elicitation/create', answer);
   await client.connect(transport(order, StreamableHTTPClientTransport, StdioClientTransport));
   return client;
 }

@@ -93,12 +93,24 @@ export function scenarios(connect) {
       return { begun: begun.structuredContent, outcome: await outcome, stopped: stopped.structuredContent };
     });
 
+  /** `client.onQuestion(answer)` has the client ask its user by `answer`. */
+  const ask = (order) =>
+    connected(order, { capabilities: { elicitation: {} } }, async (client) => {
+      const asked = [];
+      client.onQuestion((request) => {
+        asked.push(request.params.message);
+        return { action: 'accept', content: {} };
+      });
+      const result = await client.callTool({ name: 'agree', arguments: { token: order.token } });
+      return { asked, structured: result.structuredContent, failed: result.isError ?? false };
+    });
+
   const killed = (order) =>
     connected(order, {}, async (client) => ({
       survived: await client.callTool({ name: 'slow', arguments: { token: order.token } }),
     }));
 
-  return { list, call, page: list, change, cancel, killed };
+  return { list, call, page: list, change, cancel, killed, ask };
 }
 
 /** Names, by cursor, and the number of pages. A client that goes through the pages itself says one. */

@@ -8,6 +8,7 @@ from typing import Any
 import mcp_types as types
 from driving import Observed, Order, abandoned, drive
 from fastmcp import Client
+from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 
@@ -34,6 +35,18 @@ async def calling(order: Order) -> Observed:
         except ToolError as error:
             return observed | {"error": True, "message": str(error)}
         return observed | {"error": False, "message": ""}
+
+
+async def asking(order: Order) -> Observed:
+    asked: list[str] = []
+
+    async def agree(message: str, *_: object) -> ElicitResult[dict[str, Any]]:
+        asked.append(message)
+        return ElicitResult(action="accept", content={})
+
+    async with connected(order, elicitation_handler=agree) as client:
+        result = await client.call_tool("agree", {"token": order.token})
+        return {"asked": asked, "structured": result.structured_content, "failed": result.is_error}
 
 
 async def changing(order: Order) -> Observed:
@@ -70,4 +83,9 @@ async def killed(order: Order) -> Observed:
         return {"survived": str(await client.call_tool("slow", {"token": order.token}))}
 
 
-drive({"list": listing, "call": calling, "page": listing, "change": changing, "cancel": cancelling, "killed": killed})
+drive(
+    {
+        "list": listing, "call": calling, "page": listing, "change": changing, "cancel": cancelling, "killed": killed,
+        "ask": asking,
+    }
+)  # fmt: skip

@@ -59,6 +59,18 @@ async def calling(order: Order) -> Observed:
         return {"structured": good.structuredContent, "failed": good.isError, "error": bad.isError, "message": text}
 
 
+async def asking(order: Order) -> Observed:
+    asked: list[str] = []
+
+    async def agree(_: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params.message)
+        return types.ElicitResult(action="accept", content={})
+
+    async with connected(order, elicitation_callback=agree) as session:
+        result = await session.call_tool("agree", {"token": order.token})
+        return {"asked": asked, "structured": result.structuredContent, "failed": result.isError}
+
+
 async def changing(order: Order) -> Observed:
     changes: asyncio.Queue[None] = asyncio.Queue()
 
@@ -108,4 +120,9 @@ async def killed(order: Order) -> Observed:
         return {"survived": str(await session.call_tool("slow", {"token": order.token}))}
 
 
-drive({"list": listing, "call": calling, "page": listing, "change": changing, "cancel": cancelling, "killed": killed})
+drive(
+    {
+        "list": listing, "call": calling, "page": listing, "change": changing, "cancel": cancelling, "killed": killed,
+        "ask": asking,
+    }
+)  # fmt: skip

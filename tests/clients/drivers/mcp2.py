@@ -44,6 +44,18 @@ async def calling(order: Order) -> Observed:
         return {"structured": good.structured_content, "failed": good.is_error, "error": bad.is_error, "message": text}
 
 
+async def asking(order: Order) -> Observed:
+    asked: list[str] = []
+
+    async def agree(_: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params.message)
+        return types.ElicitResult(action="accept", content={})
+
+    async with connected(order, elicitation_callback=agree) as client:
+        result = await client.call_tool("agree", {"token": order.token})
+        return {"asked": asked, "structured": result.structured_content, "failed": result.is_error}
+
+
 async def changing(order: Order) -> Observed:
     if order.era == "legacy":
         return await changing_by_handler(order)
@@ -92,4 +104,9 @@ async def killed(order: Order) -> Observed:
         return {"survived": str(await client.call_tool("slow", {"token": order.token}))}
 
 
-drive({"list": listing, "call": calling, "page": listing, "change": changing, "cancel": cancelling, "killed": killed})
+drive(
+    {
+        "list": listing, "call": calling, "page": listing, "change": changing, "cancel": cancelling, "killed": killed,
+        "ask": asking,
+    }
+)  # fmt: skip

@@ -1,0 +1,51 @@
+"""The command ``serve``: one process, or the parent of several, or one of several."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import click
+
+from gateway import serving
+from gateway.cli import terminal
+from gateway.cli.loop import run
+from gateway.cli.options import UNUSABLE, Given, configured, fail
+from gateway.config import ConfigError, ConfigSource
+from gateway.settings import Settings
+from gateway.signing import SecretError
+from gateway.telemetry import logs
+from gateway.workers import parent
+from gateway.workers.link import NotAWorker, inherit
+
+
+@click.command()
+@configured
+@click.pass_obj
+def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
+    """Serve MCP on /mcp and REST on /mcp/tools until SIGTERM."""
+    server, log = settings.server, settings.telemetry.log
+
+    def guide(port: int) -> None:
+        terminal.guide(settings, port, given)
+
+    try:
+        inheritance = inherit(os.environ)
+        if inheritance is not None:
+            logs.configure(log.level, log.format, inheritance.number)
+            run(serving.serve(settings, source, inheritance=inheritance))
+        elif server.workers > 1:
+            logs.configure(log.level, log.format)
+            # The command line that started this process. It does no work that would need a faster loop.
+            code = asyncio.run(parent.serve(settings, (sys.executable, *sys.orig_argv[1:]), guide))
+            raise SystemExit(code)
+        else:
+            logs.configure(log.level, log.format)
+            run(serving.serve(settings, source, guide))
+    except (ConfigError, SecretError, NotAWorker) as error:
+        fail(UNUSABLE, str(error))
+    except OSError as error:
+        fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
+                       f"{server.admin_port}: {(error.strerror or '').rpartition(': ')[2]}",
+             "Set server.port and server.admin_port to free ones.")  # fmt: skip

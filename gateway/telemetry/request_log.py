@@ -1,0 +1,119 @@
+"""Write one line for each request: what was asked, who asked, how it ended, and how long it took.
+
+The steps of a request note what they learn in its record. They find it in :data:`RECORD`: each request runs in a task
+of its own, and the tasks that it starts have its record too. docs/deployment.md says what each field means.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from gateway.telemetry import logs
+from gateway.text import printable
+
+REQUEST_ID: Final = "X-Request-Id"
+TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""W3C Trace Context §3.2; the group is the id of the trace."""
+OK: Final = "ok"
+LEFT: Final = "left"
+"""The outcome of a request whose client hung up before its answer."""
+CANCELLED: Final = "cancelled"
+TOOL_ERROR: Final = "tool_error"
+"""The outcome of a call that was made, and whose result the service itself marks with ``isError``."""
+_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,128}")
+_SHORT: Final = 64
+_LONG: Final = 256
+
+
+class _Headers(Protocol):
+    def get(self, key: str, /) -> str | None: ...
+
+
+@dataclass(slots=True, eq=False)
+class RequestRecord:
+    """Hold what the line says, as it came: :meth:`fields` cuts and cleans what a stranger chose. ``service_time`` is
+    the sum of all exchanges with the service, in seconds. ``status`` stays 0 where no answer was sent."""
+
+    request_id: str
+    http: str = ""
+    path: str = ""
+    service: str = ""
+    era: str = ""
+    method: str = ""
+    tool: str = ""
+    client: object = ""
+    issuer: str = ""
+    subject: str = ""
+    status: int = 0
+    outcome: str = ""
+    service_time: float = 0.0
+
+    def note_outcome(self, outcome: str) -> None:
+        """Note how a call failed. Of several in one request, the first that failed stands in the line."""
+        self.outcome = self.outcome or outcome
+
+    def fields(self, seconds: float) -> dict[str, Any]:
+        """Return the fields of the line, the same each time. ``seconds`` is the time of the request."""
+        return {
+            "request_id": self.request_id,
+            "http": _cut(self.http, _SHORT),
+            "path": _cut(self.path, _LONG),
+            "status": self.status,
+            "service": self.service,
+            "era": self.era,
+            "method": _cut(self.method, _SHORT),
+            "tool": _cut(self.tool, 2 * _SHORT),
+            "client": _cut(self.client, _SHORT) if isinstance(self.client, str) else "",
+            "issuer": _cut(self.issuer, _LONG),
+            "subject": _cut(self.subject, _LONG),
+            "outcome": self.outcome or OK,
+            "ms": round(seconds * 1000, 2),
+            "service_ms": round(self.service_time * 1000, 2),
+        }
+
+
+_NOBODY: Final = RequestRecord("")
+"""The record of work that belongs to no request. Nobody reads it."""
+RECORD: Final[ContextVar[RequestRecord]] = ContextVar("request", default=_NOBODY)
+"""The record of the request that a task works for. Set it once at the beginning: the task ends with its request."""
+
+
+def write(record: RequestRecord, started: float) -> None:
+    """Write the line of a request that began at ``started``, by :func:`time.perf_counter`."""
+    if logs.threshold <= logs.INFO:
+        logs.write_info("request", record.fields(time.perf_counter() - started))
+
+
+def request_id(headers: _Headers) -> str:
+    """Return the id that a client gave its request, in X-Request-Id or as its trace's, if it is well-formed; else a new
+    one."""
+    given = headers.get(REQUEST_ID)
+    if given is not None and _GIVEN_ID.fullmatch(given):
+        return given
+    parent = headers.get("traceparent")
+    if parent is not None and (match := TRACEPARENT.fullmatch(parent)):
+        return match[1]
+    return new_id()
+
+
+def new_id() -> str:
+    return f"{random.getrandbits(64):016x}"
+
+
+def client_name(info: object) -> str:
+    """Return what a client calls itself in its ``clientInfo``, short and without control characters; "" where it does
+    not."""
+    name = info.get("name") if isinstance(info, dict) else None
+    return _cut(name, _SHORT) if isinstance(name, str) else ""
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text with at most ``most`` characters and no control characters. Most texts are returned as they are."""
+    if len(text) > most:
+        text = text[: most - 1] + "…"
+    return text if text.isprintable() else " ".join(printable(text).split())

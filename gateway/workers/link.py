@@ -1,0 +1,144 @@
+"""Hand a worker what its parent holds for it, and let the two talk for as long as both run.
+
+The parent starts the command line that started itself, with one more variable (:data:`VARIABLE`). It names the
+descriptors that the worker inherits: a channel to the parent, and the listening sockets.
+
+The channel is a pair of sockets. The parent sends words, each a line: ``stop``, ``reload``, ``refresh``. These are no
+signals because a signal would end a worker that has not set its handlers yet, and because a service manager may send
+SIGTERM to all processes at once: the one from the parent would be the second. The worker sends JSON, each a line: its
+:class:`State`, and what a refresh came to. Where the channel ends, the other process is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from gateway import jsonrpc
+
+VARIABLE: Final = "JSONRPC_MCP_GATEWAY_WORKER"
+MAX_LINE: Final = 1024**2
+_INTERVAL: Final = 0.5
+"""Seconds from one report of a worker to the next."""
+
+log = structlog.get_logger()
+
+
+class NotAWorker(Exception):
+    """Raised where :data:`VARIABLE` is set, but not by the parent of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a worker says of itself: why no service can answer, None if one can, and lines for operators."""
+
+    unready: str | None
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What worker ``number``, counted from 1, has of its parent: a channel, and ``sockets`` of the public port."""
+
+    number: int
+    channel: socket.socket
+    sockets: tuple[socket.socket, ...]
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return (self.channel.fileno(), *(one.fileno() for one in self.sockets))
+
+    def as_variable(self, parent: int) -> str:
+        """Return the value of :data:`VARIABLE`. ``parent`` is the parent's process id."""
+        return ":".join(map(str, (parent, self.number, *self.descriptors)))
+
+
+def inherit(environ: MutableMapping[str, str]) -> Inheritance | None:
+    """Take :data:`VARIABLE` out of the environment. Return what it names, None where this process is no worker. Raises
+    :class:`NotAWorker`."""
+    value = environ.pop(VARIABLE, None)
+    if value is None:
+        return None
+    try:
+        parent, number, *descriptors = map(int, value.split(":"))
+        if parent != os.getppid():
+            raise ValueError("another parent")
+        channel, *sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    except (ValueError, OSError):
+        raise NotAWorker(f"{VARIABLE} is set, but this process has no such parent: unset it") from None
+    for one in (channel, *sockets):
+        one.set_inheritable(False)
+        one.setblocking(False)
+    return Inheritance(number, channel, tuple(sockets))
+
+
+class ParentLink:
+    """Report to the parent twice a second, and do what it says. ``stop`` is also called where the parent is gone.
+    ``refresh`` returns why it failed, "" if it did not."""
+
+    def __init__(
+        self,
+        inheritance: Inheritance,
+        state: Callable[[], State],
+        stop: Callable[[], object],
+        reload: Callable[[], object],
+        refresh: Callable[[], Awaitable[str]],
+    ) -> None:
+        self._inheritance = inheritance
+        self._state = state
+        self._acts = {b"stop\n": stop, b"reload\n": reload, b"refresh\n": self._begin_refresh}
+        self._refresh = refresh
+        self._refreshing: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<ParentLink of worker {self._inheritance.number}>"
+
+    async def talk(self) -> None:
+        """Talk to the parent until it is gone. Cancel it when the worker has ended its work."""
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._inheritance.channel)
+        reporting = asyncio.create_task(self._report())
+        try:
+            with suppress(ConnectionError):
+                async for word in reader:
+                    if word in self._acts:
+                        self._acts[word]()
+            log.error("the parent of this worker is gone")
+            self._acts[b"stop\n"]()
+        finally:
+            for task in (reporting, *self._refreshing):
+                task.cancel()
+            self._writer.close()
+
+    async def _report(self) -> None:
+        while True:
+            state = self._state()
+            await self._send({"unready": state.unready, "lines": state.lines})
+            await asyncio.sleep(_INTERVAL)
+
+    def _begin_refresh(self) -> None:
+        async def refresh() -> None:
+            await self._send({"refreshed": await self._refresh()})
+
+        task = asyncio.create_task(refresh())
+        self._refreshing.add(task)
+        task.add_done_callback(self._refreshing.discard)
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        with suppress(ConnectionError):  # the end of what it says tells
+            self._writer.write(jsonrpc.encode(message) + b"\n")
+            await self._writer.drain()
+
+
+def read_message(line: bytes) -> State | str:
+    """Return the state that a worker reports, or what a refresh came to."""
+    message = jsonrpc.decode(line)
+    if "refreshed" in message:
+        return str(message["refreshed"])
+    return State(message["unready"], tuple(message["lines"]))

@@ -1,0 +1,159 @@
+"""Keep several workers running that serve one public port, and answer probes for them.
+
+Each worker has a listening socket of its own (SO_REUSEPORT). The parent holds all of them, so a socket outlives its
+worker: connections that wait there are accepted by the worker's successor. The parent itself accepts none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import structlog
+
+from gateway.background import retry_delay
+from gateway.remarks import log_remarks
+from gateway.settings import Settings
+from gateway.signals import call_on_hangup, stop_on_signal
+from gateway.web.accepting import bind, bind_beside
+from gateway.web.connection import Port
+from gateway.web.held_answers import HeldAnswers
+from gateway.web.ops import AdminHandler, listen_for_probes
+from gateway.workers.worker import Worker
+
+DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
+OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
+"""What workers divide among them, and what each has for itself."""
+_GRACE: Final = 5.0
+"""Seconds after which a worker that should have ended is killed."""
+
+log = structlog.get_logger()
+
+
+class Parent:
+    """Hold the sockets, the workers and the admin port. ``command`` starts a worker; ``delay`` returns the seconds
+    before the next attempt by the number of failures in a row. ``port`` and ``admin_port`` are the bound ones."""
+
+    def __init__(self, settings: Settings, command: Sequence[str], delay: Callable[[int], float] = retry_delay) -> None:
+        self.port = 0
+        self.admin_port = 0
+        self.workers: list[Worker] = []
+        self._settings = settings.server
+        self._command = command
+        self._delay = delay
+        self._admin: Port | None = None
+        self._keeping: list[asyncio.Task[int]] = []
+        self._stopping = False
+
+    def __repr__(self) -> str:
+        return f"<Parent port={self.port} admin_port={self.admin_port} {self.workers}>"
+
+    async def start(self) -> int | None:
+        """Open the ports, and start the workers. The first one starts alone: where it ends before it serves, so would
+        the others. Return its exit code then, None where it serves. Raises :class:`OSError` where a port is taken."""
+        server = self._settings
+        groups = [await bind(server.host, server.port)]
+        groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
+        self.port = groups[0][0].getsockname()[1]
+        self.workers = [
+            Worker(number, sockets, self._command, self._delay) for number, sockets in enumerate(groups, start=1)
+        ]
+        handler = AdminHandler(self.unready, self.describe, self.list_anew)
+        self._admin = await listen_for_probes(handler, server, HeldAnswers(server.max_buffered))
+        self.admin_port = self._admin.number
+        first, *others = self.workers
+        self._keep(first)
+        served = asyncio.create_task(first.served.wait())
+        await asyncio.wait([served, *self._keeping], return_when=asyncio.FIRST_COMPLETED)
+        if not served.done():
+            served.cancel()
+            return self._keeping[0].result()
+        for worker in others:
+            self._keep(worker)
+        return None
+
+    async def stop(self) -> None:
+        """Let every worker finish what is under way, all within the same time, and end."""
+        self._stopping = True
+        for worker in self.workers:
+            worker.stop()
+        if self._keeping:
+            most = self._settings.drain_delay + self._settings.shutdown_timeout + _GRACE
+            _, late = await asyncio.wait(self._keeping, timeout=most)
+            if late:
+                log.error("workers did not end in time, and are killed", workers=len(late))
+                self.kill()
+                await asyncio.wait(late)
+        if self._admin is not None:
+            await self._admin.close()
+
+    def kill(self) -> None:
+        """End all workers at once, whatever they do."""
+        for worker in self.workers:
+            worker.kill()
+
+    def reload(self) -> None:
+        """Have every worker read the configuration, and list anew."""
+        for worker in self.workers:
+            worker.tell("reload")
+
+    async def list_anew(self) -> str:
+        """Have every worker list anew. Return why that failed, "" if it did not."""
+        troubles = await asyncio.gather(*(worker.refresh() for worker in self.workers))
+        named = zip(self.workers, troubles, strict=True)
+        return "; ".join(f"worker {worker.number}: {trouble}" for worker, trouble in named if trouble)
+
+    def unready(self) -> str | None:
+        """Return why no worker can answer, None if one can."""
+        if self._stopping:
+            return "stopping"
+        reasons = [(worker.number, worker.unready()) for worker in self.workers]
+        if any(reason is None for _, reason in reasons):
+            return None
+        return "; ".join(f"worker {number}: {reason}" for number, reason in reasons)
+
+    def describe(self) -> Iterator[str]:
+        """Yield the lines of each worker."""
+        for worker in self.workers:
+            yield f"worker {worker.number}: {worker.unready() or 'ok'}, process {worker.pid or 'none'}"
+            yield from (f"worker {worker.number}: {line}" for line in worker.lines)
+
+    def _keep(self, worker: Worker) -> None:
+        self._keeping.append(asyncio.create_task(worker.keep_running()))
+
+
+async def serve(settings: Settings, command: Sequence[str], started: Callable[[int], None]) -> int:
+    """Serve with ``server.workers`` processes until SIGTERM or SIGINT; a second one ends all at once. SIGHUP is passed
+    on. ``started`` is called with the public port once a worker serves. Return the exit code. Raises :class:`OSError`
+    where a port is taken."""
+    parent = Parent(settings, command)
+    stop = asyncio.Event()
+    stop_on_signal(stop, parent.kill)
+    call_on_hangup(parent.reload)
+    asked = asyncio.create_task(stop.wait())
+    starting = asyncio.create_task(_start(parent, settings, started))
+    try:
+        await asyncio.wait([asked, starting], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done() and (code := starting.result()) is not None:
+            return code
+        await asked
+        log.info("stopping", reason="signal")
+    finally:
+        asked.cancel()
+        await parent.stop()
+        await asyncio.wait([starting])
+    log.info("stopped")
+    return 0
+
+
+async def _start(parent: Parent, settings: Settings, started: Callable[[int], None]) -> int | None:
+    log.info("several workers", divided=DIVIDED, of_each_worker=OF_EACH)
+    code = await parent.start()
+    if code is None:
+        server = settings.server
+        log_remarks(settings)
+        log.info("gateway started", host=server.host, port=parent.port, admin_port=parent.admin_port,
+                 workers=server.workers)  # fmt: skip
+        started(parent.port)
+    return code

@@ -1,0 +1,173 @@
+"""Keep one worker running, as its parent sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from gateway.web.accepting import bind_beside
+from gateway.workers.link import MAX_LINE, VARIABLE, Inheritance, State, read_message
+
+_LASTING: Final = 10.0
+"""Seconds of service after which a worker's end is the first failure again."""
+_CLOSED_FROM: Final = 3
+"""Failures in a row from which on the socket is closed until the worker serves again."""
+_SILENT: Final = 10.0
+"""Seconds without a report after which a worker is not ready."""
+
+log = structlog.get_logger()
+
+
+class Worker:
+    """Run worker ``number``, counted from 1, and another in its place where it ends. ``sockets`` are bound to the
+    public port; the worker makes them listen. ``command`` starts it, ``delay`` is as for
+    :class:`~gateway.workers.parent.Parent`. ``served`` is set once it has ever served."""
+
+    def __init__(
+        self, number: int, sockets: Sequence[socket.socket], command: Sequence[str], delay: Callable[[int], float]
+    ) -> None:
+        self.number = number
+        self.pid = 0
+        self.served = asyncio.Event()
+        self._sockets = list(sockets)
+        self._command = command
+        self._delay = delay
+        self._stopping = asyncio.Event()
+        self._channel: asyncio.StreamWriter | None = None
+        self._state: State | None = None
+        self._heard_at = 0.0
+        self._serves_since: float | None = None
+        self._refreshes: list[asyncio.Future[str]] = []
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.number} process={self.pid or 'none'} {self.unready() or 'ready'}>"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return what the worker says of itself, for operators."""
+        return self._state.lines if self._state else ()
+
+    def unready(self) -> str | None:
+        """Return why the worker cannot answer, None if it can."""
+        if self._state is None:
+            return "is starting" if self.pid else "does not run"
+        silent = time.monotonic() - self._heard_at
+        return f"has not reported for {silent:.0f} s" if silent > _SILENT else self._state.unready
+
+    def tell(self, word: str) -> bool:
+        """Send a word, which a worker that is starting reads later. Return whether there is a worker."""
+        if self._channel is None:
+            return False
+        self._channel.write(f"{word}\n".encode())
+        return True
+
+    async def refresh(self) -> str:
+        """Have the worker list anew. Return why that failed, "" if it did not."""
+        if not self.tell("refresh"):
+            return "does not run"
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._refreshes.append(answer)
+        return await answer
+
+    def stop(self) -> None:
+        """Let the worker finish what is under way, and have no successor. Its port closes when the worker does that."""
+        self._stopping.set()
+        self.tell("stop")
+        self._close_sockets()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    async def keep_running(self) -> int:
+        """Run the worker until :meth:`stop`. Return its exit code then, or where it ends without having ever served."""
+        failures = 0
+        while not self._stopping.is_set():
+            self._serves_since = None
+            try:
+                code = await self._run()
+            except OSError as error:
+                log.error("a worker cannot be started", worker=self.number, reason=str(error))
+                code = 1
+            if self._stopping.is_set() or not self.served.is_set():
+                return code
+            failures = 1 if self._has_lasted() else failures + 1
+            wait = self._delay(failures - 1) if failures > 1 else 0.0
+            log.error("a worker ended and is replaced", worker=self.number, exit_code=code, starts_in=wait)
+            if failures >= _CLOSED_FROM:
+                self._renew_sockets()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._stopping.wait()
+        return 0
+
+    async def _run(self) -> int:
+        """Run one process. Return its exit code: 128 plus the number of the signal that ended it, as in shells."""
+        ours, theirs = socket.socketpair()
+        inheritance = Inheritance(self.number, theirs, tuple(self._sockets))
+        reader, self._channel = await asyncio.open_unix_connection(sock=ours, limit=MAX_LINE)
+        hearing = asyncio.create_task(self._hear(reader))
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=inheritance.descriptors,
+                    env={**os.environ, VARIABLE: inheritance.as_variable(os.getpid())},
+                    start_new_session=True,  # so that Ctrl-C reaches the parent alone
+                )
+            self.pid = process.pid
+            code = await process.wait()
+        finally:
+            hearing.cancel()
+            self._channel.close()
+            self._forget()
+        return 128 - code if code < 0 else code
+
+    async def _hear(self, reader: asyncio.StreamReader) -> None:
+        with suppress(ConnectionError):
+            async for line in reader:
+                message = read_message(line)
+                if isinstance(message, State):
+                    self._state, self._heard_at = message, time.monotonic()
+                    self._serves_since = self._serves_since or self._heard_at
+                    self.served.set()
+                elif self._refreshes:
+                    self._refreshes.pop(0).set_result(message)
+
+    def _forget(self) -> None:
+        """Forget what belonged to the process that ended."""
+        self.pid, self._state, self._channel = 0, None, None
+        refreshes, self._refreshes = self._refreshes, []
+        for answer in refreshes:
+            answer.set_result("ended meanwhile")
+
+    def _has_lasted(self) -> bool:
+        return self._serves_since is not None and time.monotonic() - self._serves_since >= _LASTING
+
+    def _renew_sockets(self) -> None:
+        """Replace the sockets by some that do not listen, so that no connection waits for a worker that may not come.
+        Those that wait are reset. The new ones are bound first, so that the port stays this process's."""
+        listened = self._sockets
+        try:
+            self._sockets = bind_beside(listened)
+        except OSError as error:
+            log.error("the socket of a worker cannot be replaced", worker=self.number, reason=str(error))
+            return
+        for one in listened:
+            one.close()
+        log.error("a worker fails again and again: its socket is closed until it serves", worker=self.number)
+
+    def _close_sockets(self) -> None:
+        for one in self._sockets:
+            one.close()

@@ -1,0 +1,230 @@
+"""The line of each request: what it says, and that nothing a stranger sends breaks it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.each import each
+from tests.fault.behaviours import error, result
+from tests.fault.methods import Rpc
+from tests.fault.scripted import ScriptedBackend
+from tests.front import SURFACES, Surface, front
+from tests.protocol.catalog import METHODS
+from tests.protocol.talk import CLIENT, LEGACY, MODERN, Client, exchange, legacy_headers, modern_headers, modern_request
+
+Connect = Callable[..., Awaitable[Client]]
+
+FIELDS: Final = (
+    "request_id", "http", "path", "status", "service", "era", "method", "tool", "client", "issuer", "subject",
+    "outcome", "ms", "service_ms",
+)  # fmt: skip
+ADD: Final = {"name": "add", "arguments": {"a": 2, "b": 3}}
+TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
+PARENT: Final = f"00-{TRACE}-b7ad6b7169203331-01"
+MADE: Final = re.compile(r"[0-9a-f]{16}")
+
+
+def lines_in(logs: list[Any]) -> list[dict[str, Any]]:
+    """The lines of requests, without what structlog adds."""
+    return [{name: line[name] for name in FIELDS} for line in logs if line["event"] == "request"]
+
+
+async def call(client: Client, **headers: str) -> tuple[dict[str, Any], Any]:
+    """The line of one call, and the answer."""
+    with capture_logs() as logs:
+        answer = await client.mcp(modern_request("tools/call", ADD), {**modern_headers("tools/call", "add"), **headers})
+    (line,) = lines_in(logs)
+    return line, answer
+
+
+async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(client: Client) -> None:
+    line, answer = await call(client)
+    whole, of_service = line.pop("ms"), line.pop("service_ms")
+    assert whole > of_service > 0
+    assert line == {
+        "request_id": answer.headers["X-Request-Id"],
+        "http": "POST",
+        "path": "/mcp",
+        "status": 200,
+        "service": "",
+        "era": "modern",
+        "method": "tools/call",
+        "tool": "add",
+        "client": "probe",
+        "issuer": "",
+        "subject": "",
+        "outcome": "ok",
+    }
+
+
+@each(
+    ("given", "id"),
+    [
+        ({"X-Request-Id": "a-b_c.d:e/f+g=h@1~"}, "a-b_c.d:e/f+g=h@1~"),
+        ({"X-Request-Id": "x" * 128}, "x" * 128),
+        ({"traceparent": PARENT}, TRACE),
+        ({"X-Request-Id": "mine", "traceparent": PARENT}, "mine"),
+        ({"X-Request-Id": "not mine", "traceparent": PARENT}, TRACE),
+    ],
+)
+async def test_a_well_formed_id_is_kept_returned_and_sent_on(
+    client: Client, backend: ScriptedBackend, given: dict[str, str], id: str
+) -> None:
+    line, answer = await call(client, **given)
+    sent = backend.requests[-1].headers.getall("X-Request-Id")
+    assert (line["request_id"], answer.headers["X-Request-Id"], sent) == (id, id, [id])
+
+
+@each(
+    "given",
+    [
+        {}, {"X-Request-Id": ""}, {"X-Request-Id": "x" * 129}, {"X-Request-Id": "two words"}, {"X-Request-Id": 'a"b'},
+        {"X-Request-Id": "Zo\u00eb"}, {"traceparent": PARENT.upper()}, {"traceparent": PARENT.replace(TRACE, "0" * 32)},
+    ],
+)  # fmt: skip
+async def test_any_other_request_gets_a_new_id(client: Client, backend: ScriptedBackend, given: dict[str, str]) -> None:
+    ids = set()
+    for _ in range(2):
+        line, answer = await call(client, **given)
+        assert MADE.fullmatch(line["request_id"])
+        assert backend.requests[-1].headers["X-Request-Id"] == answer.headers["X-Request-Id"] == line["request_id"]
+        ids.add(line["request_id"])
+    assert len(ids) == 2
+
+
+@each("path", ["/mcp", "/nope", "/mcp/tools/list", "/.well-known/oauth-protected-resource/mcp"])
+async def test_each_answer_has_the_id(client: Client, path: str) -> None:
+    answer = await client.get(path, **{"X-Request-Id": "mine", "Accept": "text/event-stream"})
+    assert answer.headers.getall("X-Request-Id") == ["mine"]  # type: ignore[attr-defined]
+
+
+async def test_a_stream_has_the_id_too_and_its_line_the_outcome_of_its_call(
+    client: Client, backend: ScriptedBackend
+) -> None:
+    backend.on("add", error(-32000, "no"))
+    asking = {**ADD, "_meta": {"progressToken": "p"}}
+    with capture_logs() as logs:
+        answer = await client.mcp(
+            modern_request("tools/call", asking), {**modern_headers("tools/call", "add"), "X-Request-Id": "mine"}
+        )
+    assert answer.messages[-1]["result"]["isError"] is True
+    (line,) = lines_in(logs)
+    assert answer.headers["X-Request-Id"] == line["request_id"] == "mine"
+    assert (line["tool"], line["outcome"]) == ("add", "execution_error")
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY[0]])
+async def test_an_era_names_itself_and_an_older_client_is_known_by_its_session(client: Client, era: str) -> None:
+    headers = modern_headers("tools/list")
+    if era != MODERN:
+        headers = legacy_headers(era, await client.initialize(era))
+    body = modern_request("tools/list") if era == MODERN else {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    with capture_logs() as logs:
+        await client.mcp(body, headers)
+    (line,) = lines_in(logs)
+    assert (line["era"], line["method"], line["client"]) == (
+        "modern" if era == MODERN else "legacy",
+        "tools/list",
+        "probe",
+    )
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_failure_shows_on_each_surface(surface: Surface) -> None:
+    """An HTTP status of 200 says nothing of the call."""
+    async with ScriptedBackend((*METHODS, Rpc("show"))) as backend:
+        backend.on("show", result({"content": [], "isError": True}))
+        async with front(backend.url, "catalog.tools.show.content=blocks") as gateway:
+            with capture_logs() as logs:
+                for tool, arguments in (("add", ADD["arguments"]), ("fail", {}), ("add", {}), ("show", {})):
+                    await gateway.call(surface, tool, arguments)  # type: ignore[arg-type]
+    outcomes = [line["outcome"] for line in lines_in(logs)]
+    assert outcomes == ["ok", "execution_error", "invalid_arguments", "tool_error"]
+
+
+async def test_a_refusal_and_an_unknown_tool_have_the_word_of_their_error(client: Client) -> None:
+    with capture_logs() as logs:
+        await client.modern("tools/call", {"name": "no_such", "arguments": {}})
+        await client.modern("no/such")
+        await client.get("/nope")
+        await client.mcp(b"{")
+    assert [(line["tool"], line["outcome"]) for line in lines_in(logs)] == [
+        ("no_such", "tool_not_found"),
+        ("", "method_not_found"),
+        ("", "not_found"),
+        ("", "invalid_json"),
+    ]
+
+
+async def test_a_batch_shows_its_first_failure(client: Client) -> None:
+    calls = [
+        {"jsonrpc": "2.0", "id": n, "method": name, "params": {}} for n, name in enumerate(("void", "fail", "void"))
+    ]
+    with capture_logs() as logs:
+        await client.post("/jsonrpc", calls)
+    (line,) = lines_in(logs)
+    assert line["outcome"] == "execution_error"
+
+
+LONG: Final = "\u202e\x1b[2J\x9b1m\u2028\n" + "A" * 5000
+
+
+async def test_what_strangers_choose_is_cut_and_has_no_control_characters(client: Client) -> None:
+    with capture_logs() as logs:
+        await client.mcp(
+            modern_request("tools/call", {**ADD, "name": LONG, "_meta": {CLIENT: {"name": LONG, "version": "1"}}}),
+            {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call"},
+        )
+        await client.mcp({"jsonrpc": "2.0", "id": 1, "method": LONG})
+        await client.get(f"/mcp/tools/%1b%9b%0a{'A' * 5000}")
+        await exchange(client.port, b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: \xff\xfe\r\n\r\n")
+    lines = lines_in(logs)
+    assert len(lines) == 4
+    for line in lines:
+        text = "".join(value for value in line.values() if isinstance(value, str))
+        assert text.isprintable()
+        assert len(text) < 1000
+
+
+WRITE: Final = """
+import time
+from gateway.telemetry import logs, request_log
+logs.configure("info", {format!r})
+for path in ("/mcp", "/a b=c", "/half\\ud800"):
+    record = request_log.RequestRecord("id-1", "POST", path, "crm", "modern", "tools/call", "add", status=200)
+    record.client = "pro\\nbe"
+    request_log.write(record, time.perf_counter())
+"""
+
+
+def written(format: str) -> list[str]:
+    script = WRITE.format(format=format)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    return ran.stderr.splitlines()
+
+
+def test_a_line_of_json_has_the_documented_fields_in_order() -> None:
+    lines = [json.loads(line) for line in written("json")]
+    assert [line["path"] for line in lines] == ["/mcp", "/a b=c", "/half"]
+    for line in lines:
+        assert tuple(line) == ("time", "level", "event", *FIELDS)
+        assert (line["level"], line["event"], line["client"]) == ("info", "request", "pro be")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line["time"])
+
+
+def test_a_line_of_text_leaves_out_what_is_not_known_and_quotes_what_has_spaces() -> None:
+    plain, spaced, _ = written("text")
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d info    request request_id=id-1 http=POST path=/mcp status=200 service=crm era=modern "
+        r"method=tools/call tool=add client='pro be' outcome=ok ms=[\d.]+ service_ms=0.0",
+        plain,
+    )
+    assert "path='/a b=c'" in spaced
