@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-oauth test check fix reach bench fault soak conformance clients config
+.PHONY: help run demo-oauth test check fix reach bench bench-quick fault soak conformance clients config
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +39,18 @@ reach: $(VENV)/.dev ## real services from their URL alone: what is understood, t
 	@bash tests/install.sh $(BIN)/python reach
 	$(BIN)/python -m tests.reach
 
-bench: $(VENV)/.dev ## tools/call and tools/list beside a bare proxy and FastMCP; what strangers can cost
+bench: bench-peers ## everybody who does the same work, beside the gateway; writes docs/performance.md (8 minutes)
 	$(BIN)/python -m tests.bench
+
+bench-quick: bench-services ## the lanes that decide, and a guard against slower calls (2 minutes; writes nothing)
+	$(BIN)/python -m tests.bench --quick
+
+.PHONY: bench-services bench-peers
+bench-peers: bench-services
+	@$(BIN)/python -m tests.bench.peers
+
+bench-services: $(VENV)/.dev
+	@bash tests/install.sh bench
 
 fault: services ## what callers see while something fails; ROWS="one tool" for rows with these words
 	$(BIN)/python -m tests.fault $(ROWS)

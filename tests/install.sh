@@ -4,6 +4,7 @@
 # environment of its own, tests/services/flask2. Does nothing, quietly, when all of it is there.
 #
 # Usage: tests/install.sh PYTHON [reach]      (the python of the project's virtual environment)
+#        tests/install.sh bench               (what `make bench` needs of Debian, and nothing else)
 #
 # With "reach" it also installs what only `make reach` starts: more of Debian's, tests/reach/python and tests/reach/node.
 set -euo pipefail
@@ -103,7 +104,13 @@ install_pure_flask_jsonrpc() {
   rm -rf "$folder"
 }
 
-[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach]"
+if [ "${1:-}" = bench ]; then
+  # nginx loads the module from a file: no program shows that it is there.
+  module=$([ -e /usr/lib/nginx/modules/ngx_http_echo_module.so ] || echo -:libnginx-mod-http-echo)
+  install_debian_packages "nginx:nginx-light redis-server:redis-server taskset:util-linux wrk:wrk $module"
+  exit
+fi
+[ $# = 1 ] || [ "$*" = "$1 reach" ] || die "usage: tests/install.sh PYTHON [reach], or tests/install.sh bench"
 # None of these needs another, and most of the time is spent waiting for a registry: they run side by side.
 jobs=()
 install_debian_packages "$DEBIAN ${2:+$DEBIAN_REACH}" & jobs+=($!)

@@ -10,13 +10,14 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-_PACKAGES = {"wrk": "wrk", "nginx": "nginx-light", "taskset": "util-linux"}
+_PACKAGES = {"wrk": "wrk", "redis-server": "redis-server", "nginx": "nginx-light", "taskset": "util-linux"}
 _SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 _ROOT = Path(__file__).parents[2]
 _ECHO_MODULE = Path("/usr/lib/nginx/modules/ngx_http_echo_module.so")
@@ -72,11 +73,19 @@ class Scheduled:
 
 
 class Process:
-    """A program on one core for as long as the ``with`` block lasts; its output goes to ``log``."""
+    """A program on one core, or on several ("0,1"), for as long as the ``with`` block lasts; its output goes to
+    ``log``, and ``environ`` is added to the environment."""
 
-    def __init__(self, command: Sequence[str | Path], core: int, log: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        core: int | str,
+        log: Path,
+        environ: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._command = [program("taskset"), "-c", str(core), *map(str, command)]
         self._log = log
+        self._environ = os.environ | environ
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:
@@ -84,6 +93,7 @@ class Process:
             self._child = subprocess.Popen(
                 self._command,
                 cwd=_ROOT,
+                env=self._environ,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -108,18 +118,33 @@ class Process:
             raise RuntimeError("the process has not been started")
         return self._child
 
-    def wait_until(self, ready: Callable[[], bool], pause: float = 0.05) -> None:
+    def wait_until(self, ready: Callable[[], bool], pause: float = 0.05, within: float = _READY_WITHIN) -> None:
         """Poll until ``ready``; refuse with the end of the log where the process dies or takes too long."""
-        deadline = time.monotonic() + _READY_WITHIN
+        deadline = time.monotonic() + within
         while not ready():
             if self._running().poll() is not None or time.monotonic() > deadline:
                 end = self._log.read_text(errors="replace")[-2000:]
                 raise Unusable(f"{' '.join(self._command[3:])}\ndid not become ready:\n{end}")
             time.sleep(pause)
 
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
     def scheduled(self) -> Scheduled:
         """Time so far of all threads of the process and its children."""
-        return _scheduled(self._running().pid)
+        return sum(map(_scheduled, _family(self.pid)), start=Scheduled(0, 0))
+
+    def memory(self) -> int:
+        """Bytes of the process and its children that are in memory (RSS)."""
+        return sum(_resident(pid) for pid in _family(self.pid))
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from _family(int(child))
 
 
 def _scheduled(pid: int) -> Scheduled:
@@ -128,6 +153,8 @@ def _scheduled(pid: int) -> Scheduled:
     for task in Path(f"/proc/{pid}/task").iterdir():
         ran, waited, _ = map(int, (task / "schedstat").read_text().split())
         total += Scheduled(ran, waited)
-        for child in (task / "children").read_text().split():
-            total += _scheduled(int(child))
     return total
+
+
+def _resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -31,9 +31,10 @@ async def _slowdowns() -> list[float]:
         slow.on("add", Hang("nothing"))
         knobs = (
             "server.port=0", "server.admin_port=0", "auth.mode=off",
+            "limits.invocation=100000000/minute", f"limits.concurrent={2 * _HANGING}",
             f"services.quick.backend.url={quick.url}",
             f"services.slow.backend.url={slow.url}", "services.slow.backend.timeout=120s",
-            "services.slow.backend.connections=200",
+            f"services.slow.backend.connections={4 * _HANGING}",  # a caller may have a third of them
         )  # fmt: skip
         async with Program("serve", *(f"--set={knob}" for knob in knobs)) as program:
             for _ in range(2):
