@@ -203,7 +203,9 @@ async def test_a_port_where_another_program_listens_is_not_shared(tmp_path: Path
         await second.stop()
 
 
-@pytest.mark.parametrize("value", ["", "1:1:0", f"{os.getpid()}:1:0:1", "one"])
+@pytest.mark.parametrize(
+    "value", ["", "1:1:0", f"{os.getpid()}:1:0:1", "one"], ids=["empty", "short", "own process", "word"]
+)
 def test_a_variable_that_no_parent_has_set_is_refused(value: str) -> None:
     """Nobody becomes a worker by accident; a worker whose parent is gone before it starts ends here, too."""
     environ = {VARIABLE: value}
