@@ -95,6 +95,8 @@ class Server:
             log.info("worker started", port=self.port, max_connections=limit.most)
             return
         log_remarks(self.settings)
+        if not self._store.is_shared:
+            log.info("the store is in memory", of_each_process=PER_PROCESS)
         log.info(
             "gateway started",
             host=server.host,
@@ -164,8 +166,6 @@ class Server:
             await self._store.open()
         except StoreFault as fault:
             raise ConfigError([f"store.url: {fault}"]) from None
-        if not self._store.is_shared:
-            log.info("the store is in memory", of_each_process=PER_PROCESS)
 
     async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
         """Make the services that are new or changed. Raises :class:`ConfigError`."""

@@ -33,6 +33,7 @@ threshold = INFO
 """The least severity that is written. The access log compares it before it makes a line for each request."""
 _lines: Lines | None = None
 _as_text = False
+_processors: list[Processor] = []
 _common: dict[str, Any] = {}
 """Fields of every line."""
 
@@ -97,8 +98,10 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto", work
         atexit.register(_lines.close)
     _lines.lost_line = lost_line
     put = _lines.put
+    # The same list each time: loggers that were used before keep it.
+    _processors[:] = _drop_below_level, render
     structlog.configure(
-        processors=[_drop_below_level, render],
+        processors=_processors,
         logger_factory=lambda *_: _LineLogger(put),
         cache_logger_on_first_use=True,
     )
@@ -113,7 +116,7 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto", work
 def write_info(event: str, fields: dict[str, Any]) -> None:
     """Write a line of severity info in one step. Each request comes through here, and structlog's chain of processors
     takes several times as long. Where :func:`configure` was not called, structlog decides what becomes of it."""
-    if _lines is None:
+    if _lines is None or _drop_below_level not in _processors:  # or somebody captures them
         structlog.get_logger().info(event, **fields)
     elif _as_text:
         line = {"time": time.strftime("%H:%M:%S"), "level": "info", "event": event, **fields, **_common}

@@ -2,7 +2,6 @@
 
 What a client can cost is bounded: the time for a head (:data:`HEAD_TIMEOUT`) and for a body
 (:data:`gateway.web.site.BODY_TIMEOUT`), and the time to take an answer, or what a stream has sent (``write_timeout``).
-The next request of the connection, or the next event, waits for that.
 
 aiohttp's low-level server has no settings for some of this, so it gets our own connections. They override public
 methods of :class:`aiohttp.web.RequestHandler`: ``handle_error``, ``shutdown`` and those of :class:`asyncio.Protocol`.
@@ -41,8 +40,7 @@ _NO_WAIT: Final = 0.001  # aiohttp takes 0 for "no limit"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
 _LARGE_HEAD: Final = MalformedHttp(f"The head of the request is larger than {MAX_HEAD // 1024} KiB")
-_FIRST_PROBE: Final = 0.5  # seconds after the client's end of input
-_NEXT_PROBE: Final = 0.1  # doubled each time
+_FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 
 
 class Handler(Protocol):
@@ -115,7 +113,7 @@ class Connection(web.RequestHandler):
         self._refusal = server.handler.refusal
         self._head = HeadDeadline(lambda: self._end_head(_LATE_HEAD))
         self._ahead = 0  # bytes since the latest request
-        self._has_sent = False
+        self._has_sent = self._is_refused = False
         self._is_reading_paused = False
         self._untaken = UntakenAnswer(server.held, server.write_timeout)
 
@@ -132,6 +130,8 @@ class Connection(web.RequestHandler):
         self._on_lost()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:  # what follows a malformed request is not read
+            return
         answer = self.answer
         is_head = answer is None or answer.body.is_eof()
         super().data_received(data)
@@ -187,7 +187,7 @@ class Connection(web.RequestHandler):
 
     def _end_head(self, error: GatewayError) -> None:
         """Close the connection, with an answer where a request has begun: who sends nothing asked nothing."""
-        if self._has_sent and self.transport is not None:
+        if self._has_sent and self.transport is not None and not self._is_refused:
             self.transport.write(raw_response(MCP.error_bytes(error, None), error))
         self.force_close()
 
@@ -202,6 +202,7 @@ class Connection(web.RequestHandler):
         close the connection. Raise :class:`ConnectionError` where an answer has begun.
         """
         super().handle_error(request, status, exc)  # writes the log line
+        self._is_refused = True
         if isinstance(exc, BadFraming):
             response = self._refusal(request, MalformedHttp(exc.message))
         elif isinstance(exc, HttpProcessingError):  # the parser's: the path is unknown, so MCP's form of errors

@@ -86,10 +86,10 @@ async def test_faults_of_a_listing_file_are_told_all_at_once(flask_app: Service,
     file = tmp_path / "faulty.yaml"
     file.write_text("methods: {App.add: {parms: {}}, App.car: {structure: by-magic}}")
     ran = await run("check", *settings(flask_app.url, "backend.listing.dialect=static", f"backend.listing.file={file}"))
-    assert ran.code == 3
+    assert ran.code == 2
     assert "methods.App.add" in ran.err
     assert "parms" in ran.err
-    assert "by-magic" in ran.err
+    assert "methods.App.car.structure: must be one of by-name" in ran.err
 
 
 async def test_the_file_says_what_is_listed(gateway: Front) -> None:

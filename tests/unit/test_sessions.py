@@ -117,8 +117,8 @@ async def test_an_id_of_another_secret_or_purpose_is_none(clock: ManualClock, se
     another = Sessions(
         SigningKeys((b"another secret of enough bytes",), RESOURCE), MemoryStore(clock), clock
     ).open_session("2025-06-18", ADA)
-    cursor = Signer(KEYS, "cursor", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
-    genuine = Signer(KEYS, "session", TTL, clock).sign("2025-06-18\nx", *ADA.identity)
+    cursor = Signer(KEYS, "cursor", TTL, clock).sign("2025-06-18\n\n\nx", *ADA.identity)
+    genuine = Signer(KEYS, "session", TTL, clock).sign("2025-06-18\n\n\nx", *ADA.identity)
     assert [await is_found(sessions, id) for id in (another, cursor, genuine)] == [False, False, True]
 
 
