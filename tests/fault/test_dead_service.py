@@ -90,7 +90,7 @@ async def time_out(backend: ScriptedBackend, gateway: Front, tool: str, times: i
 
 async def test_a_tool_that_hangs_is_refused_alone(backend: ScriptedBackend) -> None:
     backend.on("echo", Hang("nothing"))
-    async with front(backend.url, "backend.timeout=300ms") as gateway, asyncio.timeout(PATIENCE):
+    async with front(backend.url, "backend.timeout=1s") as gateway, asyncio.timeout(PATIENCE):
         await time_out(backend, gateway, "echo", 20)
         assert (await gateway.call("rest", "echo", {"value": 1})).message == OPEN
         assert (await gateway.call("rest", "add", TWO_AND_THREE)).value == {"sum": 5}
@@ -103,7 +103,7 @@ async def test_a_tool_that_hangs_is_refused_alone(backend: ScriptedBackend) -> N
 
 async def test_a_service_that_answers_nothing_is_refused_for_all_tools(backend: ScriptedBackend) -> None:
     backend.default = Hang("nothing")
-    async with front(backend.url, "backend.timeout=300ms") as gateway, asyncio.timeout(PATIENCE):
+    async with front(backend.url, "backend.timeout=1s") as gateway, asyncio.timeout(PATIENCE):
         await asyncio.gather(*(time_out(backend, gateway, tool, 10) for tool in ("add", "echo")))
         assert (await gateway.call("rest", "fail", {})).message == OPEN
         assert backend.calls("fail") == 0
@@ -111,7 +111,7 @@ async def test_a_service_that_answers_nothing_is_refused_for_all_tools(backend: 
 
 async def test_while_tools_hang_a_listing_that_can_be_had_is_shown(backend: ScriptedBackend) -> None:
     backend.default = Hang("nothing")
-    async with front(backend.url, "backend.timeout=300ms") as gateway, asyncio.timeout(PATIENCE):
+    async with front(backend.url, "backend.timeout=1s") as gateway, asyncio.timeout(PATIENCE):
         await asyncio.gather(*(time_out(backend, gateway, tool, 10) for tool in ("add", "echo")))
         backend.on("rpc.discover", result(openrpc((ADD,))))
         assert gateway.gateway is not None
@@ -121,7 +121,7 @@ async def test_while_tools_hang_a_listing_that_can_be_had_is_shown(backend: Scri
 
 async def test_a_call_that_waited_for_its_turn_while_the_service_died_is_not_sent(backend: ScriptedBackend) -> None:
     backend.default = Hang("nothing")
-    knobs = ("backend.connections=20", "backend.timeout=300ms", "backend.queue_timeout=60s")
+    knobs = ("backend.connections=20", "backend.timeout=1s", "backend.queue_timeout=60s")
     async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
         tools = {"add": TWO_AND_THREE, "echo": {"value": 1}, "fail": {}}
         calls = [gateway.call("rest", tool, arguments) for _ in range(40) for tool, arguments in tools.items()]
