@@ -70,7 +70,7 @@ class ServerSettings(Section):
         le=1_000_000,
     )
     max_buffered: Size = knob(
-        256 * 1024**2,
+        192 * 1024**2,
         "Most bytes of answers in memory: those that are being read, and those that clients have not taken, and of "
         "bodies that clients still send. New calls "
         "get 503 from seven eighths of it on, and those of a caller who has a quarter of it to take. At least "
