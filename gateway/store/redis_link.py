@@ -223,6 +223,8 @@ async def _within(limit: float, command: Awaitable[Answer]) -> Answer:
     """Return the answer to a command. Raises :class:`TimeoutError` after ``limit`` seconds, without those for which
     this process itself stood still: they are no fault of Redis."""
     answer = asyncio.ensure_future(command)
+    # Read how it ended, also where nobody waits any more, or asyncio logs it as never retrieved.
+    answer.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         for _ in range(_SLICES):
             await asyncio.wait({answer}, timeout=limit / _SLICES)
