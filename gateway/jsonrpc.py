@@ -57,8 +57,7 @@ _ESCAPED = re.compile(rb"\\u00(?:22|3[Aa])")  # a quote, or a colon
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """A call that expects an answer."""
 
     id: Id
@@ -66,8 +65,7 @@ class Request:
     params: dict[str, Any] | list[Any] | None
 
 
-@dataclass(slots=True)
-class Notification:
+class Notification(msgspec.Struct):
     """A message without ``id``, which gets no answer."""
 
     method: str
@@ -197,11 +195,13 @@ def decode_strictly(raw: bytes) -> Any:
         value = _decode_json(raw)
     except ValueError as error:
         raise ParseError(f"Parse error: {error}") from None
-    if _SPACED_COLON.search(raw) is None:
-        # Of duplicate members the engine keeps the last, so quotes before colons are missing from what it kept.
-        # To serialize a small value again and count is cheaper than to walk it; escaped quotes would spoil the count.
+    # Of duplicate members the engine keeps the last. To serialize a small value again is cheaper than to walk it.
+    again = _encode(value) if len(raw) <= SMALL else b""
+    if again == raw:
+        return value
+    if _SPACED_COLON.search(raw) is None:  # quotes before colons tell; escaped quotes would spoil the count
         quotes = raw.count(b'":')
-        if len(raw) <= SMALL and _ESCAPED.search(raw) is None and quotes == _encode(value).count(b'":'):
+        if again and _ESCAPED.search(raw) is None and quotes == again.count(b'":'):
             return value
         if quotes == count_members(value):
             return value

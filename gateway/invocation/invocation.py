@@ -8,7 +8,6 @@ the decisions are the same on each. A surface that can ask the client for input 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -33,6 +32,7 @@ from gateway.limits import CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.search.tools import BuiltinTool
+from gateway.structs import Struct
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.telemetry.request_log import RECORD, TOOL_ERROR
 from gateway.text import excerpt
@@ -47,8 +47,7 @@ Arguments: TypeAlias = Mapping[str, Any] | Callable[[Tool], Mapping[str, Any]]
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """One call that may run; :meth:`Invocation.prepare` makes it. Call :meth:`execute` once.
 
     Where the client named ``call_tool``, ``tool`` is the tool that its arguments name. ``arguments`` are those of
@@ -60,7 +59,7 @@ class Call:
     arguments: Mapping[str, Any]
     extras: CallExtras | None
     quota: Quota | None
-    _send: Callable[[Call, bool], Awaitable[Outcome]] = field(repr=False)
+    _send: Callable[[Call, bool], Awaitable[Outcome]]
 
     @property
     def fault(self) -> ToolFault | None:

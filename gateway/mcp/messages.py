@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 from gateway.errors import GatewayError
 from gateway.model import Caller
+from gateway.structs import Struct, field
 
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
 METHOD: Final = "Mcp-Method"
@@ -30,8 +30,7 @@ class Headers(Protocol):
     def __contains__(self, key: object, /) -> bool: ...
 
 
-@dataclass(slots=True)
-class McpRequest:
+class McpRequest(Struct):
     """One request to the MCP endpoint, without HTTP types."""
 
     headers: Headers
@@ -47,8 +46,7 @@ class McpRequest:
         return self.is_single and any(EVENT_STREAM in accept for accept in self.headers.getall("Accept", []))
 
 
-@dataclass(slots=True)
-class McpReply:
+class McpReply(Struct):
     """A JSON answer, or an answer without content where ``body`` is empty. An ``error`` may add headers (Retry-After,
     WWW-Authenticate)."""
 
@@ -58,8 +56,7 @@ class McpReply:
     error: GatewayError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class McpStreamReply:
+class McpStreamReply(Struct):
     """An answer as server-sent events. The receiver must iterate ``events`` or close it. ``notices`` marks a stream of
     notifications, which lasts while the client listens and not until a call is over."""
 

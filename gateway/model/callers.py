@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn
 
 from gateway.model.tools import NameStyle
+from gateway.structs import Struct
 
 
 class View(NamedTuple):
@@ -65,8 +66,7 @@ class Principal:
     token: AccessToken
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Hold who calls: the ``address`` that limits count by, and the preferred ``language`` as Accept-Language.
 
     ``principal`` is None for a caller without a token. ``view`` is whose catalog the caller sees. ``name_style`` is

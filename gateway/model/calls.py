@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.errors import ToolFault
 from gateway.model.listed import JsonObject
 from gateway.model.tools import Tool
+from gateway.structs import Struct, field
 
 
 class NoResult:
@@ -21,8 +22,7 @@ class NoResult:
 NO_RESULT: Final = NoResult()
 
 
-@dataclass(slots=True)
-class CallExtras:
+class CallExtras(Struct):
     """Hold what a 2026-07-28 client sends along with a call.
 
     ``responses`` answer an earlier :class:`InputRequest`; ``state`` is the state that came with it. ``capabilities``
@@ -45,8 +45,7 @@ class InputRequest:
     state: str | None = None
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """Hold the outcome of a call: a value (JSON, or :data:`NO_RESULT`), a fault, or questions to the client."""
 
     tool: Tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -14,6 +14,7 @@ from gateway import jsonrpc
 from gateway.errors import GatewayError, ToolFault
 from gateway.jsonrpc import Id
 from gateway.model import ANONYMOUS, Caller
+from gateway.structs import Struct, field
 from gateway.telemetry.request_log import RequestRecord
 from gateway.web.answer import COMMON_HEADERS, JSON, JsonAnswer
 
@@ -23,8 +24,7 @@ _JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest"
 _MCP_PATH = re.compile("(/[a-z][a-z0-9_]*)?/mcp")
 
 
-@dataclass(slots=True, eq=False)
-class Exchange:
+class Exchange(Struct, eq=False):
     """One request, and what the steps learn about it.
 
     ``path`` is decoded except ``%2F`` and ``%25``, so that no segment becomes two. ``tool`` is the name in a tool's

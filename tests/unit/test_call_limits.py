@@ -90,7 +90,7 @@ async def test_one_caller_spends_nothing_of_anothers(store: MemoryStore) -> None
 async def test_one_users_tokens_and_addresses_count_together(store: MemoryStore) -> None:
     budget = CallBudget(store, "10/minute")
     assert await made(budget, user("ann")) == 10
-    assert await made(budget, replace(user("ann", "another app"), address="192.0.2.9")) == 0
+    assert await made(budget, Caller("192.0.2.9", principal=user("ann", "another app").principal)) == 0
 
 
 async def test_users_of_one_client_share_its_rate_only_where_there_is_one(store: MemoryStore) -> None:

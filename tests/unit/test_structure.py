@@ -27,7 +27,8 @@ FLOORS = (
     "3 discovery limits search",
     "2 catalog config > credentials listing schema",
     "1 auth > backend store > background batch layers outbound signals signing single_flight telemetry uses > resolver",
-    "0 model > jsonrpc references settings > errors json_bounds json_pointer json_schema strict_yaml text tls units",
+    "0 model > jsonrpc references settings > "
+    "errors json_bounds json_pointer json_schema strict_yaml structs text tls units",
 )
 STEPS = [step.split() for floor in reversed(FLOORS) for step in reversed(floor.partition(" ")[2].split(" > "))]
 STEP = {name: number for number, names in enumerate(STEPS) for name in names}
@@ -40,7 +41,7 @@ HOMES = {
     "cryptography": ("auth", "signing"),
     "yaml": ("strict_yaml", "cli", "listing.documents", "listing.file_faults"),
     "httptools": ("backend.lean_connection",),
-    "msgspec": ("jsonrpc",),
+    "msgspec": ("jsonrpc", "structs"),
     "jsonschema_rs": ("schema.validation",),
     "jsonschema": ("listing.static", "listing.file_faults"),
     "jsonpath_rfc9535": ("settings.jsonpath",),
