@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from gateway import jsonrpc
@@ -34,14 +35,18 @@ class Endpoint:
             return _reply(error.status, jsonrpc.error_bytes(None, error), error)
         return await self.answer(mcp_request, value)
 
-    async def answer(self, mcp_request: McpRequest, value: Any) -> McpReply | McpStreamReply:
+    def answer(self, mcp_request: McpRequest, value: Any) -> Awaitable[McpReply | McpStreamReply]:
         """Return the reply to a decoded message or batch; the body of the request is not read."""
+        answer = self._answer_batch if isinstance(value, list) else self._answer_one
+        return answer(mcp_request, value)
+
+    async def _answer_batch(self, mcp_request: McpRequest, batch: list[Any]) -> McpReply | McpStreamReply:
         try:
-            if isinstance(value, list) and self.legacy.serves_version(mcp_request):
-                return await self.legacy.answer_batch(mcp_request, value, self._answer_one)
+            if self.legacy.serves_version(mcp_request):
+                return await self.legacy.answer_batch(mcp_request, batch, self._answer_one)
         except GatewayError as error:
             return _reply(error.status, jsonrpc.error_bytes(None, error), error)
-        return await self._answer_one(mcp_request, value)
+        return await self._answer_one(mcp_request, batch)
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
         """Return the stream that a GET opens. Raise :class:`GatewayError`."""

@@ -97,6 +97,8 @@ _PROJECTORS: Final = {
     for style in NameStyle
 }
 
+_STANDARD_HEADERS: Final = (PROTOCOL_VERSION, METHOD, NAME)
+_NONE: Final[list[str]] = []
 _Handler: TypeAlias = Callable[[McpRequest, ModernRevision, Request, JsonObject], Awaitable[McpReply | McpStreamReply]]
 
 
@@ -140,8 +142,8 @@ class Modern:
     def _check_request(self, mcp_request: McpRequest, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
         """Make checks 2 to 6 of the list above. Return the request's handler, revision and params."""
         headers, params = mcp_request.headers, request.params if isinstance(request.params, dict) else {}
-        for name in (PROTOCOL_VERSION, METHOD, NAME):
-            if len(headers.getall(name, [])) > 1:
+        for name in _STANDARD_HEADERS:
+            if len(headers.getall(name, _NONE)) > 1:
                 raise HeaderMismatch(f"{name} is given twice")
         version = envelope_version(params.get("_meta"))
         if isinstance(client := params["_meta"].get(META_CLIENT), dict):

@@ -213,10 +213,11 @@ class ValidatorCache:
 
     def compile_tool(self, digest: str, schema: Mapping[str, Any]) -> Validator:
         """Return the validator by a digest that stands for the schema, so that no call has to serialize it."""
-        known = self._by_digest.get(digest)
-        if known is None:
+        try:
+            return self._by_digest[digest]
+        except KeyError:
             known = self._by_digest[digest] = self.compile(schema)
-        return known
+            return known
 
     def _compile(self, schema: Mapping[str, Any], has_patterns: bool) -> Validator:
         try:

@@ -75,7 +75,7 @@ class JsonAnswer(web.StreamResponse):
         if self.status != HTTPStatus.NO_CONTENT:  # which must not have this header (RFC 9110 §8.6)
             lines.append(f"Content-Length: {len(self.body)}\r\n")
         for name, value in self.headers.items():
-            if _FORBIDDEN.search(value):
+            if not value.isprintable() and _FORBIDDEN.search(value):  # the former is ten times as fast
                 raise ValueError(f"the header {name} has a character that would break the head")
             lines.append(f"{name}: {value}\r\n")
         if not self._keeps_alive:

@@ -58,7 +58,7 @@ class Writer(StreamWriter):
     write returns once the kernel has all of it. ``caller`` is whose answer it is, once that is known."""
 
     def __init__(self, connection: Connection, message: RawRequestMessage, body: StreamReader) -> None:
-        super().__init__(connection, asyncio.get_running_loop())
+        super().__init__(connection, connection.loop)
         self.connection = connection
         self.body = body
         self.caller: Caller | None = None
@@ -108,6 +108,7 @@ class Connection(web.RequestHandler):
             auto_decompress=False,  # it would unpack the whole body of a refused request, too
         )
         self.server = server
+        self.loop = loop
         self.held = server.held
         self._on_lost = on_lost
         self._refusal = server.handler.refusal
@@ -144,12 +145,12 @@ class Connection(web.RequestHandler):
             answer.next_has_begun = True
         self._ahead += len(data)
         if self._ahead > MAX_HEAD:
-            asyncio.get_running_loop().call_soon(self._bound_ahead)  # a request that is complete has begun by then
+            self.loop.call_soon(self._bound_ahead)  # a request that is complete has begun by then
 
     def await_head(self) -> None:
         """Give the head of the next request its time, if that has not begun."""
         if self._head.since is None:
-            self._head.since = asyncio.get_running_loop().time()
+            self._head.since = self.loop.time()
         if not self._head.has_timer:
             self._head.start_timer()
 
@@ -228,7 +229,7 @@ class Connection(web.RequestHandler):
         """
         self.close()
         # Later in the loop: a request that arrived together with the end of input has been started by then.
-        asyncio.get_running_loop().call_soon(self._after_eof)
+        self.loop.call_soon(self._after_eof)
         return True
 
     def _after_eof(self) -> None:
@@ -238,7 +239,7 @@ class Connection(web.RequestHandler):
         if answer is None or answer.is_complete or answer.is_stream or not answer.body.is_eof():
             self.transport.close()
         elif answer.takes_interim:
-            asyncio.get_running_loop().call_later(_FIRST_PROBE, self._probe, answer, _NEXT_PROBE)
+            self.loop.call_later(_FIRST_PROBE, self._probe, answer, _NEXT_PROBE)
 
     def _probe(self, answer: Writer, wait: float) -> None:
         """Find out whether the client still listens: a closed socket answers data with a reset, which ends the call.
@@ -252,7 +253,7 @@ class Connection(web.RequestHandler):
             self.transport.close()
         elif answer.output_size == 0:
             self.transport.write(_CONTINUE)
-            asyncio.get_running_loop().call_later(wait, self._probe, answer, 2 * wait)
+            self.loop.call_later(wait, self._probe, answer, 2 * wait)
 
 
 async def ask_for_body(request: web.BaseRequest) -> None:
@@ -283,7 +284,7 @@ class _Server(web.Server):
     ) -> web.BaseRequest:
         answer = Writer(connection, message, body)
         connection.begin_answer(answer)
-        return web.BaseRequest(message, body, connection, answer, task, asyncio.get_running_loop())
+        return web.BaseRequest(message, body, connection, answer, task, connection.loop)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         check_framing(request)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aiohttp import web
 from aiohttp.http import HttpVersion10, HttpVersion11
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
+
+_SERVED: Final = (HttpVersion11, HttpVersion10)
 
 
 class BadFraming(BadHttpMessage):
@@ -22,12 +26,14 @@ def check_framing(request: web.BaseRequest) -> None:
 
     RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
     """
-    if request.version not in (HttpVersion10, HttpVersion11):
+    version, headers = request.version, request.headers
+    if version not in _SERVED:
         raise BadFraming(message="Only HTTP/1.1 and HTTP/1.0 are served")
-    if request.version == HttpVersion10 and "Transfer-Encoding" in request.headers:
+    coding = headers.get("Transfer-Encoding")
+    if coding is not None and version == HttpVersion10:
         raise BadFraming(message="HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1")
-    if request.headers.get("Transfer-Encoding", "chunked").lower() != "chunked":
+    if coding is not None and coding.lower() != "chunked":
         # The parser accepts "gzip, chunked" and leaves the body compressed (RFC 9112 §6.1: refuse an unknown coding).
         raise BadFraming(message="Transfer-Encoding must be chunked")
-    if len(request.headers.getall("Content-Encoding", ())) > 1:
+    if len(headers.getall("Content-Encoding", ())) > 1:
         raise BadFraming(message="Content-Encoding must be given once")

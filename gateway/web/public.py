@@ -109,9 +109,14 @@ class PublicHandler:
         return Exchange(request, path, record, headers={request_log.REQUEST_ID: id}), site
 
     async def _answer_errors(self, exchange: Exchange, site: Site | None) -> web.StreamResponse:
-        response: web.StreamResponse
+        response: web.StreamResponse | None
         try:
-            response = self._document(exchange) or self._guard(exchange, site) or await self._answer(exchange, site)
+            response = self._document(exchange) or self._guard(exchange, site)
+            if response is None:
+                if site is None:
+                    raise NotFound("Not found")
+                with site.uses:
+                    response = await site.answer(exchange, self._address(exchange.request))
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = to_gateway_error(error, path=exchange.request.path)
             response = error_response(exchange, answer, _form(exchange, site))
@@ -154,13 +159,8 @@ class PublicHandler:
             return web.Response(status=204, headers={**_PREFLIGHT, "Access-Control-Allow-Headers": allowed})
         return None
 
-    async def _answer(self, exchange: Exchange, site: Site | None) -> web.StreamResponse:
-        if site is None:
-            raise NotFound("Not found")
-        request = exchange.request
-        address = self.addresses.caller_address(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
-        with site.uses:
-            return await site.answer(exchange, address)
+    def _address(self, request: web.BaseRequest) -> str:
+        return self.addresses.caller_address(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
 
 
 def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
