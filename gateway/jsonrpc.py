@@ -42,6 +42,7 @@ _PART: Final = 64 * 1024
 _PART_LEVELS: Final = 6
 
 _RESPONSE_MEMBERS: Final = {"jsonrpc", "result", "error"}
+_PARAMS: Final = (dict, list)
 _ERROR_MEMBERS: Final = {"id", "code", "message", "data"}
 
 _decode = msgspec.json.Decoder().decode
@@ -253,11 +254,9 @@ def parse_message(value: Any) -> Message:
     if type(method) is not str or not method:
         raise BadMessage('Invalid request: "method" must be a non-empty string', id)
     params = value.get("params")
-    if not ("params" not in value or isinstance(params, dict | list)):
+    if type(params) not in _PARAMS and "params" in value:
         raise BadMessage('Invalid request: "params" must be an object or an array', id)
-    if "id" in value:
-        return Request(value["id"], method, params)
-    return Notification(method, params)
+    return Request(value["id"], method, params) if "id" in value else Notification(method, params)
 
 
 def _check_id(id: Any) -> None:

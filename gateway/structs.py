@@ -6,5 +6,6 @@ A dataclass takes three times as long, and a frozen one five times. Some twenty 
 from __future__ import annotations
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-__all__ = ["Struct", "field"]
+__all__ = ["Struct", "field", "replace"]

@@ -86,14 +86,18 @@ class Authenticator:
             f"<Authenticator {self.scheme}: {len(self._verified_tokens)} tokens, {len(self._failed_tokens)} failures>"
         )
 
+    def known_principal(self, authorization: Sequence[str]) -> Principal | None:
+        """Return the principal of a bearer token that was verified before and still holds, without waiting; None where
+        :meth:`authenticate` must decide. The query of the request must have no token."""
+        if len(authorization) != 1 or not authorization[0].startswith("Bearer ") or self._dpop == "require":
+            return None
+        cached = self._cached_token(authorization[0][7:])  # its form was checked when it was first seen
+        return None if cached is None or cached.bound_key is not None else cached.principal
+
     async def authenticate(self, presented: PresentedToken) -> Principal | None:
         """Return the principal, None where there is no token. Raises :class:`Unauthorized`,
         :class:`MalformedAuthorization`, :class:`AuthUnavailable`."""
         values, in_query = presented.authorization, presented.in_query
-        if len(values) == 1 and values[0].startswith("Bearer ") and not in_query:
-            cached = self._cached_token(values[0][7:])  # the fast path: its form was checked when it was first seen
-            if cached is not None and cached.bound_key is None and self._dpop != "require":
-                return cached.principal
         if in_query:
             raise self._malformed("A token must not be in the URL")
         if not values:

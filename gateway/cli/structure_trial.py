@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from gateway import structs
 from gateway.invocation.invocation import Arguments, Invocation
 from gateway.model import Caller, Structure
 
@@ -33,6 +34,6 @@ async def try_structures(invocation: Invocation, caller: Caller, name: str, argu
     faults = {}
     for structure in _TRIED:
         tool = replace(call.tool, binding=replace(binding, structure=structure, structure_is_known=True))
-        outcome = await replace(call, tool=tool).execute()
+        outcome = await structs.replace(call, tool=tool).execute()
         faults[str(structure)] = None if outcome.fault is None else outcome.fault.message
     return faults

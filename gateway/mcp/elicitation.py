@@ -12,7 +12,6 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
@@ -22,6 +21,7 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import ClientResponse, Id
 from gateway.limits import StreamLimit
 from gateway.model import Caller, JsonObject, Outcome
+from gateway.structs import replace
 from gateway.text import excerpt
 
 Outbox: TypeAlias = asyncio.Queue[bytes | None]

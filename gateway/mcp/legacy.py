@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway import jsonrpc
@@ -37,6 +37,7 @@ from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
+from gateway.structs import replace
 from gateway.telemetry.request_log import RECORD, client_name
 from gateway.uses import UseCounter
 

@@ -40,6 +40,7 @@ _NO_WAIT: Final = 0.001  # aiohttp takes 0 for "no limit"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
 _LARGE_HEAD: Final = MalformedHttp(f"The head of the request is larger than {MAX_HEAD // 1024} KiB")
+_UNEXPECTED: Final = ExpectationFailed("Expect must be 100-continue")
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 
 
@@ -288,20 +289,15 @@ class _Server(web.Server):
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         check_framing(request)
-        response = await self._answer(request)
+        expected = "" if request.version < HttpVersion11 else request.headers.get("Expect", "")
+        if expected and expected.lower() != "100-continue":
+            response: web.StreamResponse = self.handler.refusal(request, _UNEXPECTED)
+        else:
+            response = await self.handler(request)
+            if expected and not request.content.is_eof():
+                response.force_close()  # nobody can tell whether the body still comes
         if self.is_draining:
             response.force_close()
-        return response
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        expected = request.headers.get("Expect")
-        if not expected or request.version < HttpVersion11:
-            return await self.handler(request)
-        if expected.lower() != "100-continue":
-            return self.handler.refusal(request, ExpectationFailed("Expect must be 100-continue"))
-        response = await self.handler(request)
-        if not request.content.is_eof():
-            response.force_close()  # nobody can tell whether the body still comes
         return response
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from gateway.web.answer import JsonAnswer
 from gateway.web.exchange import Exchange
 
 _STREAM_HEADERS: Final = {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"}
+_ACCEPTS_JSON: Final = re.compile(r"\*/\*|application/(?:json|\*)")
 _KEEP_ALIVE: Final = b":\n\n"
 
 
@@ -48,8 +50,8 @@ class McpSurface:
     endpoint: Endpoint
 
     async def post(self, exchange: Exchange) -> web.StreamResponse:
-        accept = ",".join(exchange.request.headers.getall("Accept", ("*/*",)))  # no Accept means any
-        if not ("*/*" in accept or "application/json" in accept or "application/*" in accept):
+        headers = exchange.request.headers
+        if not any(map(_ACCEPTS_JSON.search, headers.getall("Accept", ("*/*",)))):  # no Accept means any
             raise NotAcceptable("Accept must admit application/json")
         return _answer(exchange, await self.endpoint.answer_post(_mcp_request(exchange)))
 
@@ -65,7 +67,8 @@ def _mcp_request(exchange: Exchange) -> McpRequest:
 
 
 def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> web.StreamResponse:
-    exchange.headers.update(reply.headers)
+    if reply.headers:
+        exchange.headers.update(reply.headers)
     if isinstance(reply, McpStreamReply):
         return EventStream(exchange, reply)
     exchange.error = reply.error

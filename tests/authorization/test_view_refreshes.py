@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -14,6 +13,7 @@ from gateway.discovery.shrink_guard import CONFIRMED_AFTER
 from gateway.discovery.views import DENIED_TTL
 from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.model import SHARED
+from gateway.structs import replace
 from tests.authorization.world import ANN, ANN_LATER, BOB, MAX_STALE, TTL, World, a_world, caller, down, refusal
 
 
