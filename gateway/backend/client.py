@@ -148,9 +148,12 @@ class BackendClient:
         if fault is not None:
             raise self._fault(fault, method, answer, parts)
         # A service may quote what it was sent. Nearly none does, so the bytes are searched before the value is walked.
-        if any(form in answer.body for form in (*self._secrets_in_results, *parts.secrets_in_results)):
-            own = () if parts.callers_own else parts.secrets
-            return await redact_result(result, (*self._secrets, *own))
+        # Callers may see their own token.
+        forms = self._secrets_in_results
+        if not parts.callers_own:
+            forms += parts.secrets_in_results
+        if forms and any(form in answer.body for form in forms):
+            return await redact_result(result, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
         return result
 
     async def send_notification(
