@@ -10,10 +10,10 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from cachetools import LRUCache, TTLCache
@@ -105,15 +105,17 @@ class LeanTransport:
             connection.abort()
         await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
 
-    async def post(
+    def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
-    ) -> Answer:
+    ) -> Coroutine[Any, Any, Answer]:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        return await self._exchange("POST", url, body, headers, timeout, max_bytes)
+        return self._exchange("POST", url, body, headers, timeout, max_bytes)
 
-    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+    def get(
+        self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Coroutine[Any, Any, Answer]:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        return await self._exchange("GET", url, b"", headers, timeout, max_bytes)
+        return self._exchange("GET", url, b"", headers, timeout, max_bytes)
 
     async def _exchange(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], timeout: float, max_bytes: int
