@@ -90,11 +90,10 @@ class Quota:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Rate:
-    """Hold a rate as its text says it. ``name`` is the one of its :class:`Quota`."""
+    """Hold a rate. ``name`` is the one of its :class:`Quota`."""
 
-    text: str
     name: str
     count: int
     period: str
@@ -110,7 +109,7 @@ class CallBudget:
         self._store = store
         self._per_caller = _read_rate(per_caller, "call")
         self._per_client = None if per_client is None else _read_rate(per_client, "client")
-        self._permits: LRUCache[tuple[str, ...], Permit] = LRUCache(MAX_HANDLES)
+        self._permit = lru_cache(MAX_HANDLES)(self._new_permit)
 
     async def spend(self, caller: Caller, tool: Tool) -> Quota:
         """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
@@ -133,15 +132,13 @@ class CallBudget:
         return quota if quota.wait else None
 
     async def _take(self, rate: _Rate, purpose: str, *whose: str) -> Quota:
-        handle = (rate.text, purpose, *whose)
-        try:
-            permit = self._permits[handle]
-        except KeyError:
-            per_second = rate.count / PERIODS[rate.period]
-            permit = self._permits[handle] = self._store.permit(_key(purpose, *whose), per_second, rate.burst)
+        permit = self._permit(rate, purpose, *whose)
         wait = math.ceil(await permit.take())
         left, full_in = permit.remaining()
         return Quota(rate.name, rate.count, rate.period, left, math.ceil(full_in), wait)
+
+    def _new_permit(self, rate: _Rate, purpose: str, *whose: str) -> Permit:
+        return self._store.permit(_key(purpose, *whose), rate.count / PERIODS[rate.period], rate.burst)
 
 
 @lru_cache(1000)
@@ -149,7 +146,7 @@ def _read_rate(text: str, name: str) -> _Rate:
     number, _, period = text.partition("/")
     count = int(number)
     burst = max(_LEAST_BURST, count // _BURST_SHARE)
-    return _Rate(text, name, count, period, min(burst, count) if name == "tool" else burst)
+    return _Rate(name, count, period, min(burst, count) if name == "tool" else burst)
 
 
 @lru_cache(1000)

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import structlog
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 from yarl import URL
 
 from gateway.backend.lean_connection import LeanConnection
@@ -85,7 +85,7 @@ class LeanTransport:
         self._look_ups: SingleFlight[tuple[str, int], list[Address]] = SingleFlight()
         self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
         self._origins: dict[tuple[str, str, int], _Origin] = {}
-        self._targets: LRUCache[tuple[str, str], _Target] = LRUCache(1000)
+        self._target = lru_cache(1000)(self._read_target)
         self._connections: set[LeanConnection] = set()
         self._loop = asyncio.get_running_loop()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -120,10 +120,7 @@ class LeanTransport:
     async def _exchange(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], timeout: float, max_bytes: int
     ) -> Answer:
-        try:
-            target = self._targets[method, url]
-        except KeyError:
-            target = self._targets[method, url] = self._target(method, url)
+        target = self._target(method, url)
         request = self._request(target, body, headers)
         now = self._loop.time()
         deadline = now + timeout
@@ -131,13 +128,19 @@ class LeanTransport:
         connection = origin.take(now)
         if connection is None:
             connection = await self._connect(origin, deadline, timeout)
-        answer = await connection.exchange(request, deadline, timeout, max_bytes)
+        try:
+            answer = await connection.begin(request, deadline, timeout, max_bytes)
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
+        finally:
+            connection.end()
         if connection.says_more and not origin.says_more:
             self._learn_that_it_says_more(origin)
         self._keep(origin, connection)
         return answer
 
-    def _target(self, method: str, text: str) -> _Target:
+    def _read_target(self, method: str, text: str) -> _Target:
         try:
             url = URL(text)
         except ValueError as error:

@@ -38,6 +38,7 @@ MAX_HEAD: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 MAX_LINE: Final = 8190
 """Bytes of a header's name and value."""
+_BAD_LINES: Final = "its headers are too long, or too many"
 _NO_BODY: Final = (204, 304)
 _KEEP_ALIVE: Final = re.compile(rb"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
 _MOST_MEMBERS: Final = 100
@@ -54,14 +55,14 @@ _LENIENT: Final = {
 @dataclass(slots=True)
 class _Incoming:
     """Hold an answer while it comes in. It may have at most ``max_bytes``; ``timeout`` is the whole time of the
-    exchange in seconds. ``fields`` are the headers by lower-case name, the first of each name; there are none before
-    the ``status``."""
+    exchange in seconds. With the ``status`` come the ``headers``, and ``fields``, the first of each name in lower
+    case."""
 
     answered: asyncio.Future[Answer]
     max_bytes: int
     timeout: float
     status: int = 0
-    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    headers: list[tuple[bytes, bytes]] = field(init=False, repr=False)
     fields: dict[bytes, bytes] = field(init=False, repr=False)
     chunks: list[bytes] = field(default_factory=list)
     size: int = 0
@@ -89,6 +90,8 @@ class LeanConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENT)
         self._incoming: _Incoming | None = None
+        self._lines: list[tuple[bytes, bytes]] = []
+        """The header lines or trailers that are coming in."""
         self._head_size = 0
         self._interim = False
         self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
@@ -103,30 +106,29 @@ class LeanConnection(asyncio.Protocol):
         """Tell whether a request may be sent: the other side has sent nothing since the last answer, nor closed."""
         return self._reusable and not self._transport.is_closing() and not self._check_input()
 
-    async def exchange(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> Answer:
-        """Send a request and return its answer, until ``deadline`` by the loop's clock. Raise
-        :class:`~gateway.outbound.OutboundError`. Whatever ends the exchange early closes the connection."""
+    def begin(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> asyncio.Future[Answer]:
+        """Send a request and return the future of its answer, which comes until ``deadline`` by the loop's clock, or is
+        an :class:`~gateway.outbound.OutboundError`. Call :meth:`end` after it."""
         answered: asyncio.Future[Answer] = self._loop.create_future()
-        incoming = self._incoming = _Incoming(answered, max_bytes, timeout)
+        self._incoming = _Incoming(answered, max_bytes, timeout)
+        self._lines = []
         self._head_size = 0
         self._deadline = deadline
         if self._timer is None or deadline < self._timer_at:
             self._set_timer()
         self._transport.write(request)
-        try:
-            return await answered
-        except asyncio.CancelledError:
+        return answered
+
+    def end(self) -> None:
+        """End an exchange. Close the connection if it ends early, or is the last one on it."""
+        incoming, self._incoming = cast(_Incoming, self._incoming), None
+        if incoming.reserved:
+            self._reserve(-incoming.reserved)
+        incoming.chunks.clear()  # the traceback of an error refers to them
+        is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
+        self.says_more = self.says_more or incoming.has_surplus
+        if not incoming.is_complete or self.says_more or is_unsent or not self._reusable:
             self.abort()
-            raise
-        finally:
-            self._incoming = None
-            if incoming.reserved:
-                self._reserve(-incoming.reserved)
-            incoming.chunks.clear()  # the traceback of an error refers to them
-            is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
-            self.says_more = self.says_more or incoming.has_surplus
-            if not incoming.is_complete or self.says_more or is_unsent or not self._reusable:
-                self.abort()
 
     def abort(self) -> None:
         """Close the connection, and drop what is not sent yet."""
@@ -188,27 +190,23 @@ class LeanConnection(asyncio.Protocol):
             self._incoming.has_surplus = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        incoming = self._incoming
-        if incoming is None or incoming.is_complete:
-            return
-        headers = incoming.headers
-        if len(name) + len(value) > MAX_LINE or len(headers) == MAX_HEADERS:
-            raise BadHttp("its headers are too long, or too many")
-        if not incoming.status:  # else it is a trailer, which must not change the head (RFC 9110 §6.5.1)
-            headers.append((name, value))
+        lines = self._lines
+        lines.append((name, value))
+        if len(lines) > MAX_HEADERS:
+            raise BadHttp(_BAD_LINES)
 
     def on_headers_complete(self) -> None:
         incoming, status = self._incoming, self._parser.get_status_code()
         if incoming is None or incoming.is_complete:
             return
-        if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
-            incoming.headers.clear()
-            self._interim = True
-            return
+        headers = self._take_lines()
         if not 200 <= status <= 599:
+            if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
+                self._interim = True
+                return
             raise BadHttp(f"status {status}")
-        incoming.status = status
-        fields = incoming.fields = {name.lower(): value for name, value in reversed(incoming.headers)}
+        incoming.status, incoming.headers = status, headers
+        fields = incoming.fields = {name.lower(): value for name, value in reversed(headers)}
         if fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             raise BadHttp("its transfer encoding is not chunked alone")
         length = fields.get(b"content-length", b"")
@@ -229,8 +227,17 @@ class LeanConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         incoming = self._incoming
         if incoming is not None and incoming.status and not incoming.is_complete:
+            if self._lines:
+                self._take_lines()  # trailers must not change the head (RFC 9110 §6.5.1)
             incoming.is_complete = True
             self._reusable = self._reusable and self._parser.should_keep_alive()
+
+    def _take_lines(self) -> list[tuple[bytes, bytes]]:
+        """Return the lines that came since the last call. Raise :class:`BadHttp` where one is too long."""
+        lines, self._lines = self._lines, []
+        if max(map(len, map(b"".join, lines)), default=0) > MAX_LINE:
+            raise BadHttp(_BAD_LINES)
+        return lines
 
     def _keep(self, incoming: _Incoming, size: int) -> None:
         """Reserve room for bytes of the answer. Raises :class:`~gateway.outbound.NoRoom`."""
