@@ -41,8 +41,9 @@ class Budget:
     async def spend(self, caller: Caller) -> None:
         """Count one request of a caller. Raise :class:`RateLimited` with the seconds to wait."""
         key = caller.address if caller.principal is None else caller.identity
-        permit = self._permits.get(key)
-        if permit is None:
+        try:
+            permit = self._permits[key]
+        except KeyError:
             permit = self._permits[key] = self._permit(caller)
         if wait := await permit.take():
             raise RateLimited(
@@ -50,7 +51,8 @@ class Budget:
             )
 
     def _permit(self, caller: Caller) -> Permit:
-        return self._store.permit(_key(self._name, caller), self._burst / PERIODS[self._period], self._burst)
+        key = _key(_purpose(self._name, caller), rate_limit_key(caller))
+        return self._store.permit(key, self._burst / PERIODS[self._period], self._burst)
 
 
 @dataclass(slots=True)
@@ -70,7 +72,7 @@ class Quota:
     def headers(self) -> dict[str, str]:
         """Return the headers for the client (draft-ietf-httpapi-ratelimit-headers-10 §3 and §4, RFC 9110 §10.2.3)."""
         headers = {
-            "RateLimit-Policy": f'"{self.name}";q={self.count};w={PERIODS[self.period]}',
+            "RateLimit-Policy": _policy(self.name, self.count, self.period),
             "RateLimit": f'"{self.name}";r={self.left};t={self.full_in}',
         }
         return {**headers, "Retry-After": str(self.wait)} if self.wait else headers
@@ -88,6 +90,16 @@ class Quota:
         )
 
 
+@dataclass(slots=True, eq=False)
+class _Rate:
+    """Hold a rate. ``name`` is the one of its :class:`Quota`."""
+
+    name: str
+    count: int
+    period: str
+    burst: int
+
+
 class CallBudget:
     """Limit the rate of calls: of each caller, of each OAuth client with ``per_client``, of each caller and tool where
     the tool has a limit. The burst is a tenth of a rate, but at least ten, and for a tool at most its rate. The store
@@ -95,19 +107,19 @@ class CallBudget:
 
     def __init__(self, store: Store, per_caller: str, per_client: str | None = None) -> None:
         self._store = store
-        self._per_caller = per_caller
-        self._per_client = per_client
-        self._permits: LRUCache[tuple[str, str], Permit] = LRUCache(MAX_HANDLES)
+        self._per_caller = _read_rate(per_caller, "call")
+        self._per_client = None if per_client is None else _read_rate(per_client, "client")
+        self._permit = lru_cache(MAX_HANDLES)(self._new_permit)
 
     async def spend(self, caller: Caller, tool: Tool) -> Quota:
         """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
         Then the other rates may have been spent for nothing."""
-        quota = await self._take(self._per_caller, "call", _key("call", caller))
-        if not quota.wait:
+        principal = caller.principal
+        quota = await self._take(self._per_caller, _purpose("call", caller), rate_limit_key(caller))
+        if tool.limit is not None and not quota.wait:
             quota = await self.spend_tool(caller, tool) or quota
-        if not quota.wait and self._per_client is not None and caller.principal is not None:
-            key = f"client:{caller.principal.issuer}\n{caller.principal.client}"
-            shared = await self._take(self._per_client, "client", key)
+        if self._per_client is not None and principal is not None and not quota.wait:
+            shared = await self._take(self._per_client, "client", principal.issuer, principal.client)
             quota = shared if shared.wait else quota
         return quota
 
@@ -115,21 +127,31 @@ class CallBudget:
         """Count one call of a caller against the tool's own limit. Return the quota only where it refuses the call."""
         if tool.limit is None:
             return None
-        quota = await self._take(tool.limit, "tool", _key("tool", caller, tool.method))
+        rate = _read_rate(tool.limit, "tool")
+        quota = await self._take(rate, _purpose("tool", caller), rate_limit_key(caller), tool.method)
         return quota if quota.wait else None
 
-    async def _take(self, rate: str, name: str, key: str) -> Quota:
-        number, _, period = rate.partition("/")
-        count = int(number)
-        permit = self._permits.get((key, rate))
-        if permit is None:
-            burst = max(_LEAST_BURST, count // _BURST_SHARE)
-            if name == "tool":
-                burst = min(burst, count)
-            permit = self._permits[key, rate] = self._store.permit(key, count / PERIODS[period], burst)
+    async def _take(self, rate: _Rate, purpose: str, *whose: str) -> Quota:
+        permit = self._permit(rate, purpose, *whose)
         wait = math.ceil(await permit.take())
         left, full_in = permit.remaining()
-        return Quota(name, count, period, left, math.ceil(full_in), wait)
+        return Quota(rate.name, rate.count, rate.period, left, math.ceil(full_in), wait)
+
+    def _new_permit(self, rate: _Rate, purpose: str, *whose: str) -> Permit:
+        return self._store.permit(_key(purpose, *whose), rate.count / PERIODS[rate.period], rate.burst)
+
+
+@lru_cache(1000)
+def _read_rate(text: str, name: str) -> _Rate:
+    number, _, period = text.partition("/")
+    count = int(number)
+    burst = max(_LEAST_BURST, count // _BURST_SHARE)
+    return _Rate(name, count, period, min(burst, count) if name == "tool" else burst)
+
+
+@lru_cache(1000)
+def _policy(name: str, count: int, period: str) -> str:
+    return f'"{name}";q={count};w={PERIODS[period]}'
 
 
 class ConcurrencyLimit:
@@ -206,16 +228,20 @@ class _Counted:
             del self._counts[self._key]
 
 
-def _key(name: str, caller: Caller, *what: str) -> str:
-    """Return the key of a caller's permits. Addresses are cheap: a flood of them must not evict the counts of callers
-    with a token. So they have a purpose of their own."""
-    purpose = name if caller.principal is None else f"{name} by token"
-    return f"{purpose}:" + "\n".join((rate_limit_key(caller), *what))
+def _purpose(name: str, caller: Caller) -> str:
+    """Return the purpose of a caller's permits. Addresses are cheap: a flood of them must not evict the counts of
+    callers with a token. So they have a purpose of their own."""
+    return name if caller.principal is None else f"{name} by token"
+
+
+def _key(purpose: str, *whose: str) -> str:
+    return f"{purpose}:" + "\n".join(whose)
 
 
 def rate_limit_key(caller: Caller) -> str:
     """Return whom limits count: the caller's identity, else its network."""
-    return network_of(caller.address) if caller.principal is None else "\n".join(caller.identity)
+    principal = caller.principal
+    return network_of(caller.address) if principal is None else principal.key
 
 
 @lru_cache(MAX_HANDLES)

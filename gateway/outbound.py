@@ -15,11 +15,13 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from weakref import WeakSet
 
 import aiohttp
 from cachetools import LRUCache
+from multidict import CIMultiDict
 from yarl import URL
 
 from gateway.resolver import AddressRefused, Reach, Resolver
@@ -79,8 +81,17 @@ class Answer:
 
     status: int
     content_type: str
-    headers: Mapping[str, str]
+    _headers: Mapping[str, str] | list[tuple[bytes, bytes]]
     body: bytes
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers. They are decoded when somebody first asks: for a result nobody does."""
+        if isinstance(self._headers, list):
+            self._headers = CIMultiDict(
+                (name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers
+            )
+        return self._headers
 
 
 class _AiohttpResolver(aiohttp.abc.AbstractResolver):
@@ -143,12 +154,18 @@ def has_input(transport: asyncio.BaseTransport | None) -> bool:
     read yet."""
     if transport is None or transport.is_closing():
         return True
+    return bool(input_check(transport)())
+
+
+def input_check(transport: asyncio.BaseTransport) -> Callable[[], list[Any]]:
+    """Return a function for one open connection: what it returns is empty unless the other side has sent something or
+    closed it. It may not be called once the transport closes, for the descriptor may then be another's."""
     descriptor = transport.get_extra_info("socket").fileno()
     if not hasattr(select, "poll"):  # Windows, where select takes any number
-        return bool(select.select([descriptor], [], [], 0)[0])
+        return lambda: select.select([descriptor], [], [], 0)[0]
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
+    return partial(poll.poll, 0)
 
 
 class Outbound:
@@ -233,8 +250,8 @@ class Outbound:
                 if not 200 <= response.status <= 599:
                     raise BadHttp(f"status {response.status}")
                 content = await _read_body(response, max_bytes, self._reserve)
-                media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-                return Answer(response.status, media_type, response.headers, content)
+                content_type = media_type(response.headers.get("Content-Type", ""))
+                return Answer(response.status, content_type, response.headers, content)
         except OutboundError:
             raise
         except aiohttp.ConnectionTimeoutError as error:
@@ -271,6 +288,11 @@ class Outbound:
             )
             self._timeouts[total] = known
         return known
+
+
+def media_type(content_type: str) -> str:
+    """Return the bare media type of a header, lower-case."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int, reserve: Callable[[int], bool]) -> bytes:

@@ -11,15 +11,14 @@ class UseCounter:
 
     def __init__(self) -> None:
         self._count = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle = asyncio.Event()  # counts only while somebody waits for it
+        self._given_up = False
 
     def __repr__(self) -> str:
         return f"<Uses {self._count}>"
 
     def __enter__(self) -> None:
         self._count += 1
-        self._idle.clear()
 
     def __exit__(self, *_: object) -> None:
         self._count -= 1
@@ -28,8 +27,11 @@ class UseCounter:
 
     async def wait_until_idle(self) -> None:
         """Return once no request is running."""
-        await self._idle.wait()
+        if self._count and not self._given_up:
+            self._idle.clear()
+            await self._idle.wait()
 
     def give_up(self) -> None:
         """End all waits at once, although requests are running: the shutdown's time is over."""
+        self._given_up = True
         self._idle.set()

@@ -58,15 +58,19 @@ class CallAdmission:
         :class:`~gateway.backend.breaker.CircuitOpen`, :class:`~gateway.backend.queue.NoTurn` or
         :class:`~gateway.backend.queue.QueueFull`."""
         # The one call a second that passes an open breaker is chosen before the queue, so that no other waits there.
-        was_open = self._breaker.enter(attempts.tool)
-        slot = await self._queue.take(
-            attempts.caller, attempts.tool, min(self._queue_timeout, max(0.0, attempts.seconds_left()))
-        )
+        tool = attempts.tool
+        was_open = self._breaker.enter(tool)
+        timeout = attempts.seconds_left()
+        slot = self._queue.take_at_once(attempts.caller, tool)
+        waited = slot is None
+        if slot is None:
+            slot = await self._queue.take(attempts.caller, tool, min(self._queue_timeout, max(0.0, timeout)))
         answered = False
         try:
-            if not was_open:
-                self._breaker.enter(attempts.tool)  # again: it may have opened meanwhile
-            timeout = attempts.seconds_left()
+            if waited:
+                if not was_open:
+                    self._breaker.enter(tool)  # again: it may have opened meanwhile
+                timeout = attempts.seconds_left()
             if timeout <= 0:
                 raise NoTurn("its time was over before its turn")
             sent_at = time.perf_counter()
@@ -75,14 +79,14 @@ class CallAdmission:
             except OutboundError as error:
                 answered = isinstance(error, _ANSWERS)
                 if answered:
-                    self._breaker.succeed(attempts.tool)
+                    self._breaker.succeed(tool)
                 elif timeout >= _FAIR_SHARE * attempts.timeout:
-                    self._breaker.fail(attempts.tool, error)
+                    self._breaker.fail(tool, error)
                 raise
             finally:
                 RECORD.get().service_time += time.perf_counter() - sent_at
             answered = True
-            self._breaker.succeed(attempts.tool)
+            self._breaker.succeed(tool)
             return answer
         finally:
             slot.free(answered=answered)

@@ -135,62 +135,14 @@ class BackendClient:
         headers: Mapping[str, str],
         endpoint: str | None = None,
         version: Version = Version.TWO,
+        is_notification: bool = False,
     ) -> Any:
-        """Return the ``result`` of a call. Raises :class:`ToolFault`, whose message the caller may read."""
+        """Return the ``result`` of a call. Return :data:`NO_RESULT` for a notification, also where the service answers
+        it. Raises :class:`ToolFault`, whose message the caller may read: those in :data:`_FAULTS`, and
+        :class:`BackendUnauthorized` for a status by which the backend refuses the credential, whatever the body
+        says."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
-        id = f"c{next(self._ids)}"
-        answer = await self._post(id, method, params, parts, headers, endpoint, attempts, version)
-        try:
-            bare = version is Version.ONE and answer.status < 300
-            result, fault = jsonrpc.parse_response(answer.body, id, bare=bare)
-        except ValueError as error:
-            raise self._not_a_response(answer, method, str(error)) from None
-        if fault is not None:
-            raise self._fault(fault, method, answer, parts)
-        # A service may quote what it was sent. Nearly none does, so the bytes are searched before the value is walked.
-        if any(form in answer.body for form in (*self._secrets_in_results, *parts.secrets_in_results)):
-            own = () if parts.callers_own else parts.secrets
-            return await redact_result(result, (*self._secrets, *own))
-        return result
-
-    async def send_notification(
-        self,
-        method: str,
-        params: dict[str, Any] | list[Any] | None,
-        *,
-        attempts: Attempts,
-        parts: RequestParts,
-        headers: Mapping[str, str],
-        endpoint: str | None = None,
-        version: Version = Version.TWO,
-    ) -> Any:
-        """Send a notification. Return :data:`NO_RESULT`, also where the service answers. Raises :class:`ToolFault`."""
-        answer = await self._post(None, method, params, parts, headers, endpoint, attempts, version)
-        if answer.status < 300 and not answer.body.strip():
-            return NO_RESULT
-        try:
-            _, fault = jsonrpc.parse_response(answer.body, "")
-        except ValueError as error:
-            if answer.status < 300:
-                return NO_RESULT
-            raise self._not_a_response(answer, method, str(error)) from None
-        if fault is not None:
-            raise self._fault(fault, method, answer, parts)
-        return NO_RESULT
-
-    async def _post(
-        self,
-        id: str | None,
-        method: str,
-        params: dict[str, Any] | list[Any] | None,
-        parts: RequestParts,
-        headers: Mapping[str, str],
-        endpoint: str | None,
-        attempts: Attempts,
-        version: Version,
-    ) -> Answer:
-        """Return the backend's answer. Raises the errors in :data:`_FAULTS`, and :class:`BackendUnauthorized` for a
-        status by which the backend refuses the credential, whatever the body says."""
+        id = None if is_notification else f"c{next(self._ids)}"
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
         if parts.query:
             url = parts.url(url)
@@ -206,17 +158,44 @@ class BackendClient:
                 answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
                 break
             except OutboundError as error:
-                kind, message = _FAULTS[type(error)]
-                reason = _REASONS.get(type(error))
-                again = reason is not None and attempts.may_repeat(reason)
-                if not isinstance(error, CircuitOpen):  # which is logged when it opens
-                    log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug, again=again)
-                if not again:
-                    raise kind(message, retry_after=_retry_unsent(error)) from error
+                self._check_repeat(error, method, attempts)
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
         if answer.status in parts.refusing_statuses:
             raise BackendUnauthorized(_REFUSED)
-        return answer
+        result = self._read(answer, id, method, parts, version)
+        # A service may quote what it was sent. Nearly none does, so the bytes are searched before the value is walked.
+        # Callers may see their own token.
+        forms = self._secrets_in_results
+        if not parts.callers_own:
+            forms += parts.secrets_in_results
+        if forms and any(form in answer.body for form in forms):
+            return await redact_result(result, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
+        return result
+
+    def _check_repeat(self, error: OutboundError, method: str, attempts: Attempts) -> None:
+        """Raise the caller's error for an exchange that failed, unless it may be made again."""
+        kind, message = _FAULTS[type(error)]
+        reason = _REASONS.get(type(error))
+        again = reason is not None and attempts.may_repeat(reason)
+        if not isinstance(error, CircuitOpen):  # which is logged when it opens
+            log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug, again=again)
+        if not again:
+            raise kind(message, retry_after=_retry_unsent(error)) from error
+
+    def _read(self, answer: Answer, id: str | None, method: str, parts: RequestParts, version: Version) -> Any:
+        """Return the result in an answer, :data:`NO_RESULT` for a notification, which has no ``id``."""
+        if id is None and answer.status < 300 and not answer.body.strip():
+            return NO_RESULT
+        try:
+            bare = version is Version.ONE and answer.status < 300 and id is not None
+            result, fault = jsonrpc.parse_response(answer.body, id or "", bare=bare)
+        except ValueError as error:
+            if id is None and answer.status < 300:
+                return NO_RESULT
+            raise self._not_a_response(answer, method, str(error)) from None
+        if fault is not None:
+            raise self._fault(fault, method, answer, parts)
+        return NO_RESULT if id is None else result
 
     def _fault(self, fault: jsonrpc.ResponseError, method: str, answer: Answer, parts: RequestParts) -> ToolFault:
         text = self._redactor.error_text(fault, parts.secrets)

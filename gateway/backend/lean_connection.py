@@ -11,11 +11,12 @@ import re
 import ssl
 import zlib
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Final, cast
+from functools import lru_cache
+from typing import Any, Final, cast
 
 import httptools
-from multidict import CIMultiDict
 
 from gateway.outbound import (
     CHUNK,
@@ -27,7 +28,8 @@ from gateway.outbound import (
     Interrupted,
     NoRoom,
     OutboundError,
-    has_input,
+    input_check,
+    media_type,
 )
 from gateway.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
 
@@ -36,8 +38,9 @@ MAX_HEAD: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 MAX_LINE: Final = 8190
 """Bytes of a header's name and value."""
+_BAD_LINES: Final = "its headers are too long, or too many"
 _NO_BODY: Final = (204, 304)
-_KEEP_ALIVE: Final = re.compile(r"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
+_KEEP_ALIVE: Final = re.compile(rb"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
 _MOST_MEMBERS: Final = 100
 """Compressed members of one body. For each of them the rest of the body is copied."""
 _ANY_ZLIB: Final = 32 + zlib.MAX_WBITS  # gzip and zlib, told apart by their first bytes
@@ -52,13 +55,15 @@ _LENIENT: Final = {
 @dataclass(slots=True)
 class _Incoming:
     """Hold an answer while it comes in. It may have at most ``max_bytes``; ``timeout`` is the whole time of the
-    exchange in seconds."""
+    exchange in seconds. With the ``status`` come the ``headers``, and ``fields``, the first of each name in lower
+    case."""
 
     answered: asyncio.Future[Answer]
     max_bytes: int
     timeout: float
     status: int = 0
-    headers: CIMultiDict[str] = field(default_factory=CIMultiDict)
+    headers: list[tuple[bytes, bytes]] = field(init=False, repr=False)
+    fields: dict[bytes, bytes] = field(init=False, repr=False)
     chunks: list[bytes] = field(default_factory=list)
     size: int = 0
     reserved: int = 0
@@ -85,38 +90,45 @@ class LeanConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENT)
         self._incoming: _Incoming | None = None
+        self._lines: list[tuple[bytes, bytes]] = []
+        """The header lines or trailers that are coming in."""
         self._head_size = 0
         self._interim = False
         self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
+        self._check_input: Callable[[], list[Any]]
         self._reusable = True
+        self._deadline = self._timer_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_context = Context()  # a timer of its own would keep that of an exchange, which is over before it
 
     @property
     def is_usable(self) -> bool:
         """Tell whether a request may be sent: the other side has sent nothing since the last answer, nor closed."""
-        return self._reusable and not self._transport.is_closing() and not has_input(self._transport)
+        return self._reusable and not self._transport.is_closing() and not self._check_input()
 
-    async def exchange(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> Answer:
-        """Send a request and return its answer, until ``deadline`` by the loop's clock. Raise
-        :class:`~gateway.outbound.OutboundError`. Whatever ends the exchange early closes the connection."""
+    def begin(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> asyncio.Future[Answer]:
+        """Send a request and return the future of its answer, which comes until ``deadline`` by the loop's clock, or is
+        an :class:`~gateway.outbound.OutboundError`. Call :meth:`end` after it."""
         answered: asyncio.Future[Answer] = self._loop.create_future()
-        incoming = self._incoming = _Incoming(answered, max_bytes, timeout)
+        self._incoming = _Incoming(answered, max_bytes, timeout)
+        self._lines = []
         self._head_size = 0
-        timer = self._loop.call_at(deadline, self._time_out)
+        self._deadline = deadline
+        if self._timer is None or deadline < self._timer_at:
+            self._set_timer()
         self._transport.write(request)
-        try:
-            return await answered
-        except asyncio.CancelledError:
-            self.abort()
-            raise
-        finally:
-            timer.cancel()
-            self._incoming = None
+        return answered
+
+    def end(self) -> None:
+        """End an exchange. Close the connection if it ends early, or is the last one on it."""
+        incoming, self._incoming = cast(_Incoming, self._incoming), None
+        if incoming.reserved:
             self._reserve(-incoming.reserved)
-            incoming.chunks.clear()  # the traceback of an error refers to them
-            is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
-            self.says_more = self.says_more or incoming.has_surplus
-            if not incoming.is_complete or self.says_more or is_unsent or not self._reusable:
-                self.abort()
+        incoming.chunks.clear()  # the traceback of an error refers to them
+        is_unsent = self._transport.get_write_buffer_size() > 0  # the answer came before it read the request
+        self.says_more = self.says_more or incoming.has_surplus
+        if not incoming.is_complete or self.says_more or is_unsent or not self._reusable:
+            self.abort()
 
     def abort(self) -> None:
         """Close the connection, and drop what is not sent yet."""
@@ -127,6 +139,7 @@ class LeanConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._check_input = input_check(transport)
 
     def data_received(self, data: bytes) -> None:
         incoming = self._incoming
@@ -147,14 +160,17 @@ class LeanConnection(asyncio.Protocol):
                 # A fault of a callback of ours is the cause; the parser's own faults have none.
                 cause = error.__context__
                 self._fail(cause if isinstance(cause, OutboundError) else BadHttp(type(error).__name__))
-        self._head_size = 0 if self._interim or incoming.size != size else self._head_size + len(data)
-        if self._head_size > MAX_HEAD and not incoming.is_complete:
-            self._fail(BadHttp("its trailers are too large" if incoming.status else "its head is too large"))
         if incoming.is_complete:
             self._finish(incoming)
+            return
+        self._head_size = 0 if self._interim or incoming.size != size else self._head_size + len(data)
+        if self._head_size > MAX_HEAD:
+            self._fail(BadHttp("its trailers are too large" if incoming.status else "its head is too large"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._reusable = False
+        if self._timer is not None:
+            self._timer.cancel()
         self._on_close(self)
         incoming = self._incoming
         if incoming is None or incoming.answered.done():
@@ -174,27 +190,27 @@ class LeanConnection(asyncio.Protocol):
             self._incoming.has_surplus = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._incoming is not None and not self._incoming.is_complete:
-            if len(name) + len(value) > MAX_LINE or len(self._incoming.headers) == MAX_HEADERS:
-                raise BadHttp("its headers are too long, or too many")
-            if not self._incoming.status:  # else it is a trailer, which must not change the head (RFC 9110 §6.5.1)
-                self._incoming.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+        lines = self._lines
+        lines.append((name, value))
+        if len(lines) > MAX_HEADERS:
+            raise BadHttp(_BAD_LINES)
 
     def on_headers_complete(self) -> None:
         incoming, status = self._incoming, self._parser.get_status_code()
         if incoming is None or incoming.is_complete:
             return
-        if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
-            incoming.headers.clear()
-            self._interim = True
-            return
+        headers = self._take_lines()
         if not 200 <= status <= 599:
+            if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
+                self._interim = True
+                return
             raise BadHttp(f"status {status}")
-        incoming.status = status
-        if incoming.headers.get("Transfer-Encoding", "chunked").lower() != "chunked":
+        incoming.status, incoming.headers = status, headers
+        fields = incoming.fields = {name.lower(): value for name, value in reversed(headers)}
+        if fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             raise BadHttp("its transfer encoding is not chunked alone")
-        length = incoming.headers.get("Content-Length", "")
-        if length.isdecimal() and int(length) > incoming.max_bytes and status not in _NO_BODY:
+        length = fields.get(b"content-length", b"")
+        if length.isdigit() and int(length) > incoming.max_bytes and status not in _NO_BODY:
             raise _too_large(incoming)
 
     def on_body(self, data: bytes) -> None:
@@ -211,8 +227,17 @@ class LeanConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         incoming = self._incoming
         if incoming is not None and incoming.status and not incoming.is_complete:
+            if self._lines:
+                self._take_lines()  # trailers must not change the head (RFC 9110 §6.5.1)
             incoming.is_complete = True
             self._reusable = self._reusable and self._parser.should_keep_alive()
+
+    def _take_lines(self) -> list[tuple[bytes, bytes]]:
+        """Return the lines that came since the last call. Raise :class:`BadHttp` where one is too long."""
+        lines, self._lines = self._lines, []
+        if max(map(len, map(b"".join, lines)), default=0) > MAX_LINE:
+            raise BadHttp(_BAD_LINES)
+        return lines
 
     def _keep(self, incoming: _Incoming, size: int) -> None:
         """Reserve room for bytes of the answer. Raises :class:`~gateway.outbound.NoRoom`."""
@@ -228,18 +253,19 @@ class LeanConnection(asyncio.Protocol):
         except OutboundError as error:
             self._fail(error)
             return
-        told = _KEEP_ALIVE.search(incoming.headers.get("Keep-Alive", ""))
+        keep_alive = incoming.fields.get(b"keep-alive")
+        told = None if keep_alive is None else _KEEP_ALIVE.search(keep_alive)
         self.keep_alive = float(told[1]) if told else None
         incoming.answered.set_result(answer)
 
     def _answer_of(self, incoming: _Incoming) -> Answer:
-        headers = incoming.headers
-        media_type = headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        body = incoming.chunks[0] if len(incoming.chunks) == 1 else b"".join(incoming.chunks)
-        coding = headers.get("Content-Encoding", "identity").strip().lower()
-        if coding in ("gzip", "x-gzip", "deflate") and body:
-            body = self._decompressed(body, coding, incoming)
-        return Answer(incoming.status, media_type, headers, body)
+        chunks, fields = incoming.chunks, incoming.fields
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if body and b"content-encoding" in fields:
+            coding = fields[b"content-encoding"].decode("latin-1").strip().lower()
+            if coding in ("gzip", "x-gzip", "deflate"):
+                body = self._decompressed(body, coding, incoming)
+        return Answer(incoming.status, _media_type(fields.get(b"content-type", b"")), incoming.headers, body)
 
     def _decompressed(self, body: bytes, coding: str, incoming: _Incoming) -> bytes:
         """Return the whole body, of any number of gzip members. Its size is bounded while it grows."""
@@ -270,15 +296,31 @@ class LeanConnection(asyncio.Protocol):
         if self._incoming is not None and not self._incoming.answered.done():
             self._incoming.answered.set_exception(error)
 
+    def _set_timer(self) -> None:
+        """Set the timer for the deadline. One timer serves successive exchanges, for most end long before it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = self._deadline
+        self._timer = self._loop.call_at(self._timer_at, self._time_out, context=self._timer_context)
+
     def _time_out(self) -> None:
-        if self._incoming is not None:
+        self._timer = None
+        if self._incoming is None:
+            return
+        if self._timer_at < self._deadline:  # it was set for an earlier exchange
+            self._set_timer()
+        else:
             self._fail(DeadlinePassed(f"no complete answer within {self._incoming.timeout:g} s"))
 
 
 def _ends_with_connection(incoming: _Incoming) -> bool:
     """Tell whether the end of the connection is the end of the body (RFC 9112 §6.3 rule 8)."""
-    headers = incoming.headers
-    return "Content-Length" not in headers and "Transfer-Encoding" not in headers
+    return b"content-length" not in incoming.fields and b"transfer-encoding" not in incoming.fields
+
+
+@lru_cache(100)
+def _media_type(content_type: bytes) -> str:
+    return media_type(content_type.decode("latin-1"))
 
 
 def _too_large(incoming: _Incoming) -> AnswerTooLarge:

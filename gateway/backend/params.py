@@ -52,22 +52,31 @@ class ParamStructures:
         """Remember what another replica learned, unless this one has learned it."""
         self._learned.setdefault((method, endpoint), structure)
 
-    async def call_method(
+    def call_method(
+        self,
+        binding: Binding,
+        arguments: Mapping[str, Any],
+        send: Callable[[ParamsValue], Awaitable[Any]],
+        may_repeat: Callable[[Reason], bool],
+    ) -> Awaitable[Any]:
+        """Return what ``send`` returns for the params. It is called twice only where ``may_repeat`` allows it.
+
+        Raises :class:`InvalidArguments`, also before it is awaited, and what ``send`` raises.
+        """
+        structure: Structure | None = binding.structure
+        if not binding.structure_is_known:
+            structure = self._learned.get((binding.method, binding.endpoint))
+        if structure is not None:
+            return send(build_params(binding, arguments, self._conventions, structure))
+        return self._call_to_learn(binding, arguments, send, may_repeat)
+
+    async def _call_to_learn(
         self,
         binding: Binding,
         arguments: Mapping[str, Any],
         send: Callable[[ParamsValue], Awaitable[Any]],
         may_repeat: Callable[[Reason], bool],
     ) -> Any:
-        """Return what ``send`` returns for the params. It is called twice only where ``may_repeat`` allows it.
-
-        Raises :class:`InvalidArguments`, and what ``send`` raises.
-        """
-        if binding.structure_is_known:
-            return await send(build_params(binding, arguments, self._conventions))
-        learned = self._learned.get((binding.method, binding.endpoint))
-        if learned is not None:
-            return await send(build_params(binding, arguments, self._conventions, learned))
         params = build_params(binding, arguments, self._conventions)
         try:
             result = await send(params)

@@ -76,10 +76,7 @@ class _Lines:
         self.lengths: Counter[Hashable] = Counter()
         self._tools: Counter[Hashable] = Counter()
         self._callers: dict[Hashable, dict[Hashable, deque[_Waiter]]] = {}
-        self._total = 0
-
-    def __len__(self) -> int:
-        return self._total
+        self.total = 0
 
     def concerns(self, caller: Hashable, tool: Hashable) -> bool:
         """Tell whether this caller waits, or anyone for this tool."""
@@ -140,7 +137,7 @@ class _Lines:
         self._count(waiter, -1)
 
     def _count(self, waiter: _Waiter, change: int) -> None:
-        self._total += change
+        self.total += change
         for counter, key in ((self.lengths, waiter.caller), (self._tools, waiter.tool)):
             counter[key] += change
             if not counter[key]:
@@ -169,7 +166,7 @@ class FairQueue:
     def __repr__(self) -> str:
         calls, listings = self.size - self._free_slots, len(self._listing)
         held = f"{calls} of {self.size} held, {listings} of {self.listing_slots} for listings"
-        return f"<FairQueue: {held}, {len(self._lines)} wait>"
+        return f"<FairQueue: {held}, {self._lines.total} wait>"
 
     @property
     def listing_waits(self) -> bool:
@@ -181,9 +178,10 @@ class FairQueue:
 
         Raise :class:`NoTurn` after that time, and :class:`QueueFull` where too many wait.
         """
-        if self._may_go(caller, tool):
-            return self._grant(caller, tool)
-        if len(self._lines) >= self._most_waiting:
+        slot = self.take_at_once(caller, tool)
+        if slot is not None:
+            return slot
+        if self._lines.total >= self._most_waiting:
             self._make_room(caller)
         loop = asyncio.get_running_loop()
         waiter = _Waiter(caller, tool, loop.create_future())
@@ -203,6 +201,10 @@ class FairQueue:
         finally:
             timer.cancel()
 
+    def take_at_once(self, caller: Hashable, tool: Hashable) -> Slot | None:
+        """Return a slot for one exchange, None where it has to wait."""
+        return self._grant(caller, tool) if self._may_go(caller, tool) else None
+
     def _may_go(self, caller: Hashable, tool: Hashable) -> bool:
         if tool is LISTING and self._may_keep(caller):
             return True
@@ -219,8 +221,9 @@ class FairQueue:
 
     def _has_other_room(self, tool: Hashable) -> bool:
         held = self._by_tool.get(tool, 0)
-        most = self.two_thirds if tool is not LISTING and self._is_lively(tool) else self.third
-        return self._free_slots > 0 and held < most
+        if not self._free_slots or held >= self.two_thirds:
+            return False
+        return held < self.third or (tool is not LISTING and self._is_lively(tool))
 
     def _is_lively(self, tool: Hashable) -> bool:
         answered = self._answered_at.get(tool)
@@ -249,10 +252,10 @@ class FairQueue:
             if len(self._answered_at) >= _MOST_REMEMBERED:
                 self._answered_at.clear()  # costs a busy tool a third of the slots until its next answer
             self._answered_at[tool] = self._clock()
-            if self.listing_waits:
+            if self._lines.total and self.listing_waits:
                 asyncio.get_running_loop().call_later(_LIVELY_OVER, self._serve)
         # While slots are left, only its own caller or tool holds up a waiter. So others need no look.
-        if len(self._lines) and (was_full or slot.is_for_listing or self._lines.concerns(caller, tool)):
+        if self._lines.total and (was_full or slot.is_for_listing or self._lines.concerns(caller, tool)):
             self._serve()
 
     def _serve(self) -> None:

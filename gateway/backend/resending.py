@@ -87,7 +87,7 @@ class Attempts:
     repeatable: bool = False
     clock: Callable[[], float] = time.monotonic
     _started_at: float | None = field(default=None, repr=False)
-    _sent_again_for: set[Reason] = field(default_factory=set, repr=False)
+    _sent_again_for: frozenset[Reason] = field(default=frozenset(), repr=False)
 
     def seconds_left(self) -> float:
         """Return the seconds until the deadline, negative after it."""
@@ -108,5 +108,5 @@ class Attempts:
             return False
         if reason in BUDGETED and not self.budget.spend():
             return False
-        self._sent_again_for.add(reason)
+        self._sent_again_for |= {reason}
         return True

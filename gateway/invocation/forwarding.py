@@ -62,7 +62,6 @@ class Forwarder:
         """
         binding = tool.binding
         trace = {} if extras is None else extras.trace
-        exchange = self._client.send_notification if binding.notification else self._client.call_method
         parts = await self._credential.request_parts(caller)
         timeout = binding.timeout or self._timeout
         attempts = Attempts(rate_limit_key(caller), _key(binding), timeout, self._budget, binding.repeatable)
@@ -73,7 +72,7 @@ class Forwarder:
                 params = {**(params or {}), **_input_members(tool, extras, state)}
             while True:
                 try:
-                    return await exchange(
+                    return await self._client.call_method(
                         binding.method,
                         params,
                         attempts=attempts,
@@ -81,6 +80,7 @@ class Forwarder:
                         headers=trace,
                         endpoint=binding.endpoint,
                         version=binding.version,
+                        is_notification=binding.notification,
                     )
                 except BackendUnauthorized:
                     if not attempts.may_repeat(Reason.CREDENTIAL_REFUSED):

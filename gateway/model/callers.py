@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, NoReturn
 
 from gateway.model.tools import NameStyle
@@ -55,7 +55,8 @@ class AccessToken:
 class Principal:
     """Hold what a verified token says of its caller. ``(issuer, subject)`` is the identity, never the subject alone.
 
-    ``scopes`` are all that the token grants, with those that others imply. ``expires`` is wall-clock seconds.
+    ``scopes`` are all that the token grants, with those that others imply. ``expires`` is wall-clock seconds. ``key``
+    is the identity as one text, which limits count by: it is made once for a token, and used several times in a call.
     """
 
     issuer: str
@@ -64,6 +65,10 @@ class Principal:
     scopes: frozenset[str]
     expires: float
     token: AccessToken
+    key: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.issuer}\n{self.subject}")
 
 
 class Caller(Struct, frozen=True):

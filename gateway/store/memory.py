@@ -204,5 +204,5 @@ class MemoryPermit:
         return 0.0
 
     def remaining(self) -> tuple[int, float]:
-        owed = max(0.0, self._spent.until - self._clock())
-        return max(0, int((self._span - owed + _ROUNDING) / self._interval)), round(min(owed, self._span), 6)
+        owed = min(max(0.0, self._spent.until - self._clock()), self._span)
+        return int((self._span - owed + _ROUNDING) / self._interval), round(owed, 6)
