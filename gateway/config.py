@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from gateway.layers import SERVER_FILES, SERVICE_FILES, Layers
 from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
+from gateway.text import did_you_mean
 
 _MESSAGES: Final = {
     "missing": "is required",
@@ -168,7 +168,7 @@ def _message(detail: Mapping[str, Any], where: tuple[Key, ...], tree: Mapping[st
         words = [
             word for kind in (knob.kinds if knob else ()) if get_origin(kind) is Literal for word in get_args(kind)
         ]
-        return f"must be one of {', '.join(words)}{_did_you_mean(_value_at(tree, where), words)}"
+        return f"must be one of {', '.join(words)}{did_you_mean(_value_at(tree, where), words)}"
     message = _MESSAGES.get(detail["type"])
     text: str = message.format_map(detail.get("ctx", {})) if message else detail["msg"]
     return text.removeprefix("Value error, ")
@@ -188,15 +188,10 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
     section = find_knob(location[:-1])
     known = list(keys_of(section)) if section else []
     elsewhere = [path for path, _ in knobs() if path.rpartition(".")[2] == location[-1] and "*" not in path]
-    meant = _did_you_mean(location[-1], known)
+    meant = did_you_mean(location[-1], known)
     if not meant and len(elsewhere) == 1:
         meant = f"; did you mean {elsewhere[0]}?"
     return (f"; known here: {', '.join(known)}" if known else "") + meant
-
-
-def _did_you_mean(word: Any, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1) if isinstance(word, str) else []
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def differing(old: Any, new: Any, path: str = "") -> Iterator[str]:

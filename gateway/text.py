@@ -1,12 +1,14 @@
-"""Make untrusted text safe to show: bounded, and without characters that a model reads and people cannot see."""
+"""Make untrusted text safe to show: bounded, and without characters that a model reads and people cannot see. Suggest
+the word that a misspelled one probably means."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote_plus, urlsplit
 
 _MARK: Final = "…"
@@ -123,3 +125,9 @@ def truncate(text: str, limit: int) -> str:
     if len(raw) <= limit:
         return text
     return raw[: limit - len(_MARK.encode())].decode("utf-8", "ignore") + _MARK
+
+
+def did_you_mean(word: Any, known: Iterable[str]) -> str:
+    """Return what to add to a message about an unknown word: the known one that it probably means, "" without one."""
+    near = difflib.get_close_matches(word, known, n=1) if isinstance(word, str) else []
+    return f"; did you mean {near[0]}?" if near else ""
