@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +28,7 @@ from gateway.backend.transport import Transport
 from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.settings import CustomListing
+from gateway.turns import run_in_turns
 
 PLAIN: Final = MessageForm()
 ALWAYS: Final = MessageForm(always_params=True)
@@ -45,8 +46,6 @@ _MOST_ANSWERS: Final = 4
 """Sum of all answers about one listing, as a multiple of the largest one: each method may have one of its own."""
 _PROXY_STATUSES: Final = (502, 503, 504)
 """Statuses with which a proxy says that there is no service behind it."""
-_SLICE: Final = 0.005
-"""Seconds of work after which other tasks get a turn."""
 
 log = structlog.get_logger()
 
@@ -209,24 +208,11 @@ class BackendSource:
 
     async def _decode_body(self, raw: bytes) -> Any:
         """Return the decoded JSON without the credentials that it quotes. Raises :class:`ValueError`."""
-        value = await _run_in_turns(jsonrpc.decode_in_steps(raw.strip(_SPACE)))
+        value = await run_in_turns(jsonrpc.decode_in_steps(raw.strip(_SPACE)))
         if self._credentials and contains_secret(value, self._credentials):
             log.warning("the listing quotes a credential, which is taken out of it")
-            value = await _run_in_turns(redact_in_steps(value, self._credentials))
+            value = await run_in_turns(redact_in_steps(value, self._credentials))
         return value
-
-
-async def _run_in_turns(parts: Generator[None, None, Any]) -> Any:
-    """Return the value of the generator. Other tasks get a turn in between: a listing may have megabytes."""
-    turn = time.monotonic()
-    while True:
-        try:
-            next(parts)
-        except StopIteration as done:
-            return done.value
-        if time.monotonic() - turn > _SLICE:
-            await asyncio.sleep(0)
-            turn = time.monotonic()
 
 
 def _not_json(answer: Answer, secrets: Sequence[str]) -> SourceAnswer:

@@ -22,9 +22,8 @@ from gateway.schema import texts
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
+from gateway.turns import Turns
 
-_SLICE: Final = 0.005
-"""Seconds of work before other tasks of the event loop get a turn."""
 _REMEDY: Final = "correct the entry in the backend's listing, or name it in catalog.exclude"
 
 
@@ -55,7 +54,7 @@ class Builder:
         )
         chosen = {name: override.name for name, override in overrides.items() if override.name}
         names = await asyncio.to_thread(assign_names, overrides, chosen)
-        turn = time.monotonic()
+        turns = Turns()
         for method in methods:
             try:
                 tool = build_tool(method, names[method.name], overrides[method.name], policy, self._validators)
@@ -64,9 +63,7 @@ class Builder:
                 draft.quarantined.append(_quarantine(method, error))
             except (ValueError, RecursionError):
                 draft.quarantined.append(QuarantinedMethod(method.name, "its entry cannot be written as JSON", _REMEDY))
-            if time.monotonic() - turn > _SLICE:
-                await asyncio.sleep(0)
-                turn = time.monotonic()
+            await turns.give()
         hidden = await asyncio.to_thread(
             lambda: tuple(sorted({method.name for method in listing.methods if not curation.offers(method.name)}))
         )
