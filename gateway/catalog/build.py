@@ -6,8 +6,7 @@ Building yields to the event loop every few milliseconds, so that a large catalo
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping
 from typing import Final
 
 from cachetools import LRUCache
@@ -34,12 +33,10 @@ class Builder:
         self,
         params: Params,
         validators: ValidatorCache,
-        clock: Callable[[], float] = time.time,
         pins: Pins | None = None,
     ) -> None:
         self._params = params
         self._validators = validators
-        self._clock = clock
         self._pins = pins
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
@@ -71,7 +68,6 @@ class Builder:
         return Catalog(
             tools=tuple(tools),
             dialect=listing.dialect,
-            created_at=self._clock(),
             quarantined=tuple(draft.quarantined),
             notes=(*listing.notes, *notes),
             hidden=hidden,
