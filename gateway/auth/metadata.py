@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from gateway import jsonrpc
 from gateway.auth.addresses import check_address
+from gateway.auth.dpop import ALGORITHMS
 from gateway.settings import ServiceSettings
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
@@ -81,7 +82,7 @@ def build_resource_metadata(settings: ServiceSettings, scopes: Iterable[str], na
     if settings.mcp.server.website_url:
         document["resource_documentation"] = settings.mcp.server.website_url
     if settings.auth.dpop != "off":
-        document["dpop_signing_alg_values_supported"] = ["ES256", "RS256", "PS256", "EdDSA"]
+        document["dpop_signing_alg_values_supported"] = ALGORITHMS
         document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"
     path = f"{PREFIX}{resource.path}"
     url = urlunsplit((resource.scheme, resource.netloc, path, "", ""))
