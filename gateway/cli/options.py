@@ -123,15 +123,23 @@ def with_token(command: Callable[..., None]) -> Callable[..., None]:
     )
     @wraps(command)
     def with_read_token(token_file: Path | None, **arguments: Any) -> None:
-        try:
-            token = None if token_file is None else token_file.read_text(encoding="ascii").strip()
-        except OSError as error:
-            fail(UNUSABLE, f"--token-file {token_file}: {error.strerror}")
-        except UnicodeDecodeError:
-            fail(UNUSABLE, f"--token-file {token_file}: does not hold an access token")
-        command(token=token, **arguments)
+        command(token=None if token_file is None else token_or_fail(token_file), **arguments)
 
     return with_read_token
+
+
+def read_token(file: Path) -> str:
+    """Return the access token in a file. Raises :class:`OSError`, :class:`UnicodeDecodeError`."""
+    return file.read_text(encoding="ascii").strip()
+
+
+def token_or_fail(file: Path) -> str:
+    """Return the access token in a file. Ends the program where it cannot be read."""
+    try:
+        return read_token(file)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "does not hold an access token"
+        fail(UNUSABLE, f"--token-file {file}: {reason}")
 
 
 def with_service(command: Callable[..., None]) -> Callable[..., None]:
