@@ -97,14 +97,20 @@ def load_settings(
     try:
         settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
         if not layers.unread_paths:  # else a value that could not be read would be reported as missing
-            services = settings.by_mount.values()
-            found = [fault for service in services for fault in credentials.credential_faults(service)]
-            faults += _by_origin([*found, *shared_audience_faults(services)], layers.tree)
+            faults += _by_origin(_faults_of_services(settings), layers.tree)
     except ValidationError as error:
         faults += _faults_of(error, layers)
     if faults:
         raise ConfigError(list(dict.fromkeys(faults)))
     return settings
+
+
+def _faults_of_services(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the credentials of services, and with audiences that they share."""
+    services = settings.by_mount.values()
+    for service in services:
+        yield from credentials.credential_faults(service)
+    yield from shared_audience_faults(services)
 
 
 def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
@@ -225,10 +231,8 @@ def keep_for_process(old: Settings, new: Settings) -> Settings:
     kept = new
     for path in needs_restart(old, new):
         kept = _with_value_of(old, kept, path.split("."))
-    services = kept.by_mount.values()
-    faults = [fault for service in services for fault in service.faults()]
-    faults += [fault for service in services for fault in credentials.credential_faults(service)]
-    if faults := list(dict.fromkeys([*faults, *shared_audience_faults(services)])):
+    faults = [fault for service in kept.by_mount.values() for fault in service.faults()]
+    if faults := list(dict.fromkeys([*faults, *_faults_of_services(kept)])):
         raise ConfigError(
             [f"{fault}; a reload keeps the old value of server knobs that need a restart" for fault in faults]
         )
