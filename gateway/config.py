@@ -38,7 +38,7 @@ _MESSAGES: Final = {
     "string_too_short": "must have at least {min_length} character",
     "string_pattern_mismatch": "must match {pattern}",
 }
-"""Our messages for faults that pydantic would describe in words of Python, with the names of its own details."""
+"""Messages of ours for faults that pydantic would describe in words of Python, with the names of its own details."""
 RESTART: Final = ("server.", "store.", "telemetry.")
 """Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
 other knobs belong to a service, which a reload replaces as a whole."""

@@ -34,7 +34,7 @@ MAX_CONTAINERS: Final = 50_000
 MAX_ID_BYTES: Final = 256
 MAX_SHOWN_DEPTH: Final = 256  # every client's parser can read so many levels
 _MAX_READ_DEPTH: Final = 512
-"""Deeper than any sensible document; every supported interpreter can read it."""
+"""Levels, more than any sensible document has. Every supported interpreter can read so many."""
 
 NULL: Final = Raw(b"null")  # the id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)
 

@@ -185,7 +185,7 @@ class Discovery:
         await self.drop_broken_schemas()
 
     async def drop_broken_schemas(self) -> None:
-        """Do so for all output schemas that were recorded since the last time."""
+        """List all tools without the output schemas that were recorded as broken since the last time."""
         before, self._stripped_version = self._stripped_version, self._broken_output_schemas.version
         if before != self._stripped_version:
             self._fallback.invalidate()

@@ -157,7 +157,7 @@ class ListingCredentials(Section):
 
 
 class ListingSettings(Section):
-    """How the backend's methods are listed."""
+    """Listing of the backend's methods: its form, where it is, and whose it is."""
 
     dialect: Literal[
         "auto", "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
@@ -256,7 +256,9 @@ class Backend(Section):
     tls: Tls = knob(Tls, "TLS of the connection to the backend.")
     params: Params = knob(Params, "Form of the params that the backend expects.")
     credentials: Credentials = knob(Credentials, "Credentials that the gateway sends to the backend.")
-    listing: ListingSettings = knob(ListingSettings, "How the backend's methods are listed.")
+    listing: ListingSettings = knob(
+        ListingSettings, "Listing of the backend's methods: its form, where it is, and whose it is."
+    )
 
     @field_validator("url", "proxy")
     @classmethod

@@ -37,7 +37,7 @@ class Icon(Document):
 
 
 class McpServer(Section):
-    """How the gateway introduces itself to clients. Absent values come from the service's listing."""
+    """Name, texts and icons by which clients know the server. Absent values come from the service's listing."""
 
     name: str | None = knob(
         None,

@@ -13,7 +13,7 @@ from gateway.units import Duration, Size
 
 
 class ServerSettings(Section):
-    """Where the gateway listens."""
+    """Addresses and ports of the gateway, and bounds of the whole process."""
 
     host: str = knob(
         "127.0.0.1", "Address to bind to. Other addresses than loopback need authentication.", min_length=1
@@ -123,13 +123,13 @@ class ServerSettings(Section):
 
 
 class Log(Section):
-    """Logs: one line per request, start-up and refresh, to standard error."""
+    """Log of requests, the start and refreshes, to standard error: a line each."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
     format: Literal["auto", "json", "text"] = knob("auto", "auto: text on a terminal, JSON elsewhere.")
 
 
 class Telemetry(Section):
-    """What the gateway reports about itself."""
+    """Reports of the gateway about itself."""
 
-    log: Log = knob(Log, "Logs.")
+    log: Log = knob(Log, "Log, to standard error.")
