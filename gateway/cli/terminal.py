@@ -1,6 +1,6 @@
-"""Print for a person on a terminal: colours, a table, and what to type next. Elsewhere lines are plain.
+"""Print for a person on a terminal: colors, a table, and what to type next. Elsewhere lines are plain.
 
-``click.echo`` leaves the colours out where its stream is no terminal; ``NO_COLOR`` leaves them out everywhere
+``click.echo`` leaves the colors out where its stream is no terminal; ``NO_COLOR`` leaves them out everywhere
 (no-color.org).
 """
 
@@ -36,7 +36,7 @@ _NAME_SHARE: Final = 0.4
 
 
 def say(text: str) -> None:
-    """Print the lines of a report, in colours on a terminal."""
+    """Print the lines of a report, in colors on a terminal."""
     _echo("\n".join(map(_paint, text.split("\n"))))
 
 
