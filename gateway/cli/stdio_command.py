@@ -45,8 +45,8 @@ Token = Callable[[], str | None]
 @configured_by_name
 @with_one_service
 @click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help=f"File with an access token to act with; it is read for each message. Absent: ${TOKEN_VARIABLE}, "
-                   "if it is set.")  # fmt: skip
+              help="File with an access token to act with; with auth.mode: jwt it is read for each message. Absent: "
+                   f"${TOKEN_VARIABLE}, if it is set.")  # fmt: skip
 def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None, **_: Any) -> None:
     """Serve MCP on standard input and output, for the client that starts this."""
     token = _token_from(token_file)
