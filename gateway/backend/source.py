@@ -21,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 import structlog
 
 from gateway import jsonrpc
+from gateway.backend.large_json import decode_in_steps, json_fault
 from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
@@ -208,7 +209,7 @@ class BackendSource:
 
     async def _decode_body(self, raw: bytes) -> Any:
         """Return the decoded JSON without the credentials that it quotes. Raises :class:`ValueError`."""
-        value = await run_in_turns(jsonrpc.decode_in_steps(raw.strip(_SPACE)))
+        value = await run_in_turns(decode_in_steps(raw.strip(_SPACE)))
         if self._credentials and contains_secret(value, self._credentials):
             log.warning("the listing quotes a credential, which is taken out of it")
             value = await run_in_turns(redact_in_steps(value, self._credentials))
@@ -224,7 +225,7 @@ def _not_json(answer: Answer, secrets: Sequence[str]) -> SourceAnswer:
     # Redact before the cut: half a secret would not be found.
     start = redact_text(answer.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
     first = repr(start[:_START].encode("utf-8", "surrogateescape"))[2:-1]
-    return SourceAnswer(f"HTTP {answer.status}, broken JSON: {jsonrpc.json_fault(answer.body)}; it begins with {first}")
+    return SourceAnswer(f"HTTP {answer.status}, broken JSON: {json_fault(answer.body)}; it begins with {first}")
 
 
 def _has_entries(document: Any) -> bool:
