@@ -84,6 +84,11 @@ def _marks(character: str) -> tuple[bool, int]:
     return not classes[0], sum(map(bool, classes))
 
 
+def shorten(text: str, room: int) -> str:
+    """Return at most ``room`` characters of a text, with "…" where it was cut."""
+    return text if len(text) <= room else text[: room - 1] + _MARK
+
+
 def secrets_in(url: str) -> tuple[str, ...]:
     """Return the parts of a URL that may be a token: values of its query by their names or looks, and segments of its
     path by their looks, as in the URLs of hosted Ethereum nodes. Each stands as in the URL and decoded."""

@@ -19,7 +19,6 @@ PREFIX: Final = "/.well-known/oauth-protected-resource"
 class IssuerMetadata:
     """Hold the members of an issuer's metadata that the gateway uses; None is absent."""
 
-    issuer: str
     jwks_uri: str | None = None
     token_endpoint: str | None = None
     introspection_endpoint: str | None = None
@@ -54,7 +53,7 @@ def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
         if value is not None:
             check_address(value, issuer, name)
             found[name] = value
-    return IssuerMetadata(issuer, **found)
+    return IssuerMetadata(**found)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings import ServiceSettings
 from gateway.settings.server import ServerSettings
-from gateway.text import masked_url, printable
+from gateway.text import masked_url, printable, shorten
 from gateway.workers.parent import DIVIDED, OF_EACH
 
 _SLOW: Final = 1.0
@@ -94,7 +94,7 @@ def tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:
     width = min(max((len(head) for head, _ in rows), default=0), 48)
     room = max(shutil.get_terminal_size((120, 24)).columns - width - 6, 30)
     for head, description in rows:
-        yield f"{head:<{width}}  {_shorten(description, room)}".rstrip()
+        yield f"{head:<{width}}  {shorten(description, room)}".rstrip()
 
 
 def arguments_of(tool: Tool) -> str:
@@ -135,7 +135,3 @@ def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:
         folded.setdefault(step.answer.summary.replace(step.question, "…"), []).append(step)
     for answer, same in folded.items():
         yield [step.question for step in same], answer if len(same) > 1 else same[0].answer.summary
-
-
-def _shorten(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
