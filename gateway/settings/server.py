@@ -71,10 +71,9 @@ class ServerSettings(Section):
     )
     max_buffered: Size = knob(
         192 * 1024**2,
-        "Most bytes of answers in memory: those that are being read, and those that clients have not taken, and of "
-        "bodies that clients still send. New calls "
-        "get 503 from seven eighths of it on, and those of a caller who has a quarter of it to take. At least "
-        "backend.max_response.",
+        "Most bytes in memory of answers (those that are being read, and those that clients have not taken) and of "
+        "bodies that clients still send. New calls get 503 from seven eighths of it on, and so do those of a caller "
+        "who has a quarter of it to take. At least backend.max_response.",
         ge=1024**2,
     )
     drain_delay: Duration = knob(
