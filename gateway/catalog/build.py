@@ -29,12 +29,7 @@ _REMEDY: Final = "correct the entry in the backend's listing, or name it in cata
 class Builder:
     """Build catalogs. Equal tools of successive catalogs are one object, so that their cached digests stay."""
 
-    def __init__(
-        self,
-        params: Params,
-        validators: ValidatorCache,
-        pins: Pins | None = None,
-    ) -> None:
+    def __init__(self, params: Params, validators: ValidatorCache, pins: Pins | None = None) -> None:
         self._params = params
         self._validators = validators
         self._pins = pins
