@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from gateway.layers import SERVER_FILES, SERVICE_FILES, Layers
 from gateway.settings import ServiceSettings, Settings
 from gateway.settings.paths import Key, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
+from gateway.text import did_you_mean
 
 _MESSAGES: Final = {
     "missing": "is required",
@@ -38,7 +38,7 @@ _MESSAGES: Final = {
     "string_too_short": "must have at least {min_length} character",
     "string_pattern_mismatch": "must match {pattern}",
 }
-"""Our messages for faults that pydantic would describe in words of Python, with the names of its own details."""
+"""Messages of ours for faults that pydantic would describe in words of Python, with the names of its own details."""
 RESTART: Final = ("server.", "store.", "telemetry.")
 """Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
 other knobs belong to a service, which a reload replaces as a whole."""
@@ -97,14 +97,20 @@ def load_settings(
     try:
         settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
         if not layers.unread_paths:  # else a value that could not be read would be reported as missing
-            services = settings.by_mount.values()
-            found = [fault for service in services for fault in credentials.credential_faults(service)]
-            faults += _by_origin([*found, *shared_audience_faults(services)], layers.tree)
+            faults += _by_origin(_faults_of_services(settings), layers.tree)
     except ValidationError as error:
         faults += _faults_of(error, layers)
     if faults:
         raise ConfigError(list(dict.fromkeys(faults)))
     return settings
+
+
+def _faults_of_services(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the credentials of services, and with audiences that they share."""
+    services = settings.by_mount.values()
+    for service in services:
+        yield from credentials.credential_faults(service)
+    yield from shared_audience_faults(services)
 
 
 def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
@@ -168,7 +174,7 @@ def _message(detail: Mapping[str, Any], where: tuple[Key, ...], tree: Mapping[st
         words = [
             word for kind in (knob.kinds if knob else ()) if get_origin(kind) is Literal for word in get_args(kind)
         ]
-        return f"must be one of {', '.join(words)}{_did_you_mean(_value_at(tree, where), words)}"
+        return f"must be one of {', '.join(words)}{did_you_mean(_value_at(tree, where), words)}"
     message = _MESSAGES.get(detail["type"])
     text: str = message.format_map(detail.get("ctx", {})) if message else detail["msg"]
     return text.removeprefix("Value error, ")
@@ -188,15 +194,10 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
     section = find_knob(location[:-1])
     known = list(keys_of(section)) if section else []
     elsewhere = [path for path, _ in knobs() if path.rpartition(".")[2] == location[-1] and "*" not in path]
-    meant = _did_you_mean(location[-1], known)
+    meant = did_you_mean(location[-1], known)
     if not meant and len(elsewhere) == 1:
         meant = f"; did you mean {elsewhere[0]}?"
     return (f"; known here: {', '.join(known)}" if known else "") + meant
-
-
-def _did_you_mean(word: Any, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1) if isinstance(word, str) else []
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
@@ -230,10 +231,8 @@ def keep_for_process(old: Settings, new: Settings) -> Settings:
     kept = new
     for path in needs_restart(old, new):
         kept = _with_value_of(old, kept, path.split("."))
-    services = kept.by_mount.values()
-    faults = [fault for service in services for fault in service.faults()]
-    faults += [fault for service in services for fault in credentials.credential_faults(service)]
-    if faults := list(dict.fromkeys([*faults, *shared_audience_faults(services)])):
+    faults = [fault for service in kept.by_mount.values() for fault in service.faults()]
+    if faults := list(dict.fromkeys([*faults, *_faults_of_services(kept)])):
         raise ConfigError(
             [f"{fault}; a reload keeps the old value of server knobs that need a restart" for fault in faults]
         )

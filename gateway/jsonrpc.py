@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from types import NoneType
@@ -34,12 +34,9 @@ MAX_CONTAINERS: Final = 50_000
 MAX_ID_BYTES: Final = 256
 MAX_SHOWN_DEPTH: Final = 256  # every client's parser can read so many levels
 _MAX_READ_DEPTH: Final = 512
-"""Deeper than any sensible document; every supported interpreter can read it."""
+"""Levels, more than any sensible document has. Every supported interpreter can read so many."""
 
 NULL: Final = Raw(b"null")  # the id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)
-
-_PART: Final = 64 * 1024
-_PART_LEVELS: Final = 6
 
 _RESPONSE_MEMBERS: Final = {"jsonrpc", "result", "error"}
 _PARAMS: Final = (dict, list)
@@ -149,39 +146,16 @@ def _check_depth(raw: bytes, value: Any, limit: int) -> None:
         raise ValueError("nested too deeply")
 
 
-def decode_in_steps(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
-    """Decode as :func:`decode` does, and yield about every 64 KiB, so that a large document does not block the event
-    loop. One huge string, or a list of tiny values, is still one step."""
-    view = memoryview(raw)
-    opening = bytes(view[:1])
-    if view.nbytes <= _PART or level == _PART_LEVELS or opening not in (b"{", b"["):
-        yield
-        return decode(view)
-    whole: Any = {} if opening == b"{" else []
-    for key, part in (
-        _decode_json(view, _members).items() if opening == b"{" else enumerate(_decode_json(view, _elements))
-    ):
-        value = yield from decode_in_steps(part, level + 1)
-        if opening == b"{":
-            whole[key] = value
-        else:
-            whole.append(value)
-    return whole
+def members_of(raw: bytes | memoryview) -> dict[str, Raw]:
+    """Return the members of a JSON object, each as it is written. Raise :class:`ValueError`."""
+    members: dict[str, Raw] = _decode_json(raw, _members)
+    return members
 
 
-def json_fault(raw: bytes) -> str:
-    """Return what is wrong with JSON that cannot be decoded, and where."""
-    try:
-        raw.decode()
-        _decode(raw)
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 (byte {error.start})"
-    except RecursionError:
-        return "nested too deeply"
-    except msgspec.MsgspecError as error:
-        what = str(error).removeprefix("JSON is malformed: ")
-        return what if "(byte" in what else f"it ends too early (byte {len(raw)})"
-    return "the fault could not be located"
+def elements_of(raw: bytes | memoryview) -> list[Raw]:
+    """Return the elements of a JSON array, each as it is written. Raise :class:`ValueError`."""
+    elements: list[Raw] = _decode_json(raw, _elements)
+    return elements
 
 
 def decode_strictly(raw: bytes) -> Any:
@@ -224,9 +198,9 @@ def decode_any_ids(raw: bytes) -> Any:
         if type(message) is dict and type(message.get("id", 0)) in (float, NoneType)
     ]
     if unusual_ids:
-        texts = _elements(raw) if type(value) is list else [raw]
+        texts = elements_of(raw) if type(value) is list else [raw]
         for index in unusual_ids:
-            messages[index]["id"] = _members(texts[index])["id"]
+            messages[index]["id"] = members_of(memoryview(texts[index]))["id"]
     return value
 
 

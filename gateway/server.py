@@ -36,7 +36,7 @@ from gateway.web.ops import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
 from gateway.web.public import AddressReader, Origins, PublicHandler
 
 _OTHER_DESCRIPTORS: Final = 64
-"""For files that are read, names that are looked up, and each service's issuers."""
+"""Descriptors for files that are read, names that are looked up, and each service's issuers."""
 
 log = structlog.get_logger()
 

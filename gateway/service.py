@@ -60,7 +60,7 @@ READY_AFTER: Final = 10.0
 _MAX_REST_PAGE: Final = 50
 """Tools on one page of REST. Its readers are often models, which read the whole answer but ask for no second page."""
 _PAGES_PER_LISTING: Final = 10
-"""How many further pages a caller may ask for, for each listing that its budget allows."""
+"""Further pages that a caller may ask for, for each listing that its budget allows."""
 
 
 class Service:

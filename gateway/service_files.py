@@ -20,7 +20,7 @@ from gateway.settings import ServiceSettings
 from gateway.tls import TlsFiles
 
 LISTED: Final = "backend.listing.file"
-"""Read with each listing, so that a change of this file needs no other service."""
+"""Knob whose file is read with each listing, so that a change of the file needs no other service."""
 
 
 @dataclass(frozen=True)

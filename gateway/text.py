@@ -1,12 +1,14 @@
-"""Make untrusted text safe to show: bounded, and without characters that a model reads and people cannot see."""
+"""Make untrusted text safe to show: bounded, and without characters that a model reads and people cannot see. Suggest
+the word that a misspelled one probably means."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote_plus, urlsplit
 
 _MARK: Final = "…"
@@ -82,6 +84,11 @@ def _marks(character: str) -> tuple[bool, int]:
     return not classes[0], sum(map(bool, classes))
 
 
+def shorten(text: str, room: int) -> str:
+    """Return at most ``room`` characters of a text, with "…" where it was cut."""
+    return text if len(text) <= room else text[: room - 1] + _MARK
+
+
 def secrets_in(url: str) -> tuple[str, ...]:
     """Return the parts of a URL that may be a token: values of its query by their names or looks, and segments of its
     path by their looks, as in the URLs of hosted Ethereum nodes. Each stands as in the URL and decoded."""
@@ -123,3 +130,9 @@ def truncate(text: str, limit: int) -> str:
     if len(raw) <= limit:
         return text
     return raw[: limit - len(_MARK.encode())].decode("utf-8", "ignore") + _MARK
+
+
+def did_you_mean(word: Any, known: Iterable[str]) -> str:
+    """Return what to add to a message about an unknown word: the known one that it probably means, "" without one."""
+    near = difflib.get_close_matches(word, known, n=1) if isinstance(word, str) else []
+    return f"; did you mean {near[0]}?" if near else ""

@@ -185,12 +185,18 @@ def _identifier(value: Any, claim: str) -> str:
     return value
 
 
+def claim_at(claims: Mapping[str, Any], path: Iterable[str]) -> Any:
+    """Return the value at a path of names, None where there is none."""
+    value: Any = claims
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
 def _scopes(policy: IssuerPolicy, claims: Mapping[str, Any]) -> frozenset[str]:
     found: set[str] = set()
     for path in policy.scope_claims:
-        value: Any = claims
-        for part in path:
-            value = value.get(part) if isinstance(value, Mapping) else None
+        value = claim_at(claims, path)
         if isinstance(value, str):
             found.update(value.split(" "))
         elif isinstance(value, list):

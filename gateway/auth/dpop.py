@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -34,12 +34,11 @@ def thumbprint_of(jwk: Mapping[str, Any]) -> str:
 
 
 class ProofChecker:
-    """Check proofs for one origin: the gateway's public one, not what a proxy says. ``clock`` is wall-clock seconds."""
+    """Check proofs for one origin: the gateway's public one, not what a proxy says."""
 
-    def __init__(self, origin: str, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, origin: str, store: Store) -> None:
         self._origin = origin
         self._store = store
-        self._clock = clock
 
     async def check_proof(self, proof: str, *, method: str, path: str, token: str, bound_to: str) -> None:
         """Check a proof; ``path`` is the request's, without its query. Raises :class:`InvalidProof`."""
@@ -71,7 +70,7 @@ class ProofChecker:
         jti, issued = claims.get("jti"), claims.get("iat")
         if not isinstance(jti, str) or not 0 < len(jti) <= MAX_JTI:
             raise InvalidProof(f"its jti is not a string of 1 to {MAX_JTI} characters")
-        now = self._clock()
+        now = time.time()
         # Compared, not subtracted: an integer may be too large for a float.
         if isinstance(issued, bool) or not isinstance(issued, int | float):
             raise InvalidProof("its iat is not a NumericDate")

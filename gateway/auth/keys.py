@@ -28,7 +28,7 @@ MAX_RSA_BITS: Final = 8192
 _CURVES: Final = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 ALGORITHMS: Final = frozenset((*_RSA, *(alg for algs in _CURVES.values() for alg in algs), "EdDSA"))
-"""All that are accepted; each is asymmetric, so that a public key is never taken for a secret (RFC 8725 §2.1)."""
+"""Names of those that are accepted: asymmetric ones, so that no public key is taken for a secret (RFC 8725 §2.1)."""
 # Moduli that one generation of smart cards made are recognized by their remainders (CVE-2017-15361, "ROCA").
 _ROCA_PRIMES: Final = (11, 13, 17, 19, 37, 53, 61, 71, 73, 79, 97, 103, 107, 109, 127, 151, 157)
 _ROCA_REMAINDERS: Final = {p: frozenset(pow(65537, power, p) for power in range(p)) for p in _ROCA_PRIMES}

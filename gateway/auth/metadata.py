@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from gateway import jsonrpc
 from gateway.auth.addresses import check_address
+from gateway.auth.dpop import ALGORITHMS
 from gateway.settings import ServiceSettings
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
@@ -18,7 +19,6 @@ PREFIX: Final = "/.well-known/oauth-protected-resource"
 class IssuerMetadata:
     """Hold the members of an issuer's metadata that the gateway uses; None is absent."""
 
-    issuer: str
     jwks_uri: str | None = None
     token_endpoint: str | None = None
     introspection_endpoint: str | None = None
@@ -53,7 +53,7 @@ def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
         if value is not None:
             check_address(value, issuer, name)
             found[name] = value
-    return IssuerMetadata(issuer, **found)
+    return IssuerMetadata(**found)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def build_resource_metadata(settings: ServiceSettings, scopes: Iterable[str], na
     if settings.mcp.server.website_url:
         document["resource_documentation"] = settings.mcp.server.website_url
     if settings.auth.dpop != "off":
-        document["dpop_signing_alg_values_supported"] = ["ES256", "RS256", "PS256", "EdDSA"]
+        document["dpop_signing_alg_values_supported"] = ALGORITHMS
         document["dpop_bound_access_tokens_required"] = settings.auth.dpop == "require"
     path = f"{PREFIX}{resource.path}"
     url = urlunsplit((resource.scheme, resource.netloc, path, "", ""))

@@ -43,7 +43,7 @@ class _Origin:
     tls: ssl.SSLContext | None
     idle: list[LeanConnection] = field(default_factory=list)
     says_more: bool = False
-    """Whether it has sent something that was no answer. snapserver 0.26 answers each POST twice: on a kept connection
+    """True once it has sent something that was no answer. snapserver 0.26 answers each POST twice: on a kept connection
     the second answer could come after the next request, and be taken for the answer to that."""
 
     def take(self, now: float) -> LeanConnection | None:

@@ -82,7 +82,7 @@ class LeanConnection(asyncio.Protocol):
         self.keep_alive: float | None = None
         """Seconds for which the other side keeps the idle connection, if it told."""
         self.says_more = False
-        """Whether the other side has sent something that was no answer."""
+        """True once the other side has sent something that was no answer."""
         self._tls = tls
         self._on_close = on_close
         self._reserve = reserve

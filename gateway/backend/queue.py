@@ -32,7 +32,7 @@ LIVELY: Final = 1.0
 _LIVELY_OVER: Final = LIVELY + 0.01
 """Seconds for a timer that looks again: a timer of uvloop may be early by a millisecond."""
 LISTING: Final = object()
-"""Stands for the tool of a listing."""
+"""Mark in place of the tool of an exchange that belongs to a listing."""
 _MOST_REMEMBERED: Final = 10_000
 
 
@@ -54,7 +54,7 @@ class Slot:
     caller: Hashable
     tool: Hashable
     is_for_listing: bool
-    """Whether it is one of the slots that are kept for listings."""
+    """True for one of the slots that are kept for listings."""
 
     def free(self, *, answered: bool) -> None:
         """Give the slot to the next that waits. ``answered`` tells whether the service answered the exchange."""

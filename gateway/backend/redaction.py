@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.turns import run_in_turns
 
 REDACTED: Final = "[redacted]"
 MIN_SECRET: Final = 4  # to redact shorter ones would destroy ordinary words
@@ -38,15 +38,8 @@ def written_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
 
 
 async def redact_result(value: Any, secrets: Iterable[str]) -> Any:
-    """Return the value of a call's result without the secrets that look like ones. Other tasks get a turn in between:
-    a result may have megabytes."""
-    steps = redact_in_steps(value, prepare_secrets([*filter(looks_secret, secrets)]))
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return done.value
-        await asyncio.sleep(0)
+    """Return the value of a call's result without the secrets that look like ones."""
+    return await run_in_turns(redact_in_steps(value, prepare_secrets([*filter(looks_secret, secrets)])))
 
 
 def redact_text(text: str, secrets: Sequence[str]) -> str:

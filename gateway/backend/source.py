@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 import structlog
 
 from gateway import jsonrpc
+from gateway.backend.large_json import decode_in_steps, json_fault
 from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
@@ -28,6 +29,8 @@ from gateway.backend.transport import Transport
 from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.settings import CustomListing
+from gateway.text import shorten
+from gateway.turns import run_in_turns
 
 PLAIN: Final = MessageForm()
 ALWAYS: Final = MessageForm(always_params=True)
@@ -45,8 +48,6 @@ _MOST_ANSWERS: Final = 4
 """Sum of all answers about one listing, as a multiple of the largest one: each method may have one of its own."""
 _PROXY_STATUSES: Final = (502, 503, 504)
 """Statuses with which a proxy says that there is no service behind it."""
-_SLICE: Final = 0.005
-"""Seconds of work after which other tasks get a turn."""
 
 log = structlog.get_logger()
 
@@ -194,7 +195,7 @@ class BackendSource:
             return SourceAnswer("a result", result, has_value=True), False
         unauthorized = answer.status == 401 or self._parts.refused_with(fault)
         denied = unauthorized or answer.status == 403
-        said = _excerpt(redact_text(fault.message, self._secrets))
+        said = shorten(redact_text(fault.message, self._secrets), _EXCERPT)
         text, message = f"error {fault.code}: {said}", said or "no message"
         found = SourceAnswer(text, denied=denied, unauthorized=unauthorized, error=message)
         return found, not denied and _complains(fault)
@@ -209,24 +210,11 @@ class BackendSource:
 
     async def _decode_body(self, raw: bytes) -> Any:
         """Return the decoded JSON without the credentials that it quotes. Raises :class:`ValueError`."""
-        value = await _run_in_turns(jsonrpc.decode_in_steps(raw.strip(_SPACE)))
+        value = await run_in_turns(decode_in_steps(raw.strip(_SPACE)))
         if self._credentials and contains_secret(value, self._credentials):
             log.warning("the listing quotes a credential, which is taken out of it")
-            value = await _run_in_turns(redact_in_steps(value, self._credentials))
+            value = await run_in_turns(redact_in_steps(value, self._credentials))
         return value
-
-
-async def _run_in_turns(parts: Generator[None, None, Any]) -> Any:
-    """Return the value of the generator. Other tasks get a turn in between: a listing may have megabytes."""
-    turn = time.monotonic()
-    while True:
-        try:
-            next(parts)
-        except StopIteration as done:
-            return done.value
-        if time.monotonic() - turn > _SLICE:
-            await asyncio.sleep(0)
-            turn = time.monotonic()
 
 
 def _not_json(answer: Answer, secrets: Sequence[str]) -> SourceAnswer:
@@ -238,7 +226,7 @@ def _not_json(answer: Answer, secrets: Sequence[str]) -> SourceAnswer:
     # Redact before the cut: half a secret would not be found.
     start = redact_text(answer.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
     first = repr(start[:_START].encode("utf-8", "surrogateescape"))[2:-1]
-    return SourceAnswer(f"HTTP {answer.status}, broken JSON: {jsonrpc.json_fault(answer.body)}; it begins with {first}")
+    return SourceAnswer(f"HTTP {answer.status}, broken JSON: {json_fault(answer.body)}; it begins with {first}")
 
 
 def _has_entries(document: Any) -> bool:
@@ -270,7 +258,3 @@ def _unusable_answer(answer: Answer, violation: str = "") -> SourceAnswer:
     elif answer.status == 200 and violation:
         what = f"no JSON-RPC response: {violation}"
     return SourceAnswer(f"HTTP {answer.status}, {what}", away=answer.status in _PROXY_STATUSES)
-
-
-def _excerpt(text: str) -> str:
-    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

@@ -6,8 +6,7 @@ Building yields to the event loop every few milliseconds, so that a large catalo
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping
 from typing import Final
 
 from cachetools import LRUCache
@@ -22,25 +21,17 @@ from gateway.schema import texts
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
+from gateway.turns import Turns
 
-_SLICE: Final = 0.005
-"""Seconds of work before other tasks of the event loop get a turn."""
 _REMEDY: Final = "correct the entry in the backend's listing, or name it in catalog.exclude"
 
 
 class Builder:
     """Build catalogs. Equal tools of successive catalogs are one object, so that their cached digests stay."""
 
-    def __init__(
-        self,
-        params: Params,
-        validators: ValidatorCache,
-        clock: Callable[[], float] = time.time,
-        pins: Pins | None = None,
-    ) -> None:
+    def __init__(self, params: Params, validators: ValidatorCache, pins: Pins | None = None) -> None:
         self._params = params
         self._validators = validators
-        self._clock = clock
         self._pins = pins
         self._tools: LRUCache[str, Tool] = LRUCache(20_000)
 
@@ -55,7 +46,7 @@ class Builder:
         )
         chosen = {name: override.name for name, override in overrides.items() if override.name}
         names = await asyncio.to_thread(assign_names, overrides, chosen)
-        turn = time.monotonic()
+        turns = Turns()
         for method in methods:
             try:
                 tool = build_tool(method, names[method.name], overrides[method.name], policy, self._validators)
@@ -64,9 +55,7 @@ class Builder:
                 draft.quarantined.append(_quarantine(method, error))
             except (ValueError, RecursionError):
                 draft.quarantined.append(QuarantinedMethod(method.name, "its entry cannot be written as JSON", _REMEDY))
-            if time.monotonic() - turn > _SLICE:
-                await asyncio.sleep(0)
-                turn = time.monotonic()
+            await turns.give()
         hidden = await asyncio.to_thread(
             lambda: tuple(sorted({method.name for method in listing.methods if not curation.offers(method.name)}))
         )
@@ -74,7 +63,6 @@ class Builder:
         return Catalog(
             tools=tuple(tools),
             dialect=listing.dialect,
-            created_at=self._clock(),
             quarantined=tuple(draft.quarantined),
             notes=(*listing.notes, *notes),
             hidden=hidden,

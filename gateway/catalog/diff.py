@@ -15,7 +15,7 @@ from gateway import jsonrpc
 from gateway.catalog.pins import Pin, PinError, parse_pins, pin_of, schema_digest
 from gateway.json_pointer import escape_pointer
 from gateway.model import JsonObject, NameStyle, Schema, Structure, Tool, all_annotations
-from gateway.text import printable
+from gateway.text import printable, shorten
 
 _MOST: Final = 8
 """Differences of one schema that get a line each."""
@@ -213,5 +213,4 @@ def _short(value: Any, start: int = 0) -> str:
     if isinstance(value, str):
         cut = ("…" if start else "") + value[start : start + _SHOWN] + ("…" if len(value) > start + _SHOWN else "")
         return jsonrpc.encode(cut).decode()
-    text = jsonrpc.encode(value).decode()
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return shorten(jsonrpc.encode(value).decode(), _SHOWN)

@@ -18,7 +18,7 @@ from gateway.jsonrpc import Raw
 from gateway.model import Catalog, Tool
 
 MAX_PAGE_BYTES: Final = 1024 * 1024
-"""Large, since many clients read the first page only; not larger, since clients have limits."""
+"""Bytes of a page: many, since many clients read the first page only; not more, since clients have limits."""
 
 
 class Projector(Protocol):

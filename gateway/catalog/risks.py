@@ -25,7 +25,7 @@ def _set(words: str) -> frozenset[str]:
 _REVEALS: Final = _set("backup dump export get list print query read reveal show view")
 _TAKES: Final = _set("check import load recover restore set sign sweep validate verify")
 _TAKES_FIRST: Final = _set("is test with")
-"""These say so only where no word of _REVEALS stands before: ``exportwalletwithseed`` reveals."""
+"""Words that say so only where no word of _REVEALS stands before: ``exportwalletwithseed`` reveals."""
 _READS: Final = _set(
     "analyze can check combine convert count decode describe estimate fetch find get has help is list lookup prepare "
     "query read search show simulate status test validate verify view watch"

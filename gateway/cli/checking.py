@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from gateway import jsonrpc
 from gateway.catalog.lint import lint_catalog
 from gateway.cli import report, terminal
 from gateway.cli.auth_report import Findings, principal_lines
@@ -63,7 +64,7 @@ async def check(settings: Settings, services: Sequence[ServiceSettings], token: 
         document = {
             "exit_code": code, "remarks": shared, "store": store, "services": [json_of(one) for one in checked]
         }  # fmt: skip
-        click.echo(report.pretty(document))
+        click.echo(jsonrpc.pretty(document))
     return code
 
 

@@ -31,7 +31,7 @@ class NotAdded(Exception):
 
 @dataclass(frozen=True)
 class Client:
-    """How a client is configured.
+    """Describe how a client is configured.
 
     ``file`` returns its usual file, None where it has none; ``section`` is the member that holds the entries.
     ``stdio`` and ``http`` are the members that an entry has beside the command or the URL; None where the client's file
@@ -120,9 +120,9 @@ def add_entry(client: Client, file: Path, name: str, entry: Entry, owns: Callabl
         tree = tomllib.loads(text) if client.is_toml else read_jsonc(text) if text.strip("\ufeff \t\r\n") else {}
         old = _old_entry(client, tree, name)
         if old is not None:
-            _check_change(old, name, entry, owns)
             if {**old, **entry} == old:
                 return False
+            _check_change(old, name, entry, owns)
         changed = (_with_toml if client.is_toml else _with_json)(client, text, name, entry, old)
     except (NotJson, tomllib.TOMLDecodeError, TOMLKitError) as error:
         raise NotAdded(f"{file} cannot be parsed: {error}") from None
@@ -144,8 +144,6 @@ def _old_entry(client: Client, tree: Any, name: str) -> Entry | None:
 
 
 def _check_change(old: Entry, name: str, entry: Entry, owns: Callable[[Entry], bool]) -> None:
-    if {**old, **entry} == old:
-        return
     if not owns(old):
         raise NotAdded(f"it has an entry {name} that is not this program's: choose another name with --entry")
     foreign = [key for key in (*_OF_STDIO, *_OF_URL) if key in old and key not in entry]

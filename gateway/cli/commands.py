@@ -114,7 +114,7 @@ def call(
     if outcome.fault is not None:
         fail(FAILED, outcome.fault.message)
     if outcome.value is not NO_RESULT:
-        click.echo(outcome.value if isinstance(outcome.value, str) else report.pretty(outcome.value))
+        click.echo(outcome.value if isinstance(outcome.value, str) else jsonrpc.pretty(outcome.value))
 
 
 @main.command()

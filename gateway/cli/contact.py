@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -23,7 +22,7 @@ from gateway.service_files import ServiceFiles
 from gateway.settings import CustomListing, ServiceSettings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
-from gateway.text import printable
+from gateway.text import did_you_mean, printable
 
 Work: TypeAlias = Callable[[Service, Caller, Catalog], Coroutine[Any, Any, Any]]
 Preparation: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
@@ -106,8 +105,7 @@ def _nearest_tool(message: str, catalog: Catalog) -> str:
         return f" is quarantined: {left_out.reason}; {left_out.remedy}"
     if name in catalog.hidden:
         return " is hidden by catalog.include and exclude"
-    near = difflib.get_close_matches(name, catalog.by_name, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return did_you_mean(name, catalog.by_name)
 
 
 async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -> ContactFailed:

@@ -25,8 +25,8 @@ class NotJson(Exception):
 
 @dataclass
 class _Value:
-    """A value, and where it stands: ``text[start:end]``. An object has its ``members``; its last one is followed by a
-    comma or not."""
+    """Hold a value, and where it stands: ``text[start:end]``. An object has its ``members``; ``has_last_comma`` says
+    that a comma follows the last one."""
 
     value: Any
     start: int

@@ -12,7 +12,8 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run on uvloop where it is installed. Windows' usual loop has no ``add_reader``, which accepts connections."""
     make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop
     with suppress(ImportError):
-        import uvloop  # noqa: PLC0415, absent on Windows
+        # At the top, this would fail on Windows, where there is no uvloop.
+        import uvloop  # noqa: PLC0415
 
         make_loop = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=make_loop) as runner:

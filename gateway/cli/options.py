@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import click
 from gateway.config import ConfigError, ConfigSource
 from gateway.layers import mistaken_names
 from gateway.settings import ServiceSettings, Settings
+from gateway.text import did_you_mean
 
 COMMAND: Final = "jsonrpc-mcp-gateway"
 """The name of the program, and of the distribution in pyproject.toml."""
@@ -123,15 +123,23 @@ def with_token(command: Callable[..., None]) -> Callable[..., None]:
     )
     @wraps(command)
     def with_read_token(token_file: Path | None, **arguments: Any) -> None:
-        try:
-            token = None if token_file is None else token_file.read_text(encoding="ascii").strip()
-        except OSError as error:
-            fail(UNUSABLE, f"--token-file {token_file}: {error.strerror}")
-        except UnicodeDecodeError:
-            fail(UNUSABLE, f"--token-file {token_file}: does not hold an access token")
-        command(token=token, **arguments)
+        command(token=None if token_file is None else token_or_fail(token_file), **arguments)
 
     return with_read_token
+
+
+def read_token(file: Path) -> str:
+    """Return the access token in a file. Raises :class:`OSError`, :class:`UnicodeDecodeError`."""
+    return file.read_text(encoding="ascii").strip()
+
+
+def token_or_fail(file: Path) -> str:
+    """Return the access token in a file. Ends the program where it cannot be read."""
+    try:
+        return read_token(file)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "does not hold an access token"
+        fail(UNUSABLE, f"--token-file {file}: {reason}")
 
 
 def with_service(command: Callable[..., None]) -> Callable[..., None]:
@@ -143,9 +151,8 @@ def with_service(command: Callable[..., None]) -> Callable[..., None]:
         services = tuple(settings.by_mount.values())
         names = [service.name for service in services if service.name]
         if name is not None and name not in names:
-            hint = "".join(f"; did you mean {near}?" for near in difflib.get_close_matches(name, names, n=1))
             known = f"there are {', '.join(names)}" if names else "the only one is at the root and has no name"
-            fail(UNUSABLE, f"--service {name}: is not a service; {known}{hint}")
+            fail(UNUSABLE, f"--service {name}: is not a service; {known}{did_you_mean(name, names)}")
         chosen = tuple(service for service in services if name in (None, service.name))
         command(settings=settings, services=chosen, **arguments)
 

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from gateway import jsonrpc
 from gateway.catalog.curation import list_some
@@ -15,10 +15,10 @@ from gateway.catalog.diff import CatalogDiff
 from gateway.catalog.lint import lacks_description
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
-from gateway.model import Catalog, NameStyle
+from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings import ServiceSettings
 from gateway.settings.server import ServerSettings
-from gateway.text import masked_url, printable
+from gateway.text import masked_url, printable, shorten
 from gateway.workers.parent import DIVIDED, OF_EACH
 
 _SLOW: Final = 1.0
@@ -89,24 +89,23 @@ def tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:
     """Yield a line for each tool: its name, its arguments (optional ones in brackets), its description's first line."""
     rows = []
     for tool in catalog.tools:
-        required = tool.input_schema.get("required", ())
-        properties = tool.input_schema.get("properties", {})
-        arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
-        rows.append(
-            (
-                f"{tool.name_for(name_style)}({arguments})",
-                "" if lacks_description(tool) else tool.description.partition("\n")[0],
-            )
-        )
+        description = "" if lacks_description(tool) else tool.description.partition("\n")[0]
+        rows.append((f"{tool.name_for(name_style)}({arguments_of(tool)})", description))
     width = min(max((len(head) for head, _ in rows), default=0), 48)
     room = max(shutil.get_terminal_size((120, 24)).columns - width - 6, 30)
     for head, description in rows:
-        yield f"{head:<{width}}  {_shorten(description, room)}".rstrip()
+        yield f"{head:<{width}}  {shorten(description, room)}".rstrip()
+
+
+def arguments_of(tool: Tool) -> str:
+    """Return the names of a tool's arguments, optional ones in brackets."""
+    required = tool.input_schema.get("required", ())
+    return ", ".join(name if name in required else f"[{name}]" for name in tool.input_schema.get("properties", {}))
 
 
 def tools_json(catalog: Catalog, name_style: NameStyle) -> str:
     projector = PROJECTOR.with_name_style(name_style)
-    return pretty({"tools": [projector.project(tool) for tool in catalog.tools]})
+    return jsonrpc.pretty({"tools": [projector.project(tool) for tool in catalog.tools]})
 
 
 def differences(found: CatalogDiff) -> Iterator[str]:
@@ -136,11 +135,3 @@ def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:
         folded.setdefault(step.answer.summary.replace(step.question, "…"), []).append(step)
     for answer, same in folded.items():
         yield [step.question for step in same], answer if len(same) > 1 else same[0].answer.summary
-
-
-def pretty(value: Any) -> str:
-    return jsonrpc.pretty(value)
-
-
-def _shorten(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"

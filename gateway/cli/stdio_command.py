@@ -14,7 +14,7 @@ import click
 
 from gateway.auth.authenticator import PresentedToken
 from gateway.cli.loop import run
-from gateway.cli.options import UNUSABLE, configured_by_name, fail, with_one_service
+from gateway.cli.options import UNUSABLE, configured_by_name, fail, read_token, token_or_fail, with_one_service
 from gateway.cli.pipes import LineReader, LineWriter, claim_streams
 from gateway.cli.stdio import Conversation
 from gateway.config import ConfigError
@@ -45,8 +45,8 @@ Token = Callable[[], str | None]
 @configured_by_name
 @with_one_service
 @click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help=f"File with an access token to act with; it is read for each message. Absent: ${TOKEN_VARIABLE}, "
-                   "if it is set.")  # fmt: skip
+              help="File with an access token to act with; with auth.mode: jwt it is read for each message. Absent: "
+                   f"${TOKEN_VARIABLE}, if it is set.")  # fmt: skip
 def stdio(settings: Settings, service: ServiceSettings, token_file: Path | None, **_: Any) -> None:
     """Serve MCP on standard input and output, for the client that starts this."""
     token = _token_from(token_file)
@@ -69,16 +69,8 @@ def _token_from(file: Path | None) -> Token:
     """Return what reads the token. Ends the program where the file cannot be read now."""
     if file is None:
         return lambda: os.environ.get(TOKEN_VARIABLE) or None
-
-    def read() -> str:
-        return file.read_text(encoding="ascii").strip()
-
-    try:
-        read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "does not hold an access token"
-        fail(UNUSABLE, f"--token-file {file}: {reason}")
-    return read
+    token_or_fail(file)
+    return lambda: read_token(file)
 
 
 def _with_token(settings: ServiceSettings, token: Token) -> ServiceSettings:

@@ -6,13 +6,11 @@ from gateway.cli.options import UNUSABLE, fail
 from gateway.settings import StoreSettings
 from gateway.store import StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
-from gateway.telemetry import logs
 
 
 async def store_state(settings: StoreSettings) -> str:
     """Return one line. A store that does not answer is no failure: a gateway starts without it. One that cannot be used
     ends the program."""
-    logs.configure("error", "text")
     try:
         store = make_store(settings)
         await store.open()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from gateway.auth import compact
-from gateway.auth.claims import IssuerPolicy, check_token_kind, issuer_policy
+from gateway.auth.claims import IssuerPolicy, check_token_kind, claim_at, issuer_policy
 from gateway.auth.presets import PRESETS
 from gateway.auth.refusals import InvalidToken
 from gateway.service import Service
@@ -32,8 +32,8 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class TokenReport:
     """Hold what a token says. ``refusal`` is why it is not accepted, "" where it is. ``preset`` is the one that would
-    accept it, "" where the configured one fits or none does. ``rows`` are empty for an
-    opaque token, which only its issuer can read. ``next`` is what to do, "" where the token is accepted."""
+    accept it, "" where the configured one fits or none does. ``rows`` are empty for an opaque token, which only its
+    issuer can read. ``next`` is what to do, "" where the token is accepted."""
 
     rows: tuple[Row, ...]
     refusal: str = ""
@@ -90,8 +90,8 @@ def _rows(
     types = () if policy is None else policy.token_types
     yield Row("typ", typ, " or ".join("absent" if name is None else name for name in types))
     yield Row("exp", _time(claims.get("exp")), "after now")
-    granted = () if policy is None else _granted(policy, claims)
-    yield Row("scopes", " ".join(granted) or "-", " ".join(dict.fromkeys((*scopes.list_, *scopes.call))))
+    granted = "" if policy is None else _granted(policy, claims)
+    yield Row("scopes", granted or "-", " ".join(dict.fromkeys((*scopes.list_, *scopes.call))))
 
 
 def _next(parts: Service, policy: IssuerPolicy | None, issuer: Any, claims: Mapping[str, Any]) -> str:
@@ -111,14 +111,10 @@ def _or(policies: Sequence[IssuerPolicy]) -> str:
     return " or ".join(policy.issuer.issuer for policy in policies)
 
 
-def _granted(policy: IssuerPolicy, claims: Mapping[str, Any]) -> Iterator[str]:
-    for path in policy.scope_claims:
-        value: Any = claims
-        for part in path:
-            value = value.get(part) if isinstance(value, Mapping) else None
-        if value:
-            yield _text(value)
-            return
+def _granted(policy: IssuerPolicy, claims: Mapping[str, Any]) -> str:
+    """Return the scopes that a token grants."""
+    value = next(filter(None, (claim_at(claims, path) for path in policy.scope_claims)), None)
+    return "" if value is None else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,6 @@ A mode is one file with one class, and is listed in ``_ALL_MODES``.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -20,6 +19,7 @@ from gateway.credentials.none import NoCredential
 from gateway.credentials.same_resource import SameResource
 from gateway.credentials.static import StaticCredential
 from gateway.settings import Credentials, ListingCredentials, ServiceSettings
+from gateway.text import did_you_mean
 
 __all__ = [
     "AUTO",
@@ -74,8 +74,7 @@ def section_faults(section: Credentials | ListingCredentials, shared: str = "") 
     mode = (MODES | {AUTO: Credential}).get(section.mode)
     if mode is None:
         known = (AUTO, *MODES)
-        meant = difflib.get_close_matches(section.mode, known, n=1)
-        yield f"mode: must be one of {', '.join(known)}" + "".join(f"; did you mean {name}?" for name in meant)
+        yield f"mode: must be one of {', '.join(known)}{did_you_mean(section.mode, known)}"
         return
     missing = [knobs for knobs in mode.needs if not any(getattr(section, knob, True) for knob in knobs)]
     if missing:

@@ -21,18 +21,14 @@ from gateway.background import keep_fresh
 from gateway.catalog.build import Builder
 from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.catalogs import Catalogs
-from gateway.discovery.change_log import log_catalog_change
 from gateway.discovery.fallback import FallbackCatalog
-from gateway.discovery.garbage_collection import COLLECTOR, LARGE
-from gateway.discovery.shrink_guard import RETRY_AFTER
-from gateway.discovery.views import Listings, Views, ViewState, listing_refusal_error, listing_token
-from gateway.errors import CatalogUnavailable, GatewayError
+from gateway.discovery.refreshing import Refresher
+from gateway.discovery.views import Views, ViewState
+from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing
 from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View
 from gateway.settings import CatalogSettings
 
-EMPTY_TTL: Final = 5.0
-"""Seconds for which a first listing without tools is fresh: an administrator may be about to grant permissions."""
 PATIENCE: Final = 20.0
 """Seconds for which a caller waits for a listing where nothing else can be served."""
 
@@ -60,22 +56,28 @@ class Discovery:
         uses_callers_token: bool = False,
         broken_output_schemas: BrokenOutputSchemas | None = None,
     ) -> None:
-        self.first_attempt_over = asyncio.Event()
-        """Set after the first attempt at a listing."""
         self.before_publish: Callable[[Catalog], None] = lambda _: None
         self.after_publish: Callable[[View], None] = lambda _: None
         self.after_change: Callable[[View, str], None] = lambda *_: None
-        self._fetch_from_backend = fetch_listing
         self._settings = settings
         self._clock = clock
         self._patience = patience
-        self._uses_callers_token = uses_callers_token
         self._broken_output_schemas = broken_output_schemas or BrokenOutputSchemas()
         self._stripped_version = self._broken_output_schemas.version
         self._catalogs = Catalogs(builder, settings, self._broken_output_schemas)
         self._fallback = FallbackCatalog(fallback, self._catalogs.build_catalog)
         self._views = Views()
-        self._listings = Listings()
+        self._refresher = Refresher(
+            fetch_listing,
+            self._catalogs,
+            settings,
+            clock,
+            self._publish,
+            lambda view, digest: self.after_change(view, digest),
+            uses_callers_token=uses_callers_token,
+        )
+        self.first_attempt_over = self._refresher.first_attempt_over
+        """Set after the first attempt at a listing."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
     def __repr__(self) -> str:
@@ -95,7 +97,7 @@ class Discovery:
             self._views[view] = entry.successor(listing=listings, catalog=catalogs)
         if not listings:
             return
-        self._listings = before._listings
+        self._refresher.listings = before._refresher.listings
         if before.first_attempt_over.is_set():
             self.first_attempt_over.set()
         if (shared := self._views.get(SHARED)) is not None and shared.listing is not None:
@@ -141,14 +143,14 @@ class Discovery:
             return entry.catalog
         if entry.catalog is not None and now - entry.refreshed_at <= self._settings.max_stale:
             if now >= entry.retry_at:
-                self._start_refresh(entry, caller)
+                self._refresher.start(entry, caller)
             return entry.catalog
-        rebuilds = self._may_rebuild(entry)
+        rebuilds = self._refresher.may_rebuild(entry)
         if rebuilds or now >= entry.retry_at or entry.refresh_task is not None:
             if entry.serves_fallback and not rebuilds:
-                self._start_refresh(entry, caller)
+                self._refresher.start(entry, caller)
             else:
-                await self._await_refresh(entry, caller, self._patience if patience is None else patience)
+                await self._refresher.wait(entry, caller, self._patience if patience is None else patience)
             entry.check_refusal(caller, self._clock())
         if entry.catalog is None or self._clock() - entry.refreshed_at > self._settings.max_stale:
             return await self._fallback_catalog(entry)
@@ -161,8 +163,8 @@ class Discovery:
         entry = self._views[caller.view]
         now = self._clock()
         asks = now >= entry.fresh_until and now >= entry.retry_at
-        if self._may_rebuild(entry) or (asks and not entry.refuses(caller, now)):
-            self._start_refresh(entry, caller)
+        if self._refresher.may_rebuild(entry) or (asks and not entry.refuses(caller, now)):
+            self._refresher.start(entry, caller)
 
     def doubt(self, view: View, digest: str, after: float) -> bool:
         """Mark a caller's own view stale where another replica lists something else (:meth:`ViewState.doubt`)."""
@@ -185,7 +187,7 @@ class Discovery:
         await self.drop_broken_schemas()
 
     async def drop_broken_schemas(self) -> None:
-        """Do so for all output schemas that were recorded since the last time."""
+        """List all tools without the output schemas that were recorded as broken since the last time."""
         before, self._stripped_version = self._stripped_version, self._broken_output_schemas.version
         if before != self._stripped_version:
             self._fallback.invalidate()
@@ -193,7 +195,7 @@ class Discovery:
 
     async def refresh(self, caller: Caller = Caller()) -> None:  # noqa: B008, immutable
         """Ask the backend now; failures are logged and kept, not raised."""
-        await asyncio.shield(self._start_refresh(self._views[caller.view], caller))
+        await asyncio.shield(self._refresher.start(self._views[caller.view], caller))
 
     async def refresh_now(self) -> str:
         """Refresh the shared view now, callers' views when they next come. Return why the shared one failed, or ""."""
@@ -216,92 +218,6 @@ class Discovery:
             return max(entry.fresh_until, entry.retry_at) - self._clock()
 
         await keep_fresh(self.refresh, remaining)
-
-    def _start_refresh(self, entry: ViewState, caller: Caller) -> asyncio.Task[None]:
-        """Return the refresh under way, or start one."""
-        if entry.refresh_task is None:
-            entry.refresh_task = asyncio.create_task(self._run_refresh(entry, caller))
-        return entry.refresh_task
-
-    async def _await_refresh(self, entry: ViewState, caller: Caller, patience: float) -> None:
-        """Wait for a refresh, and for one more where the backend refused another token of this caller. The refresh
-        continues after the wait, and after its caller has disconnected."""
-        deadline = time.monotonic() + patience
-        while True:
-            refresh = self._start_refresh(entry, caller)
-            await asyncio.wait([refresh], timeout=max(0.0, deadline - time.monotonic()))
-            if not refresh.done() or entry.refusal is None or entry.refusal.token == listing_token(caller):
-                return
-
-    def _may_rebuild(self, entry: ViewState) -> bool:
-        """Tell whether the view's catalog can be built from a listing that an earlier configuration fetched."""
-        recent = self._clock() - entry.refreshed_at <= self._settings.max_stale
-        return recent and entry.catalog is None and entry.listing_digest in self._listings
-
-    async def _rebuild(self, entry: ViewState) -> None:
-        """Build a caller's catalog of its kept listing, by the current settings. The listing's age stays."""
-        listing, entry.listing_digest = self._listings[entry.listing_digest], ""
-        self._publish(entry, await self._catalogs.build_catalog(listing))
-        entry.listing_digest = self._listings.add(listing)
-
-    async def _run_refresh(self, entry: ViewState, caller: Caller) -> None:
-        started, began = time.perf_counter(), self._clock()
-        rebuilds = self._may_rebuild(entry)
-        try:
-            with COLLECTOR.gc_paused():
-                if rebuilds:
-                    return await self._rebuild(entry)
-                # All callers see the shared listing, so no caller's token may fetch it.
-                anonymous = Caller(caller.address, caller.language)
-                listing = await self._fetch_from_backend(anonymous if entry.view.is_shared else caller)
-                catalog = await self._catalogs.build_catalog(listing)
-                if len(catalog.tools) >= LARGE:
-                    COLLECTOR.freeze()
-        except NoListing as error:
-            entry.record_failure(error, [str(step) for step in error.steps], began, self._clock())
-            if error.denied and (self._uses_callers_token or not entry.view.is_shared):
-                refusal = listing_refusal_error(entry.view, error, uses_callers_token=self._uses_callers_token)
-                entry.record_refusal(caller, refusal, self._clock())
-        except GatewayError as error:
-            entry.record_failure(error, [error.message], began, self._clock())
-            if error.refuses and error.status < 500:
-                entry.record_refusal(caller, error, self._clock())
-        except Exception as error:
-            log.exception("listing failed unexpectedly")
-            entry.record_failure(error, ["an unexpected failure, which the log has"], began, self._clock())
-        else:
-            if self._accepts(entry, catalog):
-                self._record_refresh(entry, listing, catalog, (time.perf_counter() - started) * 1000)
-        finally:
-            entry.refresh_task = None
-            self.first_attempt_over.set()
-
-    def _accepts(self, entry: ViewState, catalog: Catalog) -> bool:
-        held = any(method.held_by_pin for method in catalog.quarantined)  # pins may remove tools: not a backend's fault
-        before, now = len(entry.catalog.tools) if entry.catalog is not None else 0, self._clock()
-        if held or entry.shrink_guard.accepts(before, len(catalog.tools), now):
-            return True
-        entry.retry_at = now + RETRY_AFTER
-        entry.failure_reason = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not accepted yet"
-        log.warning("a listing that shrinks is not accepted yet", tools=before, listed=len(catalog.tools))
-        return False
-
-    def _record_refresh(self, entry: ViewState, listing: Listing, catalog: Catalog, ms: float) -> None:
-        now = self._clock()
-        entry.failures, entry.retry_at, entry.refreshed_at, entry.refusal, entry.failure_reason = 0, 0.0, now, None, ""
-        entry.fresh_until = now + (self._settings.ttl if catalog.tools else min(EMPTY_TTL, self._settings.ttl))
-        before = entry.catalog
-        changed = self._publish(entry, catalog)
-        if entry.view.is_shared:
-            entry.listing = listing
-        else:
-            entry.listing_digest = self._listings.add(listing)
-        if changed:
-            entry.previous, entry.previous_until = before, now + self._settings.ttl
-            self.after_change(entry.view, catalog.digest)
-        fields = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed, "ms": round(ms, 1)}
-        log.info("listing refreshed", quarantined=len(catalog.quarantined), **fields)
-        log_catalog_change(before, catalog)
 
     async def _fallback_catalog(self, entry: ViewState) -> Catalog:
         """Return the fallback, built by the current settings. Raises :class:`~gateway.errors.CatalogUnavailable` where

@@ -65,7 +65,7 @@ class DiscoveryNotices:
         self._tell(Found.ASK)
 
     def close(self) -> None:
-        """Neither tell nor hear any more."""
+        """Stop telling and hearing."""
         self._end()
         for task in self._tasks:
             task.cancel()

@@ -16,7 +16,7 @@ from gateway.model import Listing, SourceAnswer
 from gateway.settings import CatalogSettings
 
 CONFIRMED_AFTER: Final = 60.0
-"""Seconds."""
+"""Seconds for which a listing that shrank has to stay so."""
 RETRY_AFTER: Final = CONFIRMED_AFTER / 4
 _MANY: Final = 10
 

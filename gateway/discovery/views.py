@@ -28,7 +28,7 @@ _AWAY: Final = 1.0
 return."""
 _LOGGED: Final = 5
 _LOGGED_AGAIN: Final = 60
-"""Of failures in a row, the first few are logged, and from then on one of so many."""
+"""Failures in a row, of which one is logged after the first few."""
 _UNAVAILABLE: Final = "The backend's methods cannot be listed at the moment"
 
 log = structlog.get_logger()

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Schema, SourceAnswer, Structure
 from gateway.settings import CustomListing
-from gateway.text import masked_url
+from gateway.text import masked_url, shorten
 
 MAX_NAME: Final = 512
 """Longest method name, in characters, that any dialect accepts. Real names have some tens."""
@@ -200,7 +200,7 @@ def name_fault(name: Any, index: int) -> QuarantinedMethod | None:
     """Return the quarantined entry of a name that cannot be called; None for a usable name."""
     if isinstance(name, str) and 0 < len(name) <= MAX_NAME:
         return None
-    shown = f"entry {index}" if not isinstance(name, str) or not name else name[:40] + "…"
+    shown = f"entry {index}" if not isinstance(name, str) or not name else shorten(name, 40)
     return QuarantinedMethod(shown, "the entry has no usable method name", _REMEDY)
 
 

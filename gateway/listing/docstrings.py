@@ -17,7 +17,7 @@ from gateway.listing.typewords import any_if_null, or_null, schema_of_phrase
 from gateway.model import Method, Parameter, Schema, Structure
 
 _LONGEST: Final = 32 * 1024
-"""Longer texts, in characters, are not parsed. The possessive quantifiers (``++``) below keep parsing linear."""
+"""Characters of the longest text that is parsed. The possessive quantifiers (``++``) below keep parsing linear."""
 _LONGEST_CALL: Final = 1000
 _ARGUMENT: Final = ("param", "parameter", "arg", "argument", "key", "keyword")
 # A role within a text, such as :class:`Track`, has no blank after its second colon, so it is no field.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import yaml
 from jsonschema import ValidationError
+
+from gateway.text import did_you_mean
 
 _KINDS: Final = {"object": "a mapping", "string": "a text", "boolean": "true or false", "null": "empty"}
 _REST: Final = {
@@ -37,23 +38,20 @@ def describe_faults(errors: Iterable[ValidationError]) -> Iterator[FileFault]:
             known = list(cast(dict[str, Any], error.schema)["properties"])
             for key in cast(dict[str, Any], error.instance):
                 if key not in known:
-                    yield FileFault((*path, key), f"unknown key; known here: {', '.join(known)}{_meant(key, known)}")
+                    yield FileFault(
+                        (*path, key), f"unknown key; known here: {', '.join(known)}{did_you_mean(key, known)}"
+                    )
         elif error.validator == "type":
             kinds = [wanted] if isinstance(wanted, str) else wanted
             yield FileFault(path, f"must be {' or '.join(_KINDS.get(kind, kind) for kind in kinds)}")
         elif error.validator == "enum":
-            yield FileFault(path, f"must be one of {', '.join(wanted)}{_meant(error.instance, wanted)}")
+            yield FileFault(path, f"must be one of {', '.join(wanted)}{did_you_mean(error.instance, wanted)}")
         elif error.validator == "required":
             yield FileFault(
                 path, f"lacks {', '.join(name for name in wanted if name not in cast(dict[str, Any], error.instance))}"
             )
         else:
             yield FileFault(path, _REST.get(str(error.validator), "cannot be used"))
-
-
-def _meant(word: Any, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1) if isinstance(word, str) else []
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def find_lines(raw: bytes, paths: Iterable[tuple[str | int, ...]]) -> list[int]:

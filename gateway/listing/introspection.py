@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
-from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, name_fault
+from gateway.listing.dialect import DialectInfo, ListingSource, call_question, first_match, listing_of, text_of
 from gateway.listing.docstrings import fill_from_docstring
 from gateway.listing.typewords import any_if_null, any_of, schema_of_word
-from gateway.model import Listing, Method, Parameter, QuarantinedMethod, Schema, Structure
+from gateway.model import Listing, Method, Parameter, Schema, Structure
 
 LIST: Final = "system.listMethods"
 SIGNATURE: Final = "system.methodSignature"
@@ -94,29 +94,21 @@ def _is_useful(answer: Any) -> bool:
 
 
 def parse_listing(names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any]) -> Listing:
-    methods = []
-    quarantined: list[QuarantinedMethod] = []
-    known: set[str] = set()
-    for index, name in enumerate(names):
-        fault = name_fault(name, index)
-        if fault is not None:
-            quarantined.append(fault)
-            continue
-        if name in known:
-            continue
-        known.add(name)
+    def parse_entry(name: str, _: Any) -> Method:
         parameters, result = _types_of_signature(signatures.get(name))
-        help = helps.get(name)
         method = Method(
             name,
             SystemIntrospection.name,
-            description=help.strip() if isinstance(help, str) else "",
+            description=text_of(helps.get(name)).strip(),
             parameters=parameters,
             structure=Structure.BY_POSITION,
             result=result,
         )
-        methods.append(fill_from_docstring(method))
-    return Listing(SystemIntrospection.name, tuple(methods), tuple(quarantined))
+        return fill_from_docstring(method)
+
+    # A name may stand twice. What is no name may be unhashable, and counts by its place.
+    distinct = {name if isinstance(name, str) else index: name for index, name in enumerate(names)}
+    return listing_of(SystemIntrospection.name, ((name, None) for name in distinct.values()), parse_entry)
 
 
 def _types_of_signature(signature: Any) -> tuple[tuple[Parameter, ...] | None, Schema | None]:

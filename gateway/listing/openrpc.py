@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway import jsonrpc
@@ -23,14 +24,14 @@ from gateway.listing.dialect import (
     get_question,
     is_heading,
     list_of,
-    name_fault,
+    listing_of,
     object_of,
     schema_of,
     text_of,
     texts_of,
 )
 from gateway.listing.documents import inline_documents, read_documents
-from gateway.model import Listing, Method, Parameter, QuarantinedMethod, ServiceInfo, Structure
+from gateway.model import Listing, Method, Parameter, ServiceInfo, Structure
 from gateway.text import excerpt
 
 FILE: Final = "openrpc.json"
@@ -93,35 +94,26 @@ def parse_listing(document: dict[str, Any]) -> Listing:
     info = object_of(document.get("info"))
     # From 1.3 on, "result" is optional, and a method without it is a notification.
     has_notifications = _version(document["openrpc"]) >= (1, 3)
-    methods: list[Method] = []
-    quarantined: list[QuarantinedMethod] = []
-    headings = False
-    read: set[int] = set()
-    for index, entry in enumerate(document["methods"]):
-        entry = _resolve_references(entry, document)
-        # A million short references to one large entry would each make its method again.
-        if entry and id(entry) in read:
-            continue
-        read.add(id(entry))
-        names = [entry.get("name", "-"), *(item.get("name") for item in _descriptors(entry, document))]
-        headings = headings or any(map(is_heading, names))
-        fault = name_fault(entry.get("name"), index)
-        if fault is None:
-            methods.append(_method(entry, document, has_notifications))
-        else:
-            quarantined.append(fault)
-    return Listing(
+    entries = [_resolve_references(entry, document) for entry in document["methods"]]
+    # A million short references to one large entry would each make its method again. An empty one counts by place.
+    entries = list({id(entry) if entry else -place: entry for place, entry in enumerate(entries)}.values())
+    listing = listing_of(
         OpenRpc.name,
-        tuple(methods),
-        tuple(quarantined),
-        ServiceInfo(
-            text_of(info.get("title")),
-            text_of(info.get("version")),
-            text_of(info.get("description")),
-            text_of(object_of(info.get("contact")).get("url")),
-        ),
-        by_position=headings,
+        ((entry.get("name"), entry) for entry in entries),
+        lambda _, entry: _method(entry, document, has_notifications),
     )
+    service = ServiceInfo(
+        text_of(info.get("title")),
+        text_of(info.get("version")),
+        text_of(info.get("description")),
+        text_of(object_of(info.get("contact")).get("url")),
+    )
+    return replace(listing, service=service, by_position=any(_has_heading(entry, document) for entry in entries))
+
+
+def _has_heading(entry: dict[str, Any], document: dict[str, Any]) -> bool:
+    """Tell whether the name of a method, or of one of its parameters, cannot be a key of ``params``."""
+    return any(map(is_heading, (entry.get("name", "-"), *(one.get("name") for one in _descriptors(entry, document)))))
 
 
 def _method(entry: dict[str, Any], document: dict[str, Any], has_notifications: bool) -> Method:

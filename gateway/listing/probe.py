@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway.listing.custom import Custom
 from gateway.listing.describe import Describe
 from gateway.listing.dialect import Dialect, ListingSource, NoListing, Step
-from gateway.listing.drupal import Drupal
+from gateway.listing.drupal import PATH, Drupal
 from gateway.listing.help import Help
 from gateway.listing.introspection import SystemIntrospection
 from gateway.listing.jsonrpc_mcp import JsonrpcMcp
@@ -73,7 +73,7 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
             continue
         # The denied question may be that of jsonrpc_mcp, whose list has fewer methods than Drupal's own.
         if listing.dialect == Drupal.name and any(step.answer.denied for step in steps):
-            raise NoListing([*steps, Step("GET " + "/jsonrpc/methods", _HELD_BACK)])
+            raise NoListing([*steps, Step(f"GET {PATH}", _HELD_BACK)])
         return listing
     raise NoListing(steps)
 

@@ -14,7 +14,7 @@ from gateway.model import Schema
 
 NULL: Final[Schema] = {"type": "null"}
 _MOST_ALTERNATIVES: Final = 50
-"""More are not listed: each is compared with all others, and a stranger's list may have a million."""
+"""Alternatives of one type at most: each is compared with all others, and a stranger's list may have a million."""
 
 _WORDS: Final[dict[str, Schema]] = {
     word: schema

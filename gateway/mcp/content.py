@@ -22,7 +22,8 @@ _MAX_BLOCKS: Final = 1000  # each is checked and copied
 
 @dataclass(frozen=True, slots=True)
 class ResultShape:
-    """How a revision writes results: with ``structuredContent`` or not, only as an object or not, with which blocks."""
+    """Describe how a revision writes results: with ``structuredContent`` or not, only as an object or not, with which
+    blocks."""
 
     structured: bool
     objects_only: bool
@@ -30,7 +31,7 @@ class ResultShape:
 
 
 RETRY_AFTER: Final = "retryAfter"
-"""In ``_meta``, the seconds after which a call that failed may be made again."""
+"""Member of ``_meta``: the seconds after which a call that failed may be made again."""
 
 
 def call_meta(outcome: Outcome) -> dict[str, Any]:

@@ -184,13 +184,12 @@ def all_annotations(published: JsonObject, meta: JsonObject) -> dict[str, Any]:
 class Catalog:
     """Hold the tools of one listing, sorted by name.
 
-    ``created_at`` is wall-clock seconds. ``hidden`` are the methods that the operator does not offer. ``service`` is
-    what the listing says of the service itself, cleaned.
+    ``hidden`` are the methods that the operator does not offer. ``service`` is what the listing says of the service
+    itself, cleaned.
     """
 
     tools: tuple[Tool, ...]
     dialect: str
-    created_at: float
     quarantined: tuple[QuarantinedMethod, ...] = ()
     notes: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()

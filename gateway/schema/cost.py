@@ -37,7 +37,7 @@ _ANY: Final = "*"
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _REEVALUATION_FACTOR: Final = 3
 _NAMES_PER_SCHEMA: Final = 3
-"""How many names, or plain values of an enum, are compared in the time of one subschema."""
+"""Names, or plain values of an enum, that are compared in the time of one subschema."""
 _CHOICES: Final = frozenset(("anyOf", "oneOf", "not", "if", "contains", "dependentSchemas"))
 
 

@@ -6,10 +6,8 @@ field. Libraries for it depend on NumPy, and a catalog needs no more than this f
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
-import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.model import Tool
+from gateway.turns import Turns
 
 _K1: Final = 1.2
 _B: Final = 0.75
@@ -27,8 +26,6 @@ _PREFIX: Final = 0.4
 _MIN_PREFIX: Final = 3
 _MAX_COMPLETIONS: Final = 20
 _MAX_TERMS: Final = 32
-_SLICE: Final = 0.005
-"""Seconds of work before other tasks of the event loop get a turn."""
 # Scripts without spaces between words: a character is a word.
 _IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD: Final = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
@@ -89,15 +86,13 @@ class ToolIndex:
     async def build(cls, tools: Iterable[tuple[Tool, Words]]) -> ToolIndex:
         """Build the index of tools and their words. Other tasks of the event loop run in between."""
         index = cls(collected := [])
-        turn = time.monotonic()
+        turns = Turns()
         for number, (tool, words) in enumerate(tools):
             collected.append(tool)
             index._lengths.append(sum(words.values()))
             for word, weight in words.items():
                 index._postings[word].append((number, weight))
-            if time.monotonic() - turn > _SLICE:
-                await asyncio.sleep(0)
-                turn = time.monotonic()
+            await turns.give()
         index._vocabulary = sorted(index._postings)
         index._average = sum(index._lengths) / len(index._lengths) if index._lengths else 1.0
         return index

@@ -93,7 +93,7 @@ CALL_TOOL: Final = _builtin_tool(
         "required": ["name"],
     },
 )
-SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search", 0.0)
+SEARCH_CATALOG: Final = Catalog((CALL_TOOL, SEARCH_TOOLS), "search")
 """The catalog that is listed in place of a caller's own."""
 
 

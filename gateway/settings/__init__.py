@@ -64,9 +64,11 @@ class Settings(Section):
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["backend"]}, {"required": ["services"]}]})
 
-    server: ServerSettings = knob(ServerSettings, "Where the gateway listens.")
-    store: StoreSettings = knob(StoreSettings, "What outlives a reload, and what replicas share.")
-    telemetry: Telemetry = knob(Telemetry, "What the gateway reports about itself.")
+    server: ServerSettings = knob(
+        ServerSettings, "Addresses and ports of the gateway, and bounds of the whole process."
+    )
+    store: StoreSettings = knob(StoreSettings, "Store of what outlives a reload, and what replicas share.")
+    telemetry: Telemetry = knob(Telemetry, "Reports of the gateway about itself.")
     services: dict[ServiceName, ServiceSections] = knob(
         dict,
         "Several services by name, each with the sections backend, catalog, auth, limits and mcp. The service crm is "

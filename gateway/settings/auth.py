@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from gateway.settings.knobs import Section, http_url, is_loopback, knob
 from gateway.units import Duration
@@ -22,12 +22,18 @@ def secure_url(url: str) -> str:
     return url
 
 
+SecureUrl = Annotated[str, AfterValidator(secure_url)]
+
+
 def scope_tokens(scopes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the scopes if all are scope tokens (RFC 6749 §3.3). Raises :class:`ValueError`."""
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
             raise ValueError(f"{scope} is not a scope: printable ASCII without spaces, quotes and backslashes")
     return scopes
+
+
+ScopeTokens = Annotated[tuple[str, ...], AfterValidator(scope_tokens)]
 
 
 class ClientSecret(Section):
@@ -46,19 +52,14 @@ class ClientSecret(Section):
 class Introspection(ClientSecret):
     """Token introspection (RFC 7662): the gateway asks the authorization server about each token."""
 
-    endpoint: str | None = knob(None, "Introspection endpoint. Absent: the one in the issuer's metadata.")
+    endpoint: SecureUrl | None = knob(None, "Introspection endpoint. Absent: the one in the issuer's metadata.")
     cache: Duration = knob(60.0, "Time for which an answer counts. A revocation takes effect that late.", ge=0, le=3600)
-
-    @field_validator("endpoint")
-    @classmethod
-    def _check_endpoint(cls, url: str | None) -> str | None:
-        return None if url is None else secure_url(url)
 
 
 class Issuer(Section):
     """An authorization server whose tokens are accepted."""
 
-    issuer: str = Field(
+    issuer: SecureUrl = Field(
         description="Identifier of the issuer, exactly as in the iss of its tokens: case and trailing slash count.",
     )
     preset: Literal["strict", "keycloak", "entra", "auth0", "okta", "cognito", "simple_oauth", "google"] = knob(
@@ -75,7 +76,7 @@ class Issuer(Section):
         "Ask the issuer about each token instead of verifying its signature. On where this is given, even as {}, or "
         "with preset google.",
     )
-    jwks_uri: str | None = knob(None, "URL of the issuer's signing keys. Absent: the one in its metadata.")
+    jwks_uri: SecureUrl | None = knob(None, "URL of the issuer's signing keys. Absent: the one in its metadata.")
     token_types: tuple[str, ...] = knob((), "Accepted values of typ in a token's header. Absent: those of the preset.")
     scope_claims: tuple[str, ...] = knob(
         (), "Claims that hold scopes, with dots for nested ones (realm_access.roles). Absent: those of the preset."
@@ -85,14 +86,9 @@ class Issuer(Section):
     @field_validator("issuer")
     @classmethod
     def _check_issuer(cls, url: str) -> str:
-        if urlsplit(secure_url(url)).query:
+        if urlsplit(url).query:
             raise ValueError("must not have a ?query (RFC 8414 §2)")
         return url
-
-    @field_validator("jwks_uri")
-    @classmethod
-    def _check_jwks_uri(cls, url: str | None) -> str | None:
-        return None if url is None else secure_url(url)
 
     @property
     def introspects(self) -> bool:
@@ -120,14 +116,9 @@ class Issuer(Section):
 class Scopes(Section):
     """Scopes that a caller needs, in addition to those of a tool."""
 
-    list_: tuple[str, ...] = Field((), alias="list", description="Scopes needed to list tools.")
-    call: tuple[str, ...] = knob((), "Scopes needed to call any tool, in addition to the tool's own scopes.")
+    list_: ScopeTokens = Field((), alias="list", description="Scopes needed to list tools.")
+    call: ScopeTokens = knob((), "Scopes needed to call any tool, in addition to the tool's own scopes.")
     implies: dict[str, tuple[str, ...]] = knob(dict, "Scopes that include others: {admin: [read, write]}.")
-
-    @field_validator("list_", "call")
-    @classmethod
-    def _check(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
-        return scope_tokens(scopes)
 
     @field_validator("implies")
     @classmethod

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, JsonValue, Secret, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, Secret, SecretStr, ValidationInfo, model_validator
 
-from gateway.settings.auth import ClientSecret, secure_url
+from gateway.settings.auth import ClientSecret, SecureUrl
 from gateway.settings.custom import CustomListing
-from gateway.settings.knobs import Section, http_url, knob, texts_in
-from gateway.settings.sending import GIVEN, Login, Send, header_name, is_header_value
+from gateway.settings.knobs import HttpUrl, Section, knob, texts_in
+from gateway.settings.sending import GIVEN, HeaderName, Login, Send, is_header_value
 from gateway.settings.templates import names_in
 from gateway.units import Duration, Size
 
@@ -55,11 +55,14 @@ class Params(Section):
         return texts_in([secret.get_secret_value() for secret in self.prefix])
 
 
-def header_value(value: SecretStr | None) -> SecretStr | None:
+def header_value(value: SecretStr) -> SecretStr:
     """Return the value if it can be that of an HTTP header. Raises :class:`ValueError`."""
-    if value is not None and not is_header_value(value.get_secret_value()):
+    if not is_header_value(value.get_secret_value()):
         raise ValueError("must be printable ASCII without surrounding spaces, as HTTP header values are")
     return value
+
+
+HeaderValue = Annotated[SecretStr, AfterValidator(header_value)]
 
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
@@ -86,7 +89,7 @@ class Credentials(ClientSecret):
     trusted_network: bool = knob(
         False, "same_resource: allow http:// beyond loopback for tokens. Only where the network encrypts (a mesh)."
     )
-    token_endpoint: str | None = knob(
+    token_endpoint: SecureUrl | None = knob(
         None,
         "token_exchange, client_credentials: token endpoint. Absent: the one in the first issuer's metadata. "
         "token_exchange with several issuers needs it, because it receives the tokens of all of them.",
@@ -94,8 +97,8 @@ class Credentials(ClientSecret):
     audience: str | None = knob(None, "token_exchange, client_credentials: audience to request.")
     resource: str | None = knob(None, "token_exchange, client_credentials: resource to request (RFC 8707).")
     scope: str | None = knob(None, "token_exchange, client_credentials: scopes to request, separated by spaces.")
-    header: str = knob("Authorization", "static: name of the header.")
-    value: SecretStr | None = knob(None, "static: value of the header, e.g. ${file:/run/secrets/backend}.")
+    header: HeaderName = knob("Authorization", "static: name of the header.")
+    value: HeaderValue | None = knob(None, "static: value of the header, e.g. ${file:/run/secrets/backend}.")
     user: str | None = knob(None, "basic, digest, and {user} in send and login: the gateway's name at the service.")
     password: SecretStr | None = knob(
         None, "basic, digest, and {password} in send and login, e.g. ${file:/run/secrets/password}."
@@ -106,15 +109,6 @@ class Credentials(ClientSecret):
     send: Send | None = knob(
         None, "static, basic, digest, login: where the credential goes, e.g. {headers: {X-Api-Key: '${KEY}'}}."
     )
-
-    @field_validator("token_endpoint")
-    @classmethod
-    def _check_endpoint(cls, url: str | None) -> str | None:
-        return None if url is None else secure_url(url)
-
-    _check_header = field_validator("header")(header_name)
-
-    _check_value = field_validator("value")(header_value)
 
     @model_validator(mode="after")
     def _check_names(self) -> Credentials:
@@ -141,9 +135,7 @@ class ListingCredentials(Section):
     client, the token endpoint, what is requested there, the name of the header."""
 
     mode: str = knob("auto", "Which credential is sent for the listing.")
-    value: SecretStr | None = knob(None, "static: value of the header that backend.credentials names.")
-
-    _check_value = field_validator("value")(header_value)
+    value: HeaderValue | None = knob(None, "static: value of the header that backend.credentials names.")
 
     @model_validator(mode="after")
     def _check_mode(self, info: ValidationInfo) -> ListingCredentials:
@@ -157,13 +149,13 @@ class ListingCredentials(Section):
 
 
 class ListingSettings(Section):
-    """How the backend's methods are listed."""
+    """Listing of the backend's methods: its form, where it is, and whose it is."""
 
     dialect: Literal[
         "auto", "jsonrpc_mcp", "drupal", "openrpc", "smd", "describe", "plain", "introspection", "kodi", "mopidy",
         "help", "truenas", "ubus", "static", "custom",
     ] = knob("auto", "Form of the listing. auto: ask for each form in turn, the cheapest first.")  # fmt: skip
-    url: str | None = knob(None, "URL of the listing. Absent: where its dialect has it.")
+    url: HttpUrl | None = knob(None, "URL of the listing. Absent: where its dialect has it.")
     file: str | None = knob(
         None,
         "File with the listing, for dialect: static. Its form is a short YAML, or a saved answer in any dialect but "
@@ -189,11 +181,6 @@ class ListingSettings(Section):
     timeout: Duration = knob(10.0, "Time for one listing, including the search for its form.", gt=0, le=300)
     credentials: ListingCredentials = knob(ListingCredentials, "Credential for the listing, if not that for calls.")
 
-    @field_validator("url")
-    @classmethod
-    def _check_url(cls, url: str | None) -> str | None:
-        return None if url is None else http_url(url)
-
     @model_validator(mode="after")
     def _check_file(self) -> ListingSettings:
         if (self.dialect == "static") != (self.file is not None):
@@ -212,7 +199,7 @@ class ListingSettings(Section):
 class Backend(Section):
     """The JSON-RPC service behind the gateway."""
 
-    url: str = Field(
+    url: HttpUrl = Field(
         description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.",
     )
     timeout: Duration = knob(
@@ -252,16 +239,13 @@ class Backend(Section):
         "HTTP client towards the backend. lean: our own, which costs less processor time. session: aiohttp's, which "
         "can use a proxy. auto: lean, unless a proxy or HTTP Digest needs session.",
     )
-    proxy: str | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
+    proxy: HttpUrl | None = knob(None, "HTTP proxy for the backend. Proxy variables of the environment are ignored.")
     tls: Tls = knob(Tls, "TLS of the connection to the backend.")
     params: Params = knob(Params, "Form of the params that the backend expects.")
     credentials: Credentials = knob(Credentials, "Credentials that the gateway sends to the backend.")
-    listing: ListingSettings = knob(ListingSettings, "How the backend's methods are listed.")
-
-    @field_validator("url", "proxy")
-    @classmethod
-    def _check_url(cls, url: str | None) -> str | None:
-        return None if url is None else http_url(url)
+    listing: ListingSettings = knob(
+        ListingSettings, "Listing of the backend's methods: its form, where it is, and whose it is."
+    )
 
     @model_validator(mode="after")
     def _check_transport(self) -> Backend:

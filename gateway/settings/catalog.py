@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue, Secret, field_validator, model_validator
 
-from gateway.settings.auth import scope_tokens
+from gateway.settings.auth import ScopeTokens
 from gateway.settings.knobs import Document, Section, knob, texts_in
 from gateway.units import Duration, Rate
 
@@ -74,7 +74,7 @@ class ToolOverride(Section):
     title: str | None = knob(None, "Title.")
     description: str | None = knob(None, "Description.")
     annotations: Annotations = knob(Annotations, "MCP's hints to clients, e.g. {readOnlyHint: true}.")
-    scopes: tuple[str, ...] | None = knob(None, "OAuth scopes that a call needs, instead of the listing's.")
+    scopes: ScopeTokens | None = knob(None, "OAuth scopes that a call needs, instead of the listing's.")
     timeout: Duration | None = knob(None, "Deadline of a call, instead of backend.timeout.", gt=0, le=3600)
     limit: Rate | None = knob(
         None,
@@ -115,11 +115,6 @@ class ToolOverride(Section):
         if not (confirm is None or isinstance(confirm, bool) or confirm == "destructive"):
             raise ValueError("must be true, false or destructive")
         return confirm
-
-    @field_validator("scopes")
-    @classmethod
-    def _check_scopes(cls, scopes: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if scopes is None else scope_tokens(scopes)
 
 
 class CatalogSettings(Section):

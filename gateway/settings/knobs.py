@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 def knob(default: Any, help: str, **bounds: Any) -> Any:
@@ -49,6 +49,9 @@ def http_url(url: str) -> str:
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url
+
+
+HttpUrl = Annotated[str, AfterValidator(http_url)]
 
 
 def _scheme_hint(url: str, scheme: str) -> str:

@@ -17,5 +17,6 @@ class Mcp(Section):
         le=300,
     )
     server: McpServer = knob(
-        McpServer, "How the gateway introduces itself to clients. Absent values come from the service's listing."
+        McpServer,
+        "Name, texts and icons by which clients know the server. Absent values come from the service's listing.",
     )

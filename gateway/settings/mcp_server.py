@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from gateway.settings.knobs import Document, Section, http_url, knob
+from gateway.settings.knobs import Document, HttpUrl, Section, knob
 
 _ICON = re.compile(r"https://[\x21-\x7e]+|data:image/[\x21-\x7e]+")
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
@@ -37,7 +37,7 @@ class Icon(Document):
 
 
 class McpServer(Section):
-    """How the gateway introduces itself to clients. Absent values come from the service's listing."""
+    """Name, texts and icons by which clients know the server. Absent values come from the service's listing."""
 
     name: str | None = knob(
         None,
@@ -52,15 +52,10 @@ class McpServer(Section):
         "file can say: no instructions.",
         max_length=16_384,
     )
-    website_url: str | None = knob(
+    website_url: HttpUrl | None = knob(
         None,
         "Page about the server. It also tells people how to get a token (resource_documentation in the metadata). "
         "Absent: the listing's, which is sent to clients only.",
         max_length=2048,
     )
     icons: tuple[Icon, ...] = knob((), "Icons of the server: [{src: https://…, sizes: [48x48]}].", max_length=10)
-
-    @field_validator("website_url")
-    @classmethod
-    def _check_website(cls, url: str | None) -> str | None:
-        return None if url is None else http_url(url)

@@ -51,7 +51,7 @@ TextValue = Annotated[Secret[JsonValue], AfterValidator(_text_value)]
 
 
 class Send(Document):
-    """Where the credential goes in each request. In the texts, {user} and {password} are the knobs beside it, and
+    """Places of the credential in each request. In the texts, {user} and {password} are the knobs beside it, and
     with mode: login {name} is a value of login.find; {base64(…)} encodes what stands in it."""
 
     headers: dict[HeaderName, TextValue] = knob(dict, "Headers, e.g. {X-Api-Key: '${KEY}', X-Tenant: crm}.")

@@ -13,7 +13,7 @@ from gateway.units import Duration, Size
 
 
 class ServerSettings(Section):
-    """Where the gateway listens."""
+    """Addresses and ports of the gateway, and bounds of the whole process."""
 
     host: str = knob(
         "127.0.0.1", "Address to bind to. Other addresses than loopback need authentication.", min_length=1
@@ -71,10 +71,9 @@ class ServerSettings(Section):
     )
     max_buffered: Size = knob(
         192 * 1024**2,
-        "Most bytes of answers in memory: those that are being read, and those that clients have not taken, and of "
-        "bodies that clients still send. New calls "
-        "get 503 from seven eighths of it on, and those of a caller who has a quarter of it to take. At least "
-        "backend.max_response.",
+        "Most bytes in memory of answers (those that are being read, and those that clients have not taken) and of "
+        "bodies that clients still send. New calls get 503 from seven eighths of it on, and so do those of a caller "
+        "who has a quarter of it to take. At least backend.max_response.",
         ge=1024**2,
     )
     drain_delay: Duration = knob(
@@ -123,13 +122,13 @@ class ServerSettings(Section):
 
 
 class Log(Section):
-    """Logs: one line per request, start-up and refresh, to standard error."""
+    """Log of requests, the start and refreshes, to standard error: a line each."""
 
     level: Literal["debug", "info", "warning", "error"] = knob("info", "Least severity that is logged.")
     format: Literal["auto", "json", "text"] = knob("auto", "auto: text on a terminal, JSON elsewhere.")
 
 
 class Telemetry(Section):
-    """What the gateway reports about itself."""
+    """Reports of the gateway about itself."""
 
-    log: Log = knob(Log, "Logs.")
+    log: Log = knob(Log, "Log, to standard error.")

@@ -32,8 +32,8 @@ class RedisAddress:
 
 
 class StoreSettings(Section):
-    """What outlives a reload, and what replicas share: used proofs and consents, ended sessions, rate limits, the
-    shared listing."""
+    """Store of what outlives a reload, and what replicas share: used proofs and consents, ended sessions, rate limits,
+    the shared listing."""
 
     url: str = knob(
         MEMORY,

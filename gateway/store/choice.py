@@ -10,7 +10,7 @@ from gateway.store import ServerStore, StoreFault
 from gateway.store.memory import MemoryStore
 
 PER_PROCESS: Final = "permits, used proofs and consents, ended sessions, cancellations, answers of users, listings"
-"""What each process keeps for itself with the store in memory."""
+"""List of what each process keeps for itself with the store in memory."""
 
 
 def make_store(settings: StoreSettings) -> ServerStore:
@@ -19,6 +19,7 @@ def make_store(settings: StoreSettings) -> ServerStore:
         return MemoryStore()
     if find_spec("redis") is None:
         raise StoreFault("Redis needs the extra redis: pip install 'jsonrpc-mcp-gateway[redis]'")
-    from gateway.store.redis import RedisStore  # noqa: PLC0415, the extra is not there for everybody
+    # At the top, this would fail where the extra is not installed.
+    from gateway.store.redis import RedisStore  # noqa: PLC0415
 
     return RedisStore.from_settings(settings)

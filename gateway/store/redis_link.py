@@ -33,7 +33,7 @@ _STABLE: Final = 60.0
 _CONNECTIONS: Final = 16
 _MAX_REASON: Final = 200
 _SLICES: Final = 5
-"""Into how many parts a wait is divided. A standstill of this process counts as one."""
+"""Parts of a wait. A standstill of this process counts as one."""
 
 Answer = TypeVar("Answer")
 log = structlog.get_logger()

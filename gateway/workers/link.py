@@ -37,7 +37,7 @@ class NotAWorker(Exception):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a worker says of itself: why no service can answer, None if one can, and lines for operators."""
+    """Hold what a worker says of itself: why no service can answer, None if one can, and lines for operators."""
 
     unready: str | None
     lines: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What worker ``number``, counted from 1, has of its parent: a channel, and ``sockets`` of the public port."""
+    """Hold what worker ``number``, counted from 1, has of its parent: a channel, and ``sockets`` of the public port."""
 
     number: int
     channel: socket.socket

@@ -24,7 +24,7 @@ from gateway.workers.worker import Worker
 
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
 OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
-"""What workers divide among them, and what each has for itself."""
+"""Lists of what workers divide among them, and of what each has for itself."""
 _GRACE: Final = 5.0
 """Seconds after which a worker that should have ended is killed."""
 

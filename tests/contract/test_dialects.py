@@ -71,7 +71,7 @@ async def fetched(dialect: str, answers: dict[str, Any]) -> Listing:
 
 
 async def built(listing: Listing) -> Catalog:
-    return await Builder(Params(), ValidatorCache(), clock=lambda: 0.0).build_catalog(listing, CatalogSettings())
+    return await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())
 
 
 def shown(tool: Tool) -> dict[str, Any]:

@@ -21,7 +21,7 @@ LADDER = {
 
 
 def builder() -> Builder:
-    return Builder(Params(), ValidatorCache(), clock=lambda: 1234.5)
+    return Builder(Params(), ValidatorCache())
 
 
 def method(name: str, schema: Any = True, parameter: str = "a", **members: Any) -> Method:
@@ -36,10 +36,10 @@ async def built(listed: Listing, **knobs: Any) -> Catalog:
     return await builder().build_catalog(listed, CatalogSettings.model_validate(knobs))
 
 
-async def test_a_catalog_is_sorted_and_knows_its_time_and_dialect() -> None:
+async def test_a_catalog_is_sorted_and_knows_its_dialect() -> None:
     catalog = await built(listing(method("b"), method("a"), method("B"), notes=("said",)))
     assert catalog.names == ("B", "a", "b")
-    assert (catalog.created_at, catalog.dialect, catalog.notes) == (1234.5, "openrpc", ("said",))
+    assert (catalog.dialect, catalog.notes) == ("openrpc", ("said",))
 
 
 async def test_a_catalog_finds_a_tool_by_its_name_or_its_methods() -> None:

@@ -10,7 +10,7 @@ from gateway.model import Catalog, QuarantinedMethod
 
 def catalog(*quarantined: str) -> Catalog:
     methods = tuple(QuarantinedMethod(name, "it has no name", "name it") for name in quarantined)
-    return Catalog((), "test", 0.0, quarantined=methods)
+    return Catalog((), "test", quarantined=methods)
 
 
 def test_of_a_flood_of_broken_entries_the_first_are_told_and_the_others_are_counted() -> None:

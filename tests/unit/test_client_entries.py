@@ -194,7 +194,7 @@ def test_the_program_is_named_so_that_it_starts_without_a_path(home: Path) -> No
 
 def test_the_page_about_clients_shows_what_is_written() -> None:
     page = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
-    command = ("/home/me/.local/bin/jsonrpc-mcp-gateway", "stdio", "https://crm.example.com/jsonrpc")
+    command = ("jsonrpc-mcp-gateway", "stdio", "https://crm.example.com/jsonrpc")
     for name, client in CLIENTS.items():
         section = page.partition(f"\n### {client.title}\n")[2].partition("\n##")[0]
         blocks = re.findall(r"```(?:json|toml)\n(.*?)```", section, re.DOTALL)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
+from gateway.backend.large_json import decode_in_steps
 from gateway.discovery.garbage_collection import COLLECTOR
 from tests.bench.work import openrpc
 from tests.each import each
@@ -18,7 +19,7 @@ from tests.pace import slowness
 
 def in_parts(raw: bytes) -> tuple[Any, list[float]]:
     """The value, and how many seconds of processor time each part took."""
-    reading = jsonrpc.decode_in_steps(raw)
+    reading = decode_in_steps(raw)
     took: list[float] = []
     while True:
         started = time.process_time()

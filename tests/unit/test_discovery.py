@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.discovery.discovery import EMPTY_TTL, PATIENCE
+from gateway.discovery.discovery import PATIENCE
+from gateway.discovery.refreshing import EMPTY_TTL
 from gateway.discovery.shrink_guard import CONFIRMED_AFTER
 from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing, Step

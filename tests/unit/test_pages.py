@@ -26,7 +26,7 @@ class Names:
 
 def catalog(*names: str, description: str = "") -> Catalog:
     tools = tuple(Tool(name, name, description, {}, Binding(name, Structure.BY_NAME)) for name in sorted(names))
-    return Catalog(tools, "static", 0.0)
+    return Catalog(tools, "static")
 
 
 def names_of(tools: jsonrpc.Raw) -> list[str]:

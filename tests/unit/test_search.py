@@ -128,7 +128,7 @@ async def test_large_schemas_do_not_make_a_large_answer() -> None:
         Tool(f"t{n:02}", "m", "Copy.", {"properties": {"a": labels}}, Binding("m", Structure.BY_NAME))
         for n in range(10)
     )
-    answer = await ToolSearch().search(Catalog(tools, "static", 0.0), "copy", 10)
+    answer = await ToolSearch().search(Catalog(tools, "static"), "copy", 10)
     assert 1 <= len(answer["tools"]) < 10
     assert len(str(answer)) <= MAX_BYTES * 1.1
     assert answer["matches"] == 10
@@ -177,7 +177,7 @@ async def test_five_thousand_tools_are_searched_quickly_and_indexed_without_hold
         )
         for n in range(5000)
     )
-    catalog, search = Catalog(tools, "static", 0.0), ToolSearch()
+    catalog, search = Catalog(tools, "static"), ToolSearch()
     turns = 0
 
     async def count() -> None:

@@ -1,0 +1,144 @@
+"""Refresh views: ask the backend, build the catalog of what it lists, and record how that ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from gateway.discovery.catalogs import Catalogs
+from gateway.discovery.change_log import log_catalog_change
+from gateway.discovery.garbage_collection import COLLECTOR, LARGE
+from gateway.discovery.shrink_guard import RETRY_AFTER
+from gateway.discovery.views import Listings, ViewState, listing_refusal_error, listing_token
+from gateway.errors import GatewayError
+from gateway.listing.dialect import NoListing
+from gateway.model import Caller, Catalog, Listing, View
+from gateway.settings import CatalogSettings
+
+EMPTY_TTL: Final = 5.0
+"""Seconds for which a first listing without tools is fresh: an administrator may be about to grant permissions."""
+
+log = structlog.get_logger()
+
+
+class Refresher:
+    """Refresh the views of one service, at most once at a time each.
+
+    ``fetch_listing``, ``clock`` and ``uses_callers_token`` are as for :class:`~gateway.discovery.discovery.Discovery`.
+    ``publish`` gives a view another catalog, and returns whether its tools changed. ``after_change`` is then called
+    with the view and the digest of the catalog. ``listings`` are those of callers, to build catalogs of after a reload.
+    """
+
+    def __init__(
+        self,
+        fetch_listing: Callable[[Caller], Awaitable[Listing]],
+        catalogs: Catalogs,
+        settings: CatalogSettings,
+        clock: Callable[[], float],
+        publish: Callable[[ViewState, Catalog], bool],
+        after_change: Callable[[View, str], None],
+        *,
+        uses_callers_token: bool,
+    ) -> None:
+        self.first_attempt_over = asyncio.Event()
+        self.listings = Listings()
+        self._fetch = fetch_listing
+        self._catalogs = catalogs
+        self._settings = settings
+        self._clock = clock
+        self._publish = publish
+        self._after_change = after_change
+        self._uses_callers_token = uses_callers_token
+
+    def __repr__(self) -> str:
+        return f"<Refresher {'has tried' if self.first_attempt_over.is_set() else 'has not tried yet'}>"
+
+    def start(self, entry: ViewState, caller: Caller) -> asyncio.Task[None]:
+        """Return the refresh under way, or start one."""
+        if entry.refresh_task is None:
+            entry.refresh_task = asyncio.create_task(self._run(entry, caller))
+        return entry.refresh_task
+
+    async def wait(self, entry: ViewState, caller: Caller, patience: float) -> None:
+        """Wait for a refresh, and for one more where the backend refused another token of this caller. The refresh
+        continues after the wait, and after its caller has disconnected."""
+        deadline = time.monotonic() + patience
+        while True:
+            refresh = self.start(entry, caller)
+            await asyncio.wait([refresh], timeout=max(0.0, deadline - time.monotonic()))
+            if not refresh.done() or entry.refusal is None or entry.refusal.token == listing_token(caller):
+                return
+
+    def may_rebuild(self, entry: ViewState) -> bool:
+        """Tell whether the view's catalog can be built from a listing that an earlier configuration fetched."""
+        recent = self._clock() - entry.refreshed_at <= self._settings.max_stale
+        return recent and entry.catalog is None and entry.listing_digest in self.listings
+
+    async def _run(self, entry: ViewState, caller: Caller) -> None:
+        started, began = time.perf_counter(), self._clock()
+        rebuilds = self.may_rebuild(entry)
+        try:
+            with COLLECTOR.gc_paused():
+                if rebuilds:
+                    return await self._rebuild(entry)
+                # All callers see the shared listing, so no caller's token may fetch it.
+                anonymous = Caller(caller.address, caller.language)
+                listing = await self._fetch(anonymous if entry.view.is_shared else caller)
+                catalog = await self._catalogs.build_catalog(listing)
+                if len(catalog.tools) >= LARGE:
+                    COLLECTOR.freeze()
+        except NoListing as error:
+            entry.record_failure(error, [str(step) for step in error.steps], began, self._clock())
+            if error.denied and (self._uses_callers_token or not entry.view.is_shared):
+                refusal = listing_refusal_error(entry.view, error, uses_callers_token=self._uses_callers_token)
+                entry.record_refusal(caller, refusal, self._clock())
+        except GatewayError as error:
+            entry.record_failure(error, [error.message], began, self._clock())
+            if error.refuses and error.status < 500:
+                entry.record_refusal(caller, error, self._clock())
+        except Exception as error:
+            log.exception("listing failed unexpectedly")
+            entry.record_failure(error, ["an unexpected failure, which the log has"], began, self._clock())
+        else:
+            if self._accepts(entry, catalog):
+                self._record(entry, listing, catalog, (time.perf_counter() - started) * 1000)
+        finally:
+            entry.refresh_task = None
+            self.first_attempt_over.set()
+
+    async def _rebuild(self, entry: ViewState) -> None:
+        """Build a caller's catalog of its kept listing, by the current settings. The listing's age stays."""
+        listing, entry.listing_digest = self.listings[entry.listing_digest], ""
+        self._publish(entry, await self._catalogs.build_catalog(listing))
+        entry.listing_digest = self.listings.add(listing)
+
+    def _accepts(self, entry: ViewState, catalog: Catalog) -> bool:
+        held = any(method.held_by_pin for method in catalog.quarantined)  # pins may remove tools: not a backend's fault
+        before, now = len(entry.catalog.tools) if entry.catalog is not None else 0, self._clock()
+        if held or entry.shrink_guard.accepts(before, len(catalog.tools), now):
+            return True
+        entry.retry_at = now + RETRY_AFTER
+        entry.failure_reason = f"a listing that shrinks from {before} tools to {len(catalog.tools)} is not accepted yet"
+        log.warning("a listing that shrinks is not accepted yet", tools=before, listed=len(catalog.tools))
+        return False
+
+    def _record(self, entry: ViewState, listing: Listing, catalog: Catalog, ms: float) -> None:
+        now = self._clock()
+        entry.failures, entry.retry_at, entry.refreshed_at, entry.refusal, entry.failure_reason = 0, 0.0, now, None, ""
+        entry.fresh_until = now + (self._settings.ttl if catalog.tools else min(EMPTY_TTL, self._settings.ttl))
+        before = entry.catalog
+        changed = self._publish(entry, catalog)
+        if entry.view.is_shared:
+            entry.listing = listing
+        else:
+            entry.listing_digest = self.listings.add(listing)
+        if changed:
+            entry.previous, entry.previous_until = before, now + self._settings.ttl
+            self._after_change(entry.view, catalog.digest)
+        fields = {"dialect": catalog.dialect, "tools": len(catalog.tools), "changed": changed, "ms": round(ms, 1)}
+        log.info("listing refreshed", quarantined=len(catalog.quarantined), **fields)
+        log_catalog_change(before, catalog)
