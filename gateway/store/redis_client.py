@@ -52,14 +52,16 @@ async def close_client(redis: Redis) -> None:
             await sentinel.aclose()
 
 
-async def refuse_cluster(redis: Redis) -> None:
-    """Raise :class:`StoreFault` where this is a node of a Redis Cluster."""
+async def identify(redis: Redis) -> str:
+    """Return the id of the server's process, which a restart and a failover change; "" where this user may not ask.
+    Raise :class:`StoreFault` where this is a node of a Redis Cluster."""
     try:
-        info = await redis.info("cluster")
+        info = await redis.info()
     except ResponseError:
-        return  # this user may not ask
+        return ""
     if info.get("cluster_enabled"):
         raise StoreFault("this is a Redis Cluster, which is not supported: name one server, or Sentinels")
+    return str(info.get("run_id", ""))
 
 
 def _revealed(secret: Any) -> str | None:
