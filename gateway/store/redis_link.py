@@ -20,7 +20,7 @@ from redis.asyncio.client import PubSub
 
 from gateway.background import Background, retry_delay
 from gateway.store import StoreFault, scripts
-from gateway.store.redis_client import CONNECT, close_client, identify
+from gateway.store.redis_client import CONNECT, Server, close_client, identify
 from gateway.text import excerpt
 
 SLOW: Final = 0.1
@@ -70,7 +70,7 @@ class Link:
         """Why Redis is away, "" while it is there."""
         self.replicas = 1
         """How many replicas there were when Redis was heard of last."""
-        self._server = ""
+        self._server = Server()
         self._channel = f"{prefix}notices"
         self._beat_keys = [f"{prefix}replicas", self._channel]
         self._beat_script = redis.register_script(scripts.BEAT % time_script)
@@ -205,7 +205,7 @@ class Link:
                 losses = 1 if time.monotonic() - there_since >= _STABLE else losses + 1
             await self._pause(retry_delay(max(1, losses)))
 
-    async def _connect(self, pubsub: PubSub) -> str:
+    async def _connect(self, pubsub: PubSub) -> Server:
         """Do all once that is needed. Return which server it is. Raises where Redis cannot, or is slow once it is
         connected."""
         server = await identify(self.redis)
@@ -214,14 +214,20 @@ class Link:
         await _within(self._slow, self._beat())
         return server
 
-    async def _find(self, server: str) -> None:
+    async def _find(self, server: Server) -> None:
         """Take Redis for there."""
         self._lost.clear()
         self.away = ""
         if self._logged_away is not False:
             self._logged_away = False
             log.info("the shared store is there", replicas=self.replicas)
-        await self._returned(self._server not in ("", server))
+        if server.evicts and server.id != self._server.id:
+            log.warning(
+                "the shared store evicts keys where memory is short: what was used once may then be used again",
+                policy=server.evicts,
+                remedy="set maxmemory-policy noeviction in Redis",
+            )
+        await self._returned(self._server.id not in ("", server.id))
         if not self.away:  # else it may not know all yet
             self._server = server
         self._tried.set()

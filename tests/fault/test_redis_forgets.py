@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
 from gateway.store.redis_link import SILENT, Away
@@ -62,6 +63,24 @@ async def test_thousands_of_markers_come_back(server: RedisServer) -> None:
         await is_away(store)
         server.start()
         await until(lambda: len(server.control.keys("*marker:session-ended:*")) == 1234)
+
+
+@pytest.mark.parametrize(
+    ("maxmemory", "policy", "says_so"),
+    [("64mb", "volatile-lru", True), ("64mb", "noeviction", False), ("0", "allkeys-lru", False)],
+    ids=["evicts", "evicts none", "has no bound"],
+)
+async def test_a_redis_that_may_forget_what_was_used_is_named_once(
+    server: RedisServer, maxmemory: str, policy: str, says_so: bool
+) -> None:
+    server.control.config_set("maxmemory", maxmemory)
+    server.control.config_set("maxmemory-policy", policy)
+    with capture_logs() as lines:
+        async with opened(server) as store:
+            server.control.client_kill_filter(_type="pubsub")
+            await is_away(store)
+            await is_there(store)
+    assert [line["policy"] for line in lines if "evicts" in line["event"]] == ([policy] if says_so else [])
 
 
 async def test_a_notice_that_a_replica_missed_is_heard_once_it_is_back(server: RedisServer) -> None:
