@@ -288,7 +288,8 @@ class Service:
         metadata = (
             build_resource_metadata(settings, scopes, SERVER_NAME) if self.auth.authenticator is not None else None
         )
-        sessions = Sessions(self._keys, self._store)
+        ends = Budget(self._store, "session end", settings.limits.discovery)
+        sessions = Sessions(self._keys, self._store, ends)
         old_eras = legacy.Legacy(operations, self.invocation, sessions, self.call_notices, self.uses)
         return Site(
             settings.mount,

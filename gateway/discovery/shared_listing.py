@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -23,6 +25,8 @@ from gateway.store import Store
 
 _SLACK: Final = 5.0
 """Seconds by which a lock outlasts the time that a listing may take."""
+_LOOK_AGAIN: Final = 1.0
+"""Seconds after which a replica that waits looks whether another one still lists."""
 
 log = structlog.get_logger()
 
@@ -87,23 +91,35 @@ class SharedListing:
         self._heard.clear()
         token = await self._store.acquire(self._key, self._patience)
         if not token and not asks_anew:
-            try:
-                await asyncio.wait_for(self._heard.wait(), self._patience)
-            except TimeoutError:
-                log.warning("another replica was to list, and said nothing")
+            token = await self._wait_for_lister()
             # Where it failed, each of the others asks once: they are few, and their back-off follows.
             if (kept := await self._read_kept()) is not None:
+                if token:
+                    await self._store.release(self._key, token)
                 return kept
         return await self._list(caller, token)
+
+    async def _wait_for_lister(self) -> str:
+        """Wait until the replica that lists says that it is done. Return the lock where that one has it no longer, or
+        the store is away; else ""."""
+        for _ in range(math.ceil(self._patience / _LOOK_AGAIN)):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._heard.wait(), _LOOK_AGAIN)
+                return ""
+            if token := await self._store.acquire(self._key, self._patience):
+                return token
+        log.warning("another replica was to list, and said nothing")
+        return ""
 
     async def _list(self, caller: Caller, token: str) -> Listing:
         """Ask the backend, and tell the others."""
         digest = ""
         try:
             listing = await self._fetch(caller)
-            digest = self._digest = listing.digest
-            if listing.methods:
-                await self._keep(listing)
+            self._digest = listing.digest
+            # Of one that they cannot have, the others would list each its own, and tell the others again.
+            if listing.methods and await self._keep(listing):
+                digest = listing.digest
             return listing
         finally:
             if token:
@@ -122,9 +138,10 @@ class SharedListing:
         self._digest = listing.digest
         return listing
 
-    async def _keep(self, listing: Listing) -> None:
+    async def _keep(self, listing: Listing) -> bool:
+        """Keep a listing for the others. Return False where each has to list for itself."""
         try:
             document = await asyncio.to_thread(encode_listing, listing)
         except ValueError:
-            return  # JSON cannot express it: each replica lists for itself
-        await self._store.put(self._key, document, self._ttl)
+            return False  # JSON cannot express it
+        return await self._store.put(self._key, document, self._ttl)

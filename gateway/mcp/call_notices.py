@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.discovery.subscriptions import SESSION_ENDED
 from gateway.errors import StoreUnavailable, TooLarge
 from gateway.jsonrpc import ClientResponse, Id
 from gateway.mcp.elicitation import PendingElicitations
@@ -33,18 +34,20 @@ class CallNotices:
         self.running = running
         self.elicitations = elicitations
         self._store = store
-        self._end: Callable[[], None] = lambda: None
+        self._ends: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<CallNotices of {self.running!r}, {self.elicitations!r}>"
 
     def follow(self) -> None:
-        """Hear the notices of other replicas from now on."""
-        self._end = self._store.subscribe(_TOPIC, self._hear)
+        """Hear the notices of other replicas from now on, and which sessions end."""
+        sessions = self._store.subscribe(SESSION_ENDED, lambda ended: self.elicitations.end_session(ended.decode()))
+        self._ends = [self._store.subscribe(_TOPIC, self._hear), sessions]
 
     def close(self) -> None:
         """Hear no notices any more."""
-        self._end()
+        for end in self._ends:
+            end()
 
     async def cancel(self, session: str, id: Id) -> None:
         """Cancel a call, on whichever replica it is being prepared or runs."""

@@ -22,6 +22,7 @@ from gateway.jsonrpc import ClientResponse, Id
 from gateway.limits import StreamLimit
 from gateway.model import Caller, JsonObject, Outcome
 from gateway.structs import replace
+from gateway.telemetry.request_log import RECORD
 from gateway.text import excerpt
 
 Outbox: TypeAlias = asyncio.Queue[bytes | None]
@@ -58,6 +59,12 @@ class PendingElicitations:
         if not future.done():  # it leaves the table only in the next turn of the loop
             future.set_result(response)
         return True
+
+    def end_session(self, session: str) -> None:
+        """End the questions of a session that ended: it can answer them no more."""
+        for (asked, _), future in self._waiting.items():
+            if asked == session and not future.done():
+                future.set_exception(InputRequired("The session in which the user was asked ended; so did the call"))
 
 
 class Elicitor:
@@ -128,11 +135,13 @@ def _closed() -> InputRequired:
 async def execute_and_ask(invocation: Invocation, call: Call, elicitor: Elicitor) -> Outcome:
     """Execute a call, and ask its client for the input that it needs, until it comes to a value or a fault. Raise as
     :meth:`Invocation.prepare` and :meth:`Call.execute` do."""
+    record = RECORD.get()
     try:
         for _ in range(_MOST_ROUNDS):
             outcome = await call.execute(answer_started=True)
             if outcome.input_request is None or call.extras is None:
                 return outcome
+            record.outcome = ""  # the question was noted, but the request ends with what comes of it
             responses = await elicitor.ask(outcome.input_request.requests)
             if not call.caller.token_still_valid(time.time()):
                 raise InputRequired("The access token expired before the user had answered; the call ended")
@@ -140,6 +149,7 @@ async def execute_and_ask(invocation: Invocation, call: Call, elicitor: Elicitor
             call = await invocation.prepare(call.caller, call.tool.name, call.arguments, extras)
         raise BadBackendAnswer(f"The backend asked for input {_MOST_ROUNDS} times; the call ended")
     except (InputRequired, BadBackendAnswer) as fault:
+        record.note_outcome(fault.slug)
         return Outcome(call.tool, fault=fault)
     except MissingCapability as error:
         return Outcome(call.tool, fault=CapabilityRequired(error.message))

@@ -15,6 +15,7 @@ from typing import Final
 
 from gateway.discovery.subscriptions import SESSION_ENDED
 from gateway.errors import SessionNotFound
+from gateway.limits import Budget
 from gateway.model import Caller
 from gateway.signing import SKEW, Signer, SigningKeys
 from gateway.store import Store
@@ -35,12 +36,13 @@ class Session:
 
 
 class Sessions:
-    """Issue and verify session ids. ``keys`` are the resource's; ``clock`` gives wall-clock seconds, since replicas
-    compare them."""
+    """Issue and verify session ids. ``keys`` are the resource's; ``ends`` limits how many sessions a caller may end,
+    since the store remembers each for a day; ``clock`` gives wall-clock seconds, since replicas compare them."""
 
-    def __init__(self, keys: SigningKeys, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keys: SigningKeys, store: Store, ends: Budget, clock: Callable[[], float] = time.time) -> None:
         self._signer = Signer(keys, "session", TTL, clock)
         self._store = store
+        self._ends = ends
 
     def open_session(self, revision: str, caller: Caller, elicits: tuple[str, ...] = (), client: str = "") -> str:
         """Return the id of a new session. ``client`` is short and has no line ends."""
@@ -56,8 +58,9 @@ class Sessions:
         raise SessionNotFound("Session not found: it ended or was never opened here; initialize again")
 
     async def end_session(self, id: str, caller: Caller) -> None:
-        """End a session. Raise :class:`SessionNotFound`."""
+        """End a session. Raise :class:`SessionNotFound`, :class:`~gateway.errors.RateLimited`."""
         await self.read_session(id, caller)
+        await self._ends.spend(caller)
         await self._store.mark(_tombstone(id), TTL + SKEW)
         await self._store.publish(SESSION_ENDED, id.encode())
 

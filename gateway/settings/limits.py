@@ -11,8 +11,8 @@ class Limits(Section):
 
     discovery: Rate = knob(
         "60/minute",
-        "Listings per caller, or per address without a token: that many at once, then one by one at that rate. Ten "
-        "times as many further pages (cursors) are allowed.",
+        "Listings per caller, or per address without a token: that many at once, then one by one at that rate. As "
+        "many sessions may be ended, and ten times as many further pages (cursors) are allowed.",
     )
     invocation: Rate = knob(
         "600/minute",

@@ -62,14 +62,18 @@ class MemoryStore:
         keys = self._keys(key)
         if key in keys:
             return False
-        keys[key] = ttl
+        keys[key] = self._clock() + ttl
         return True
 
     async def mark(self, key: str, ttl: float) -> None:
-        self._keys(key)[key] = ttl
+        self._keys(key)[key] = self._clock() + ttl
 
     async def has(self, key: str) -> bool:
         return key in self._keys(key)
+
+    def marked(self) -> dict[str, float]:
+        """Return all keys that are marked, each with the clock time until which it is."""
+        return {key: until for keys in self._markers.values() for key, until in keys.items()}
 
     async def get(self, key: str) -> bytes | None:
         document = self._documents.get(key)
@@ -110,7 +114,7 @@ class MemoryStore:
         purpose = purpose_of(key)
         keys = self._markers.get(purpose)
         if keys is None:
-            keys = TLRUCache(self._most, ttu=lambda _, ttl, now: now + ttl, timer=self._clock)
+            keys = TLRUCache(self._most, ttu=lambda _, until, __: until, timer=self._clock)
             self._markers[purpose] = keys
         return keys
 

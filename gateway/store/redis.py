@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import islice
 from typing import Final, Literal
 
 from cachetools import LRUCache, TTLCache
@@ -22,7 +25,7 @@ from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
 from gateway.store.leases import Lease, LeasedPermit
 from gateway.store.memory import MemoryStore
 from gateway.store.redis_client import CONNECT, make_client
-from gateway.store.redis_link import SLOW, Away, Link
+from gateway.store.redis_link import SILENT, SLOW, Away, Link
 from gateway.store.topics import Topics
 
 PREFIX: Final = "jsonrpc-mcp-gateway:"
@@ -31,13 +34,14 @@ MAX_LEASES: Final = 10_000
 MAX_LATE_MARKS: Final = 10_000
 """Most markers that Redis is told of once it is back."""
 _MARK_TTL: Final = 25 * 3600
+_MARKS_AT_ONCE: Final = 500
 _RETRY_AFTER: Final = 1
 
 
 class RedisStore:
     """Implement :class:`gateway.store.ServerStore`. ``clock`` is monotonic seconds of this process, ``time_script`` Lua
     for the time of all; ``pause`` waits before Redis is tried again, and an answer after ``slow`` seconds is too
-    late."""
+    late. ``complete_after`` is the seconds after which all replicas have told another server what they had marked."""
 
     is_shared: Final = True
 
@@ -49,17 +53,21 @@ class RedisStore:
         time_script: str = scripts.SERVER_TIME,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         slow: float = SLOW,
+        complete_after: float = SILENT,
     ) -> None:
-        self._link = Link(redis, PREFIX, time_script, self._receive, self._tell_late_marks, pause, slow)
+        self._link = Link(redis, PREFIX, time_script, self._receive, self._tell_marks, pause, slow)
         self._refuses = when_away == "refuse"
         self._clock = clock
         self._local = MemoryStore(clock)
         self._topics = Topics()
         self._leases: LRUCache[tuple[str, float, int], Lease] = LRUCache(MAX_LEASES)
         self._late_marks: TTLCache[str, float] = TTLCache(MAX_LATE_MARKS, _MARK_TTL, clock)
+        self._complete_after = complete_after
+        self._complete_at = -math.inf
         script = redis.register_script
         self._read = script(scripts.READ % time_script)
         self._write = script(scripts.WRITE % time_script)
+        self._mark = script(scripts.MARK % time_script)
         self._remove = script(scripts.REMOVE % time_script)
         self._take = script(scripts.TAKE % time_script)
 
@@ -83,6 +91,8 @@ class RedisStore:
         if await self._local.has(key):  # allowed while Redis was away, or known here already
             return False
         try:
+            if self._refuses and self._clock() < self._complete_at:
+                raise Away
             is_new = await self._set("marker", key, b"", ttl, once=True)
         except Away:
             if self._refuses:
@@ -198,16 +208,22 @@ class RedisStore:
         taken, owed = await self._take([name], [repr(interval), repr(span), wanted, most])
         return int(taken), int(owed) / 1e6
 
-    async def _tell_late_marks(self) -> None:
-        """Tell Redis what was marked while it was away."""
-        for key, until in list(self._late_marks.items()):
-            left = until - self._clock()
+    async def _tell_marks(self, is_other: bool) -> None:
+        """Tell Redis what was marked while it was away, and another server than before all that this replica marked."""
+        marks = dict(self._late_marks)
+        if is_other:
+            self._complete_at = self._clock() + self._complete_after
+            marks = self._local.marked() | marks
+        waiting = iter(marks.items())
+        while some := list(islice(waiting, _MARKS_AT_ONCE)):
+            names = [_name("marker", key) for key, _ in some]
+            micros = [max(1, int((until - self._clock()) * 1e6)) for _, until in some]
             try:
-                if left > 0:
-                    await self._set("marker", key, b"", left)
+                await self._link.ask(partial(self._mark, names, micros))
             except Away:
                 return
-            self._late_marks.pop(key, None)
+            for key, _ in some:
+                self._late_marks.pop(key, None)
 
 
 def _name(kind: str, key: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -52,14 +52,24 @@ async def close_client(redis: Redis) -> None:
             await sentinel.aclose()
 
 
-async def refuse_cluster(redis: Redis) -> None:
-    """Raise :class:`StoreFault` where this is a node of a Redis Cluster."""
+class Server(NamedTuple):
+    """What Redis says of itself: the id of its process, which a restart and a failover change, and how it evicts keys
+    where memory is short. Both are "" where it does not say; the latter also where it evicts none."""
+
+    id: str = ""
+    evicts: str = ""
+
+
+async def identify(redis: Redis) -> Server:
+    """Return which server this is. Raise :class:`StoreFault` where it is a node of a Redis Cluster."""
     try:
-        info = await redis.info("cluster")
+        info = await redis.info()
     except ResponseError:
-        return  # this user may not ask
+        return Server()  # this user may not ask
     if info.get("cluster_enabled"):
         raise StoreFault("this is a Redis Cluster, which is not supported: name one server, or Sentinels")
+    policy = str(info.get("maxmemory_policy", "")) if info.get("maxmemory") else ""
+    return Server(str(info.get("run_id", "")), "" if policy == "noeviction" else policy)
 
 
 def _revealed(secret: Any) -> str | None:

@@ -11,6 +11,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -19,7 +20,7 @@ from redis.asyncio.client import PubSub
 
 from gateway.background import Background, retry_delay
 from gateway.store import StoreFault, scripts
-from gateway.store.redis_client import CONNECT, close_client, refuse_cluster
+from gateway.store.redis_client import CONNECT, Server, close_client, identify
 from gateway.text import excerpt
 
 SLOW: Final = 0.1
@@ -31,6 +32,9 @@ SILENT: Final = 3 * BEAT
 _STABLE: Final = 60.0
 """Seconds of answers after which earlier failures no longer lengthen the pause before Redis is tried again."""
 _CONNECTIONS: Final = 16
+_REPEATS: Final = 4
+_MOST_REPEATS: Final = 100
+"""How often, and how many notices at once, are sent again because a replica did not hear them."""
 _MAX_REASON: Final = 200
 _SLICES: Final = 5
 """Parts of a wait. A standstill of this process counts as one."""
@@ -46,8 +50,9 @@ class Away(Exception):
 class Link:
     """Send commands to Redis while it is there. ``prefix`` begins the names of all keys and channels. ``time_script``
     is Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas, ``returned`` is
-    awaited each time that Redis is found. ``pause`` waits before Redis is tried again,
-    ``slow`` is the seconds after which an answer is too late."""
+    awaited each time that Redis is found, and told whether it is another server than before, which may have lost
+    something. ``pause`` waits before Redis is tried again, ``slow`` is the seconds after which an answer is too
+    late."""
 
     def __init__(
         self,
@@ -55,7 +60,7 @@ class Link:
         prefix: str,
         time_script: str,
         receive: Callable[[bytes], None],
-        returned: Callable[[], Awaitable[None]],
+        returned: Callable[[bool], Awaitable[None]],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         slow: float = SLOW,
     ) -> None:
@@ -65,6 +70,7 @@ class Link:
         """Why Redis is away, "" while it is there."""
         self.replicas = 1
         """How many replicas there were when Redis was heard of last."""
+        self._server = Server()
         self._channel = f"{prefix}notices"
         self._beat_keys = [f"{prefix}replicas", self._channel]
         self._beat_script = redis.register_script(scripts.BEAT % time_script)
@@ -75,6 +81,7 @@ class Link:
         self._background = Background(pause)
         self._slots = asyncio.Semaphore(_CONNECTIONS)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._repeats: set[asyncio.Task[None]] = set()
         self._lost = asyncio.Event()
         self._tried = asyncio.Event()
         self._fault: StoreFault | None = None
@@ -93,12 +100,15 @@ class Link:
             raise self._fault
 
     async def close(self) -> None:
-        """End everything under way."""
+        """End everything under way, and be no replica any more."""
         await self._background.stop()
+        with suppress(Away):
+            await self.ask(lambda: self.redis.zrem(self._beat_keys[0], self.replica))
         self.away = "it is closed"
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._repeats]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await close_client(self.redis)
 
     async def ask(self, command: Callable[[], Awaitable[Answer]], patience: float = 0) -> Answer:
@@ -115,8 +125,12 @@ class Link:
         return await asyncio.shield(task)
 
     async def publish(self, notice: bytes) -> None:
-        """Send a notice to the other replicas. Raises :class:`Away`."""
-        await self.ask(lambda: self.redis.publish(self._channel, self.replica + notice))
+        """Send a notice to the other replicas. One that has lost Redis for a moment hears it later, and the others then
+        hear it again. Raises :class:`Away`."""
+        if not await self._reach_all(notice) and len(self._repeats) < _MOST_REPEATS:
+            task = asyncio.create_task(self._repeat(notice))
+            self._repeats.add(task)
+            task.add_done_callback(self._repeats.discard)
 
     def lose(self, reason: str) -> None:
         """Take Redis for away."""
@@ -126,20 +140,48 @@ class Link:
             log.warning("the shared store is away: this process decides alone", reason=reason, replicas=self.replicas)
         self.away = reason
 
+    async def _reach_all(self, notice: bytes) -> bool:
+        """Send a notice. Return whether all replicas heard it."""
+
+        async def send() -> bool:
+            return int(await self.redis.publish(self._channel, self.replica + notice)) >= self.replicas
+
+        return await self.ask(send)
+
+    async def _repeat(self, notice: bytes) -> None:
+        """Send a notice again until all replicas hear it. One that stays away is soon not counted any more."""
+        with suppress(Away):
+            for _ in range(_REPEATS):
+                await asyncio.sleep(BEAT)
+                if await self._reach_all(notice):
+                    return
+
     def _end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # its caller may be gone: asyncio logs what nobody retrieves
 
     async def _ask(self, command: Callable[[], Awaitable[Answer]], limit: float) -> Answer:
-        async with self._slots:
-            if self.away:
-                raise Away(self.away)
+        try:
+            async with asyncio.timeout(SILENT):
+                await self._slots.acquire()
+        except TimeoutError:
+            self.lose(f"commands wait for {SILENT:g} s")
+        else:
             try:
-                return await _within(limit, command())
-            except Exception as error:  # noqa: BLE001, a server that talks nonsense makes redis-py raise anything
-                self.lose(_describe(error))
+                return await self._attempt(command, limit)
+            finally:
+                self._slots.release()
+        raise Away(self.away)
+
+    async def _attempt(self, command: Callable[[], Awaitable[Answer]], limit: float) -> Answer:
+        if self.away:
             raise Away(self.away)
+        try:
+            return await _within(limit, command())
+        except Exception as error:  # noqa: BLE001, a server that talks nonsense makes redis-py raise anything
+            self.lose(_describe(error))
+        raise Away(self.away)
 
     async def _stay_connected(self) -> None:
         """Connect, again and again. What comes and goes is tried less and less often."""
@@ -148,8 +190,7 @@ class Link:
             there_since = None
             pubsub = self.redis.pubsub()
             try:
-                await _within(CONNECT, self._connect(pubsub))
-                await self._find()
+                await self._find(await _within(CONNECT, self._connect(pubsub)))
                 there_since = time.monotonic()
                 await self._stay_until_lost(pubsub)
             except StoreFault as fault:
@@ -164,21 +205,31 @@ class Link:
                 losses = 1 if time.monotonic() - there_since >= _STABLE else losses + 1
             await self._pause(retry_delay(max(1, losses)))
 
-    async def _connect(self, pubsub: PubSub) -> None:
-        """Do all once that is needed. Raises where Redis cannot, or is slow once it is connected."""
-        await refuse_cluster(self.redis)
+    async def _connect(self, pubsub: PubSub) -> Server:
+        """Do all once that is needed. Return which server it is. Raises where Redis cannot, or is slow once it is
+        connected."""
+        server = await identify(self.redis)
         await pubsub.subscribe(self._channel)
         await self._beat()
         await _within(self._slow, self._beat())
+        return server
 
-    async def _find(self) -> None:
+    async def _find(self, server: Server) -> None:
         """Take Redis for there."""
         self._lost.clear()
         self.away = ""
         if self._logged_away is not False:
             self._logged_away = False
             log.info("the shared store is there", replicas=self.replicas)
-        await self._returned()
+        if server.evicts and server.id != self._server.id:
+            log.warning(
+                "the shared store evicts keys where memory is short: what was used once may then be used again",
+                policy=server.evicts,
+                remedy="set maxmemory-policy noeviction in Redis",
+            )
+        await self._returned(self._server.id not in ("", server.id))
+        if not self.away:  # else it may not know all yet
+            self._server = server
         self._tried.set()
 
     async def _stay_until_lost(self, pubsub: PubSub) -> None:
@@ -200,7 +251,7 @@ class Link:
     async def _beat_on(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
-            await self.ask(self._beat)
+            await self._attempt(self._beat, self._slow)  # at once, however many commands wait
 
     async def _read_on(self, pubsub: PubSub) -> None:
         """Read notices. This replica's own beats are among them, so that silence means a dead connection."""

@@ -13,28 +13,38 @@ SERVER_TIME: Final = "(function() local t = redis.call('TIME') return t[1] * 1e6
 
 _HEAD: Final = """
 local now = tonumber(%s)
-local function current()
-  local value = redis.call('GET', KEYS[1])
+local function current(key)
+  local value = redis.call('GET', key)
   if not value then return nil end
   local space = string.find(value, ' ', 1, true)
   if tonumber(string.sub(value, 1, space - 1)) <= now then return nil end
   return string.sub(value, space + 1)
 end
-local function keep(micros, rest)
+local function keep(key, micros, rest)
   local value = string.format('%%.0f', now + micros) .. ' ' .. rest
-  redis.call('SET', KEYS[1], value, 'PX', math.ceil(micros / 1000) + 10000)
+  redis.call('SET', key, value, 'PX', math.ceil(micros / 1000) + 10000)
 end
 """
 
-READ: Final = _HEAD + "return current()"
+READ: Final = _HEAD + "return current(KEYS[1])"
 
 # micros, rest, and 1 where a value that is there stays
 WRITE: Final = (
     _HEAD
     + """
-if ARGV[3] == '1' and current() then return 0 end
-keep(tonumber(ARGV[1]), ARGV[2])
+if ARGV[3] == '1' and current(KEYS[1]) then return 0 end
+keep(KEYS[1], tonumber(ARGV[1]), ARGV[2])
 return 1
+"""
+)
+
+# micros for each key; a value that is there stays
+MARK: Final = (
+    _HEAD
+    + """
+for number, key in ipairs(KEYS) do
+  if not current(key) then keep(key, tonumber(ARGV[number]), '') end
+end
 """
 )
 
@@ -42,7 +52,7 @@ return 1
 REMOVE: Final = (
     _HEAD
     + """
-if current() ~= ARGV[1] then return 0 end
+if current(KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
 """
 )

@@ -20,7 +20,7 @@ from gateway.web.accepting import bind, bind_beside
 from gateway.web.connection import Port
 from gateway.web.held_answers import HeldAnswers
 from gateway.web.ops import AdminHandler, listen_for_probes
-from gateway.workers.worker import Worker
+from gateway.workers.worker import SILENT, Worker
 
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
 OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
@@ -33,15 +33,23 @@ log = structlog.get_logger()
 
 class Parent:
     """Hold the sockets, the workers and the admin port. ``command`` starts a worker; ``delay`` returns the seconds
-    before the next attempt by the number of failures in a row. ``port`` and ``admin_port`` are the bound ones."""
+    before the next attempt by the number of failures in a row. A worker is not ready after ``silent`` seconds without a
+    report. ``port`` and ``admin_port`` are the bound ones."""
 
-    def __init__(self, settings: Settings, command: Sequence[str], delay: Callable[[int], float] = retry_delay) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        command: Sequence[str],
+        delay: Callable[[int], float] = retry_delay,
+        silent: float = SILENT,
+    ) -> None:
         self.port = 0
         self.admin_port = 0
         self.workers: list[Worker] = []
         self._settings = settings.server
         self._command = command
         self._delay = delay
+        self._silent = silent
         self._admin: Port | None = None
         self._keeping: list[asyncio.Task[int]] = []
         self._stopping = False
@@ -57,11 +65,15 @@ class Parent:
         groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
         self.port = groups[0][0].getsockname()[1]
         self.workers = [
-            Worker(number, sockets, self._command, self._delay) for number, sockets in enumerate(groups, start=1)
+            Worker(number, sockets, self._command, self._delay, self._silent)
+            for number, sockets in enumerate(groups, start=1)
         ]
         handler = AdminHandler(self.unready, self.describe, self.list_anew)
         self._admin = await listen_for_probes(handler, server, HeldAnswers(server.max_buffered))
         self.admin_port = self._admin.number
+        if self._stopping:  # meanwhile: a host's name may take long to look up
+            await self.stop()
+            return 0
         first, *others = self.workers
         self._keep(first, must_serve=True)
         served = asyncio.create_task(first.served.wait())

@@ -20,7 +20,7 @@ _LASTING: Final = 10.0
 """Seconds of service after which a worker's end is the first failure again."""
 _CLOSED_FROM: Final = 3
 """Failures in a row from which on the socket is closed until the worker serves again."""
-_SILENT: Final = 10.0
+SILENT: Final = 10.0
 """Seconds without a report after which a worker is not ready."""
 
 log = structlog.get_logger()
@@ -28,11 +28,16 @@ log = structlog.get_logger()
 
 class Worker:
     """Run worker ``number``, counted from 1, and another in its place where it ends. ``sockets`` are bound to the
-    public port; the worker makes them listen. ``command`` starts it, ``delay`` is as for
+    public port; the worker makes them listen. ``command`` starts it, ``delay`` and ``silent`` are as for
     :class:`~gateway.workers.parent.Parent`. ``served`` is set once it has ever served."""
 
     def __init__(
-        self, number: int, sockets: Sequence[socket.socket], command: Sequence[str], delay: Callable[[int], float]
+        self,
+        number: int,
+        sockets: Sequence[socket.socket],
+        command: Sequence[str],
+        delay: Callable[[int], float],
+        silent: float,
     ) -> None:
         self.number = number
         self.pid = 0
@@ -40,6 +45,7 @@ class Worker:
         self._sockets = list(sockets)
         self._command = command
         self._delay = delay
+        self._silent = silent
         self._stopping = asyncio.Event()
         self._channel: asyncio.StreamWriter | None = None
         self._state: State | None = None
@@ -60,7 +66,7 @@ class Worker:
         if self._state is None:
             return "is starting" if self.pid else "does not run"
         silent = time.monotonic() - self._heard_at
-        return f"has not reported for {silent:.0f} s" if silent > _SILENT else self._state.unready
+        return f"has not reported for {silent:.0f} s" if silent > self._silent else self._state.unready
 
     def tell(self, word: str) -> bool:
         """Send a word, which a worker that is starting reads later. Return whether there is a worker."""
@@ -70,12 +76,17 @@ class Worker:
         return True
 
     async def refresh(self) -> str:
-        """Have the worker list anew. Return why that failed, "" if it did not."""
+        """Have the worker list anew. Return why that failed, "" if it did not. It may take long, but a worker that does
+        not report meanwhile is not waited for."""
         if not self.tell("refresh"):
             return "does not run"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._refreshes.append(answer)
-        return await answer
+        # Whoever asked may give up: the answer comes all the same, and in turn.
+        while not (await asyncio.wait([answer], timeout=self._silent))[0]:
+            if time.monotonic() - self._heard_at > self._silent:
+                return str(self.unready())
+        return answer.result()
 
     def stop(self) -> None:
         """Let the worker finish what is under way, and have no successor. Its port closes when the worker does that."""
@@ -120,6 +131,8 @@ class Worker:
         hearing = asyncio.create_task(self._hear(reader))
         try:
             with theirs:
+                if self._stopping.is_set():  # meanwhile: the sockets are closed
+                    return 0
                 process = await asyncio.create_subprocess_exec(
                     *self._command,
                     stdin=asyncio.subprocess.DEVNULL,

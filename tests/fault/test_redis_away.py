@@ -42,11 +42,16 @@ async def soon(_: float) -> None:
 
 @asynccontextmanager
 async def opened(
-    server: RedisServer | str, when_away: Literal["refuse", "allow"] = "refuse", slow: float = PATIENCE, **more: Any
+    server: RedisServer | str,
+    when_away: Literal["refuse", "allow"] = "refuse",
+    slow: float = PATIENCE,
+    complete_after: float = 0,
+    pause: Callable[[float], Awaitable[None]] = soon,
+    **more: Any,
 ) -> AsyncIterator[RedisStore]:
     url = server if isinstance(server, str) else server.url
     settings = StoreSettings(url=url, when_away=when_away, **more)
-    store = RedisStore(make_client(settings), settings.when_away, pause=soon, slow=slow)
+    store = RedisStore(make_client(settings), settings.when_away, pause=pause, slow=slow, complete_after=complete_after)
     await store.open()
     try:
         yield store

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.each import each
 from tests.fault.behaviours import InTurn, result
@@ -319,6 +320,28 @@ async def test_a_tool_that_asks_nothing_is_answered_without_a_stream(client: Cli
     assert (await client.mcp(request("tools/call", {"name": "plain", "arguments": {}}), headers)).result
 
 
+@each(
+    ("answer", "outcome"),
+    (
+        ({"result": ACCEPT}, "ok"),
+        ({"result": {"action": "decline"}}, "execution_error"),
+        ({"error": {"code": -1, "message": "no"}}, "input_required"),
+    ),
+)
+async def test_the_log_says_what_came_of_a_call_whose_client_was_asked(
+    client: Client, answer: dict[str, Any], outcome: str
+) -> None:
+    headers = await session_of(client)
+    with capture_logs() as lines:
+        async with client.stream(request("tools/call", CALL), headers) as stream:
+            await respond(client, headers, (await question_on(stream))["id"], **answer)
+            await stream.rest()
+        async with asyncio.timeout(10):
+            while not (said := [line["outcome"] for line in lines if line.get("method") == "tools/call"]):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    assert said == [outcome]
+
+
 # --- streams ----------------------------------------------------------------------------------------------------
 
 
@@ -345,6 +368,24 @@ async def test_who_closes_the_stream_can_no_longer_agree(connect: Connect, backe
         await respond(client, headers, again["id"], result={"action": "decline"})
         assert (await result_of(stream))["isError"]
     assert backend.requests == []
+
+
+async def test_a_question_ends_with_its_session_and_with_no_other(client: Client, backend: ScriptedBackend) -> None:
+    headers, others = await session_of(client), await session_of(client)
+    async with (
+        client.stream(request("tools/call", CALL), headers) as stream,
+        client.stream(request("tools/call", CALL), others) as other,
+    ):
+        asked, still_asked = await question_on(stream), await question_on(other)
+        assert (await client.send("DELETE", "/mcp", headers=headers)).status == 204
+        assert text_of(await result_of(stream)) == (
+            True,
+            "The session in which the user was asked ended; so did the call",
+        )
+        assert (await client.mcp({"jsonrpc": "2.0", "id": asked["id"], "result": ACCEPT}, headers)).status == 404
+        await respond(client, others, still_asked["id"], result=ACCEPT)
+        assert text_of(await result_of(other)) == (False, '{"sum":5}')
+    assert len(backend.requests) == 1
 
 
 async def test_a_cancelled_call_takes_its_question_back(client: Client, backend: ScriptedBackend) -> None:

@@ -45,7 +45,7 @@ class Mount:
         store = ResourceStore(shared, keys)
         self.budget = Budget(store, "discovery", "1/hour")
         self.cursors = Cursors(keys, Budget(store, "next page", "10/hour"))
-        self.sessions = Sessions(keys, store)
+        self.sessions = Sessions(keys, store, Budget(store, "session end", "10/hour"))
         self.rounds = InputRequests(keys, store)
         self.proofs = ProofChecker(ORIGIN, store)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.errors import SessionNotFound
+from gateway.errors import RateLimited, SessionNotFound
+from gateway.limits import Budget
 from gateway.mcp.sessions import TTL, Session, Sessions
 from gateway.model import AccessToken, Caller, Principal
 from gateway.signing import Signer, SigningKeys
@@ -34,7 +35,12 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def sessions(clock: ManualClock) -> Sessions:
-    return Sessions(KEYS, MemoryStore(clock), clock)
+    return with_keys(KEYS, clock)
+
+
+def with_keys(keys: SigningKeys, clock: ManualClock) -> Sessions:
+    store = MemoryStore(clock)
+    return Sessions(keys, store, Budget(store, "session end", "3/minute"), clock)
 
 
 async def is_found(sessions: Sessions, id: str, caller: Caller = ADA) -> bool:
@@ -113,17 +119,31 @@ async def test_once_ended_it_is_gone_for_as_long_as_it_would_have_been_good(
         await sessions.end_session(id, ADA)
 
 
+async def test_a_caller_can_end_so_many_sessions_in_a_time(sessions: Sessions, clock: ManualClock) -> None:
+    """The store remembers each for a day."""
+    ids = [sessions.open_session("2025-06-18", ADA) for _ in range(4)]
+    for id in ids[:3]:
+        await sessions.end_session(id, ADA)
+    with pytest.raises(RateLimited, match="Too many session end requests, at most 3 per minute") as refused:
+        await sessions.end_session(ids[3], ADA)
+    assert refused.value.retry_after == 20
+    assert await is_found(sessions, ids[3])
+    other = somebody("bob", LOGIN, "read")
+    await sessions.end_session(sessions.open_session("2025-06-18", other), other)
+    clock.now += 20
+    await sessions.end_session(ids[3], ADA)
+
+
 async def test_an_id_of_another_secret_or_purpose_is_none(clock: ManualClock, sessions: Sessions) -> None:
-    another = Sessions(
-        SigningKeys((b"another secret of enough bytes",), RESOURCE), MemoryStore(clock), clock
-    ).open_session("2025-06-18", ADA)
+    keys = SigningKeys((b"another secret of enough bytes",), RESOURCE)
+    another = with_keys(keys, clock).open_session("2025-06-18", ADA)
     cursor = Signer(KEYS, "cursor", TTL, clock).sign("2025-06-18\n\n\nx", *ADA.identity)
     genuine = Signer(KEYS, "session", TTL, clock).sign("2025-06-18\n\n\nx", *ADA.identity)
     assert [await is_found(sessions, id) for id in (another, cursor, genuine)] == [False, False, True]
 
 
 async def test_replicas_with_one_secret_know_each_other_s_sessions(clock: ManualClock, sessions: Sessions) -> None:
-    replica = Sessions(KEYS, MemoryStore(clock), clock)
+    replica = with_keys(KEYS, clock)
     assert await is_found(sessions, replica.open_session("2025-06-18", ADA))
 
 

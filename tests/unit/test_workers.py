@@ -17,8 +17,10 @@ from structlog.testing import capture_logs
 
 from gateway.config import load_settings
 from gateway.settings import Settings
+from gateway.web.accepting import bind
 from gateway.workers.link import VARIABLE, NotAWorker, inherit
 from gateway.workers.parent import Parent
+from gateway.workers.worker import SILENT, Worker
 
 PATIENCE = 20.0
 MANY = 40
@@ -69,19 +71,19 @@ def settings(*knobs: str) -> Settings:
 
 
 @asynccontextmanager
-async def parent_of(workers: int, folder: Path) -> AsyncIterator[Parent]:
-    parent = made(workers, folder)
+async def parent_of(workers: int, folder: Path, silent: float = SILENT) -> AsyncIterator[Parent]:
+    parent = made(workers, folder, silent)
     try:
         assert await parent.start() is None
-        await until(lambda: parent.unready() is None and all(worker.unready() is None for worker in parent.workers))
+        await until(lambda: parent.unready() is None and all(worker.lines for worker in parent.workers))
         yield parent
     finally:
         await parent.stop()
 
 
-def made(workers: int, folder: Path) -> Parent:
+def made(workers: int, folder: Path, silent: float = SILENT) -> Parent:
     command = (sys.executable, "-S", "-c", SCRIPT, str(folder))
-    return Parent(settings(f"server.workers={workers}"), command, delay=lambda failures: 0.01)
+    return Parent(settings(f"server.workers={workers}"), command, delay=lambda failures: 0.01, silent=silent)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -169,6 +171,53 @@ async def test_another_worker_that_cannot_start_is_tried_again(tmp_path: Path) -
 async def test_a_refresh_says_which_worker_failed(tmp_path: Path) -> None:
     async with parent_of(2, tmp_path) as parent:
         assert await parent.list_anew() == "worker 2: refused"
+
+
+async def test_who_gives_up_a_refresh_leaves_the_workers_ready(tmp_path: Path) -> None:
+    """Also where an answer comes later, and where the worker ends before."""
+    async with parent_of(2, tmp_path) as parent:
+        first, second = parent.workers
+        os.kill(first.pid, signal.SIGSTOP)
+        os.kill(second.pid, signal.SIGSTOP)
+        refresh = asyncio.create_task(parent.list_anew())
+        for _ in range(5):  # turns, until both are told
+            await asyncio.sleep(0)
+        refresh.cancel()
+        await asyncio.wait([refresh])
+        os.kill(first.pid, signal.SIGCONT)
+        dead = second.pid
+        second.kill()
+        await until(lambda: second.pid not in (0, dead) and second.unready() is None)
+        assert await parent.list_anew() == "worker 2: refused"
+
+
+async def test_a_refresh_does_not_wait_for_a_worker_that_is_blocked(tmp_path: Path) -> None:
+    async with parent_of(2, tmp_path, silent=0.05) as parent:
+        os.kill(parent.workers[0].pid, signal.SIGSTOP)
+        assert (await asyncio.wait_for(parent.list_anew(), PATIENCE)).startswith("worker 1: has not reported for 0 s; ")
+        parent.kill()
+
+
+async def test_a_worker_that_is_to_stop_as_it_begins_to_start_ends(tmp_path: Path) -> None:
+    command = (sys.executable, "-S", "-c", SCRIPT, str(tmp_path))
+    for turns in range(6):
+        worker = Worker(1, await bind("127.0.0.1", 0), command, lambda failures: 0.01, SILENT)
+        running = asyncio.create_task(worker.keep_running(must_serve=False))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        worker.stop()
+        assert await asyncio.wait_for(running, PATIENCE) == 0
+
+
+async def test_where_it_is_to_stop_before_the_port_is_bound_no_worker_starts(tmp_path: Path) -> None:
+    parent = made(2, tmp_path)
+    starting = asyncio.create_task(parent.start())
+    await asyncio.sleep(0)
+    await parent.stop()
+    assert await asyncio.wait_for(starting, PATIENCE) == 0
+    assert [worker.pid for worker in parent.workers] == [0, 0]
+    with pytest.raises(ConnectionRefusedError):
+        await who_answers(parent.port)
 
 
 async def test_a_second_signal_ends_workers_that_do_not_listen_to_the_first(tmp_path: Path) -> None:
