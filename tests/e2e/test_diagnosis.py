@@ -24,6 +24,7 @@ CALLS = ("rpc.discover", "rpc.describe", "system.describe", "system.listMethods"
          "help", "rpc_methods", "rpc.methods", "methods", "commands")  # fmt: skip
 STATIC = ("backend.credentials.mode=static", "backend.credentials.value=Bearer some-token-of-ours")
 OF_LISTING = ("backend.listing.credentials.mode=static", "backend.listing.credentials.value=Bearer x")
+KEY_IN_URL = ("backend.credentials={mode: static, send: {query: {key: p+a/s&s=W0rd9}}}",)
 CUSTOM = ("backend.listing.dialect=custom", "backend.listing.custom={method: help, methods: '$[*]'}")
 HTML = "text/html"
 AUTH = error(-32000, "Authentication required")
@@ -75,6 +76,7 @@ def redirect(location: str) -> Body:
         (redirect("https://else.example.com/rpc#top"), (), "It redirects elsewhere (HTTP 302).",
          "Set backend.url to https://else.example.com/rpc"),
         (redirect(f"/v2/{KEY}/rpc?token=abc"), (), "It redirects elsewhere", "/v2/…/rpc?token=…"),
+        (redirect("/v2/p%2Ba/s%26s%3DW0rd9?n=7"), KEY_IN_URL, "It redirects elsewhere", "/v2/[redacted]?n=7"),
         (redirect("/oauth2/authorize?x=1"), (), "It redirects to a login page (HTTP 302", "Set backend.credentials"),
         (redirect("javascript:alert(1)"), (), "It does not answer as a JSON-RPC service: HTTP 302", "Set backend.url"),
         (AUTH, (), "It wants credentials, and none are sent", "Set backend.credentials"),
