@@ -172,7 +172,8 @@ def _result_of(answer: Answer) -> tuple[Any, str]:
         result, error = jsonrpc.parse_response(answer.body, _ID, bare=True)
     except ValueError:
         return None, ""
-    return result, "" if error is None else f", error {error.code}: {error.message}"
+    code = "" if error is None or error.code is None else f" {error.code}"
+    return result, "" if error is None else f", error{code}: {error.message}"
 
 
 def _cookies_of(answer: Answer) -> dict[str, str]:
