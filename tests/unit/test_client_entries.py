@@ -170,13 +170,44 @@ def test_a_client_starts_it_with_absolute_paths_and_the_same_options(home: Path)
     ]  # fmt: skip
 
 
-def test_no_secret_gets_into_an_entry(home: Path) -> None:
-    ran = connect(
-        home, URL, "--set", "backend.credentials.mode=static", "--set", "backend.credentials.value=Bearer s3cret"
-    )
+IN = "backend.credentials"
+STATIC = f"{IN}.mode=static"
+SENT = f"{IN}.send={{headers: {{X: '{{t}}'}}}}"
+SECRETS = {
+    "a text": ((STATIC, f"{IN}.value=Bearer s3cret"), f"{IN}.value"),
+    "in a section": ((f"{IN}={{mode: basic, user: gw, password: s3cret}}",), f"{IN}.password"),
+    "in a document": ((STATIC, f"{IN}.send={{headers: {{X-Key: s3cret}}}}"), f"{IN}.send.headers.X-Key"),
+    "below a document": ((STATIC, f"{IN}.send.query.key=s3cret"), f"{IN}.send.query.key"),
+    "in a list": ((STATIC, f"{IN}.send={{params: [1, s3cret]}}"), f"{IN}.send.params.1"),
+    "in a login": (
+        (f"{IN}.mode=login", f"{IN}.login={{method: a, params: [s3cret], find: {{t: $.result}}}}", SENT),
+        f"{IN}.login.params",
+    ),
+}
+
+
+@each(("overrides", "path"), SECRETS.values(), ids=SECRETS)
+def test_no_secret_gets_into_an_entry(overrides: tuple[str, ...], path: str) -> None:
+    ran = connect(Path.cwd(), URL, *(word for override in overrides for word in ("--set", override)))
     assert (ran.exit_code, ran.stdout) == (2, "")
-    assert "--set backend.credentials.value: a secret does not belong in a client's file" in ran.stderr
+    assert f"--set {path}: a secret does not belong in a client's file" in ran.stderr
     assert "s3cret" not in ran.stderr
+
+
+@each("arguments", [(f"{URL}?api_key=s3cret",), ("--set", f"backend.url={URL}?api_key=s3cret")])
+def test_no_token_of_a_url_gets_into_an_entry(arguments: tuple[str, ...]) -> None:
+    ran = connect(Path.cwd(), *arguments, "--set", "auth.mode=off")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "does not belong in a client's file" in ran.stderr
+    assert "s3cret" not in ran.stderr
+
+
+def test_a_reference_to_a_secret_and_what_a_login_gives_are_none(home: Path) -> None:
+    (home / "key").write_text("s3cret")
+    login = f"{{method: a, params: ['${{file:{home}/key}}'], find: {{t: $.result}}}}"
+    ran = connect(home, URL, "--set", f"{IN}.mode=login", "--set", f"{IN}.login={login}", "--set", SENT)
+    assert ran.exit_code == 0
+    assert "s3cret" not in ran.stdout
 
 
 def test_the_names_of_entries_are_ones_that_all_clients_take(home: Path) -> None:
