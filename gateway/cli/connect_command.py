@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import sys
@@ -12,9 +13,10 @@ from urllib.parse import urlsplit
 
 import click
 
+from gateway import jsonrpc
 from gateway.cli.client_entries import CLIENTS, Entry, NotAdded, add_entry
 from gateway.cli.options import COMMAND, UNUSABLE, Given, configured, fail, with_one_service
-from gateway.layers import ENVIRONMENT_PREFIX
+from gateway.layers import ENVIRONMENT_PREFIX, make_files_absolute
 from gateway.references import read_yaml_with_references
 from gateway.settings import ServiceSettings
 from gateway.settings.knobs import texts_in
@@ -23,6 +25,7 @@ from gateway.settings.templates import names_in
 from gateway.text import secrets_in
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 
 
 @click.command()
@@ -78,16 +81,39 @@ def _name_of(service: ServiceSettings) -> str:
 def _command(given: Given, service: ServiceSettings, token_file: Path | None) -> tuple[str, ...]:
     """Return what a client starts. It starts it in any folder, so every path is absolute."""
     _check_left_out(given)
+    folder = Path.cwd()
     options: list[str] = [] if given.url is None else [given.url]
     if given.file is not None:
         options += ["--config", str(given.file.absolute())]
     for override in given.overrides:
-        options += ["--set", override]
+        options += ["--set", _with_absolute_files(override, folder)]
     if service.name:
         options += ["--service", service.name]
     if token_file is not None:
         options += ["--token-file", str(token_file.absolute())]
     return (*_program(), "stdio", *options)
+
+
+def _with_absolute_files(override: str, folder: Path) -> str:
+    """Return what --set says, with absolute names of files. A section that has one is written as JSON."""
+    override = _FILE_REFERENCE.sub(lambda match: f"${{file:{folder / match[1]}}}", override)
+    path, value = _parsed(override)
+    tree = value
+    for key in reversed(path):
+        tree = {key: tree}
+    make_files_absolute(changed := copy.deepcopy(tree), folder)
+    if changed == tree:
+        return override
+    for key in path:
+        changed = changed[key]
+    return f"{'.'.join(path)}={changed if isinstance(changed, str) else jsonrpc.encode(changed).decode()}"
+
+
+def _parsed(override: str) -> tuple[list[str], Any]:
+    """Return the path and the value of --set, with its references as they are."""
+    dotted, _, text = override.partition("=")
+    knob = find_knob(path := dotted.split("."))
+    return path, text if knob is not None and knob.is_text else read_yaml_with_references(text, dotted)
 
 
 def _check_left_out(given: Given) -> None:
@@ -96,11 +122,7 @@ def _check_left_out(given: Given) -> None:
         fail(UNUSABLE, "The URL has what looks like a token, which does not belong in a client's file. Write "
                        "backend.url: 'https://…${file:/path/to/token}…' in a configuration file.")  # fmt: skip
     for override in given.overrides:
-        dotted, _, text = override.partition("=")
-        path = dotted.split(".")
-        knob = find_knob(path)
-        value = text if knob is not None and knob.is_text else read_yaml_with_references(text, dotted)
-        for secret in _secrets_below(path, value):
+        for secret in _secrets_below(*_parsed(override)):
             name = ".".join(map(str, secret))
             fail(UNUSABLE, f"--set {name}: a secret does not belong in a client's file. Write --set "
                            f"'{name}=${{file:/path/to/secret}}', or use a configuration file.")  # fmt: skip

@@ -170,6 +170,21 @@ def test_a_client_starts_it_with_absolute_paths_and_the_same_options(home: Path)
     ]  # fmt: skip
 
 
+def test_files_in_options_are_found_from_every_folder(home: Path) -> None:
+    (home / "key").write_text("s3cret")
+    (home / "m.yaml").write_text("methods: {add: {params: {}}}")
+    knobs = ("backend.listing={dialect: static, file: m.yaml, timeout: 5s}", "catalog.pin=pins.json",
+             "backend.credentials={mode: static, value: 'Bearer ${file:key}'}", "backend.params.structure=by-name")  # fmt: skip
+    (home / "pins.json").write_text('{"tools": {}}')
+    ran = connect(home, URL, *(word for knob in knobs for word in ("--set", knob)))
+    assert json.loads(ran.stdout)["mcpServers"]["crm"]["args"][2:] == [
+        "--set", f'backend.listing={{"dialect":"static","file":"{home}/m.yaml","timeout":"5s"}}',
+        "--set", f"catalog.pin={home}/pins.json",
+        "--set", f"backend.credentials={{mode: static, value: 'Bearer ${{file:{home}/key}}'}}",
+        "--set", "backend.params.structure=by-name",
+    ]  # fmt: skip
+
+
 IN = "backend.credentials"
 STATIC = f"{IN}.mode=static"
 SENT = f"{IN}.send={{headers: {{X: '{{t}}'}}}}"
