@@ -278,7 +278,7 @@ async def test_sigterm_ends_the_process_although_its_client_reads_nothing(backen
 
 @each("closed", ["<&-", ">&-"])
 async def test_a_stream_that_is_closed_is_said(closed: str) -> None:
-    command = f"exec {shlex.quote(sys.executable)} -m gateway stdio http://127.0.0.1:9/ {closed}"
+    command = f"printf x | {shlex.quote(sys.executable)} -m gateway stdio http://127.0.0.1:9/ {closed}"
     process = await asyncio.create_subprocess_shell(command, stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.PIPE)
     async with asyncio.timeout(PATIENCE):
         _, said = await process.communicate()
