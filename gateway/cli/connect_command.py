@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,7 @@ import click
 
 from gateway import jsonrpc
 from gateway.cli.client_entries import CLIENTS, Entry, NotAdded, add_entry
-from gateway.cli.options import COMMAND, UNUSABLE, Given, configured, fail, with_one_service
+from gateway.cli.options import COMMAND, UNUSABLE, Given, configured, fail, program, with_one_service
 from gateway.layers import ENVIRONMENT_PREFIX, make_files_absolute
 from gateway.references import read_yaml_with_references
 from gateway.settings import ServiceSettings
@@ -91,7 +90,7 @@ def _command(given: Given, service: ServiceSettings, token_file: Path | None) ->
         options += ["--service", service.name]
     if token_file is not None:
         options += ["--token-file", str(token_file.absolute())]
-    return (*_program(), "stdio", *options)
+    return (*program(), "stdio", *options)
 
 
 def _with_absolute_files(override: str, folder: Path) -> str:
@@ -143,14 +142,6 @@ def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[s
     elif isinstance(value, dict | list):
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _secrets_below((*path, key), child)
-
-
-def _program() -> tuple[str, ...]:
-    """Return the command of this installation; a client may not have its folder on the path."""
-    for script in (Path(sys.argv[0]), Path(sys.executable).with_name(COMMAND)):
-        if script.stem == COMMAND and script.exists():
-            return (str(script.absolute()),)
-    return (sys.executable, "-m", "gateway")
 
 
 def _is_ours(old: Entry, entry: Entry) -> bool:
