@@ -84,8 +84,7 @@ class Layers:
             self._add_fault((), f"{file}: must be a mapping with sections such as backend:")
             return
         self.tree = self._resolve(tree, (), "", ConfigReferences(self._environ, file.parent, self.files))
-        for path in _FILES:
-            _make_absolute(self.tree, path.split("."), file.parent)
+        make_files_absolute(self.tree, file.parent)
 
     def add_environment(self) -> None:
         for name, text in sorted(self._environ.items()):
@@ -199,8 +198,14 @@ def _is_quoted(text: str) -> bool:
         return False
 
 
+def make_files_absolute(tree: Any, folder: Path) -> None:
+    """Resolve the relative names of files in a tree of knobs against a folder."""
+    for path in _FILES:
+        _make_absolute(tree, path.split("."), folder)
+
+
 def _make_absolute(tree: Any, path: Sequence[str], folder: Path) -> None:
-    """Resolve the relative file name at ``path`` against the folder of the configuration file."""
+    """Resolve the relative file name at ``path`` against ``folder``."""
     key, *rest = path
     if key == "*":
         for element in tree if isinstance(tree, list) else tree.values() if isinstance(tree, dict) else ():

@@ -1,17 +1,24 @@
 """Answer the challenges of HTTP Digest (RFC 7616) in the HTTP client.
 
-aiohttp does the work. A request goes out without an answer first, or with one to the last challenge. A 401 with a
-challenge means that the service did not execute it, so it is sent again, once, with the answer.
+aiohttp computes the answers. A request goes out without an answer first, or with one to the last challenge. A 401 with
+a challenge means that the service did not execute it, so it is sent again, once, with the answer.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Final, cast
 
 import aiohttp
+from aiohttp.client_middleware_digest_auth import CHALLENGE_FIELDS, SUPPORTED_ALGORITHMS
 
 _MAX_CHALLENGE: Final = 64 * 1024
 _CHUNK: Final = 16 * 1024
+_NAME: Final = r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)"
+_PART: Final = re.compile(rf'{_NAME}[ \t]*+=[ \t]*+(?:"((?:[^"\\]|\\.)*+)"|{_NAME})|{_NAME}')
+"""A parameter of a challenge, else a scheme. A token68 (RFC 9110 §11.2) passes for a scheme, one that nobody has."""
 
 
 class HttpDigest(aiohttp.DigestAuthMiddleware):
@@ -21,13 +28,58 @@ class HttpDigest(aiohttp.DigestAuthMiddleware):
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        async def send(request: aiohttp.ClientRequest) -> aiohttp.ClientResponse:
-            response = await handler(request)
-            if response.status == 401:
-                await _drain(response)
-            return response
+        response: aiohttp.ClientResponse | None = None
 
-        return await super().__call__(request, send)
+        async def send(request: aiohttp.ClientRequest) -> aiohttp.ClientResponse:
+            nonlocal response
+            response = await handler(request)
+            if response.status != 401:
+                return response
+            await _drain(response)
+            return cast("aiohttp.ClientResponse", _with_one_challenge(response))
+
+        await super().__call__(request, send)
+        assert response is not None  # noqa: S101, it sends at least once
+        return response
+
+
+def _with_one_challenge(response: aiohttp.ClientResponse) -> SimpleNamespace:
+    """Return what aiohttp reads of a refusal, with the first challenge that it can answer as the only one (RFC 7616
+    §3.7): by itself it looks at the first challenge of the first header alone."""
+    challenges = _challenges(", ".join(response.headers.getall("WWW-Authenticate", ())))
+    headers = {}
+    for scheme, challenge in challenges:
+        if scheme == "digest" and _is_answerable(challenge):
+            # Some services name auth-int and do not compute it.
+            chosen = challenge | ({"qop": "auth"} if "auth" in _protections(challenge) else {})
+            headers["www-authenticate"] = "Digest " + ", ".join(f'{name}="{one}"' for name, one in chosen.items())
+            break
+    return SimpleNamespace(status=response.status, headers=headers, url=response.url)
+
+
+def _challenges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the challenges in a header (RFC 9110 §11.6.1): the scheme, and those parameters that Digest knows. Names
+    are lower-case; values stand as between quotes."""
+    scheme, parameters = "", dict[str, str]()
+    for name, quoted, plain, next_scheme in _PART.findall(header):
+        if next_scheme:
+            yield scheme, parameters
+            scheme, parameters = next_scheme.lower(), {}
+        elif name.lower() in CHALLENGE_FIELDS:
+            parameters[name.lower()] = quoted or plain
+    yield scheme, parameters
+
+
+def _is_answerable(challenge: Mapping[str, str]) -> bool:
+    if "realm" not in challenge or not challenge.get("nonce"):
+        return False
+    protections = _protections(challenge)
+    known = not protections or not protections.isdisjoint(("auth", "auth-int"))
+    return known and challenge.get("algorithm", "MD5").upper() in SUPPORTED_ALGORITHMS
+
+
+def _protections(challenge: Mapping[str, str]) -> set[str]:
+    return {*filter(None, map(str.strip, challenge.get("qop", "").split(",")))}
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:

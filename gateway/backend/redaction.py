@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote_plus
 
 from gateway import jsonrpc
 from gateway.turns import run_in_turns
@@ -16,6 +17,8 @@ _WORDS: Final = re.compile("[A-Za-z]*+(?:[ _.-][A-Za-z]++)*")
 _LONG: Final = 8
 _LONG_WORDS: Final = 16
 _NODES: Final = 1000
+_PLAIN_IN_QUERIES: Final = "!$'()*,/:?@"
+"""Characters that an HTTP client may leave as they are in a query, although others encode them (RFC 3986 §3.4)."""
 _HARMLESS: Final = ("Accept-Language", "traceparent", "tracestate", "baggage")
 
 
@@ -32,7 +35,7 @@ def looks_secret(text: str) -> bool:
 
 def written_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
     """Return the secrets as they may stand in JSON, without those that do not look like secrets."""
-    forms = {form for secret in secrets if looks_secret(secret) for form in (secret, *_json_escapes(secret))}
+    forms = {form for secret in secrets if looks_secret(secret) for form in _forms(secret)}
     escaped = {json.dumps(form)[1:-1] for form in forms if not form.isascii()}
     return tuple(form.encode("utf-8", "surrogatepass") for form in sorted(forms | escaped))
 
@@ -50,15 +53,17 @@ def redact_text(text: str, secrets: Sequence[str]) -> str:
 
 
 def prepare_secrets(secrets: Sequence[str]) -> tuple[str, ...]:
-    """Return the secrets, also as JSON escapes them, the longest first. Leave out short ones, which are words."""
-    forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in (secret, *_json_escapes(secret))}
+    """Return the secrets in each form, the longest first. Leave out short ones, which are words."""
+    forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in _forms(secret)}
     return tuple(sorted(forms, key=lambda one: (-len(one), one)))
 
 
-def _json_escapes(secret: str) -> tuple[str, str]:
-    """Return the secret as most JSON writers escape it, and as PHP's does."""
-    plain = json.dumps(secret, ensure_ascii=False)[1:-1]
-    return plain, plain.replace("/", r"\/")
+def _forms(secret: str) -> Iterator[str]:
+    """Yield the secret as it is and as it stands in a URL, each also as most JSON writers escape it, and as PHP's."""
+    encoded = (quote_plus(secret, safe, errors="surrogatepass") for safe in ("", _PLAIN_IN_QUERIES))
+    for form in (secret, *encoded):
+        plain = json.dumps(form, ensure_ascii=False)[1:-1]
+        yield from (form, plain, plain.replace("/", r"\/"))
 
 
 def contains_secret(value: Any, secrets: Sequence[str]) -> bool:

@@ -182,7 +182,7 @@ class BackendSource:
         try:
             document = await self._decode_body(answer.body)
         except ValueError:
-            return _not_json(answer, self._secrets), answer.status in (400, 500)
+            return _not_json(answer, self._secrets, id), answer.status in (400, 500)
         try:
             # Before 1.0 is known, a bare value has to look like a listing: many services answer a bare text or
             # {"detail": "not found"} to any question, and from then on their errors would be taken for results.
@@ -196,7 +196,8 @@ class BackendSource:
         unauthorized = answer.status == 401 or self._parts.refused_with(fault)
         denied = unauthorized or answer.status == 403
         said = shorten(redact_text(fault.message, self._secrets), _EXCERPT)
-        text, message = f"error {fault.code}: {said}", said or "no message"
+        text = f"error{'' if fault.code is None else f' {fault.code}'}: {said}"
+        message = said or "no message"
         found = SourceAnswer(text, denied=denied, unauthorized=unauthorized, error=message)
         return found, not denied and _complains(fault)
 
@@ -217,14 +218,15 @@ class BackendSource:
         return value
 
 
-def _not_json(answer: Answer, secrets: Sequence[str]) -> SourceAnswer:
+def _not_json(answer: Answer, secrets: Sequence[str], id: str = "") -> SourceAnswer:
     """Return a summary of an answer that is not JSON. For broken JSON it names the position of the fault and the first
-    bytes: they show most causes, such as a byte order mark or a PHP warning before the JSON."""
+    bytes, without the ``id`` of the question: they show most causes, such as a PHP warning before the JSON."""
     claims_json = "json" in answer.content_type or answer.body.lstrip(_SPACE)[:1] in (b"{", b"[")
     if not claims_json or not answer.body or answer.status in (401, 403):
         return _unusable_answer(answer)
     # Redact before the cut: half a secret would not be found.
     start = redact_text(answer.body[:_REDACTED_BYTES].decode("utf-8", "surrogateescape"), secrets)
+    start = start.replace(id, "@") if id else start
     first = repr(start[:_START].encode("utf-8", "surrogateescape"))[2:-1]
     return SourceAnswer(f"HTTP {answer.status}, broken JSON: {json_fault(answer.body)}; it begins with {first}")
 

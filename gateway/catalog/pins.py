@@ -11,6 +11,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -184,7 +185,8 @@ def write_pins(file: Path, tools: Iterable[Tool]) -> None:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Write a file in one step: no reader sees half of it. An old one keeps its mode, and a link leads to the new one.
+    """Write a file in one step: no reader sees half of it. An old one keeps its mode, and its owner where root writes;
+    a link leads to the new one.
 
     Raises :class:`OSError`.
     """
@@ -196,7 +198,11 @@ def replace_file(file: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        scratch.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o644)
+        old = target.stat() if target.exists() else None
+        if old is not None and hasattr(os, "chown"):
+            with suppress(PermissionError):
+                os.chown(scratch, old.st_uid, old.st_gid)
+        scratch.chmod(0o644 if old is None else old.st_mode & 0o777)
         scratch.replace(target)
     except BaseException:
         scratch.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ A file belongs to its client and its owner: everything but our own entry stays a
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import InlineTable
 
 from gateway import jsonrpc
 from gateway.catalog.pins import replace_file
@@ -115,8 +117,9 @@ def add_entry(client: Client, file: Path, name: str, entry: Entry, owns: Callabl
 
     Raises :class:`NotAdded`, and :class:`OSError`.
     """
-    text = file.read_bytes().decode() if file.exists() else ""
+    raw = _content(file)
     try:
+        text = raw.decode()
         tree = tomllib.loads(text) if client.is_toml else read_jsonc(text) if text.strip("\ufeff \t\r\n") else {}
         old = _old_entry(client, tree, name)
         if old is not None:
@@ -124,13 +127,31 @@ def add_entry(client: Client, file: Path, name: str, entry: Entry, owns: Callabl
                 return False
             _check_change(old, name, entry, owns)
         changed = (_with_toml if client.is_toml else _with_json)(client, text, name, entry, old)
-    except (NotJson, tomllib.TOMLDecodeError, TOMLKitError) as error:
-        raise NotAdded(f"{file} cannot be parsed: {error}") from None
     except UnicodeDecodeError:
         raise NotAdded(f"{file} cannot be parsed: it is not UTF-8") from None
-    file.parent.mkdir(parents=True, exist_ok=True)
+    except RecursionError:
+        raise NotAdded(f"{file} cannot be parsed: it nests too deeply") from None
+    except (NotJson, TOMLKitError, ValueError) as error:
+        raise NotAdded(f"{file} cannot be parsed: {error}") from None
+    file.resolve().parent.mkdir(parents=True, exist_ok=True)
+    if _content(file) != raw:
+        raise NotAdded(f"{file} was changed by another program meanwhile: run this again")
     replace_file(file, changed)
     return True
+
+
+def _content(file: Path) -> bytes:
+    """Return the bytes of a client's file, none where there is no file yet. Raises :class:`NotAdded` for what is not
+    to be replaced, and :class:`OSError`."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return b""
+    if not stat.S_ISREG(status.st_mode):
+        raise NotAdded(f"{file} is not a file")
+    if not status.st_mode & 0o222:
+        raise NotAdded(f"{file} is read-only")
+    return file.read_bytes()
 
 
 def _old_entry(client: Client, tree: Any, name: str) -> Entry | None:
@@ -168,7 +189,7 @@ def _with_toml(client: Client, text: str, name: str, entry: Entry, old: Entry | 
         document[client.section] = tomlkit.table(is_super_table=True)
     section: Any = document[client.section]
     if old is None:
-        table = tomlkit.table()
+        table: Any = tomlkit.inline_table() if isinstance(section, InlineTable) else tomlkit.table()
         table.update(entry)
         section[name] = table
     else:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
-import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
 
+from gateway import jsonrpc
 from gateway.cli.client_entries import CLIENTS, Entry, NotAdded, add_entry
-from gateway.cli.options import COMMAND, UNUSABLE, Given, configured, fail, with_one_service
-from gateway.layers import ENVIRONMENT_PREFIX
+from gateway.cli.options import COMMAND, UNUSABLE, Given, configured, fail, program, with_one_service
+from gateway.layers import ENVIRONMENT_PREFIX, make_files_absolute
+from gateway.references import read_yaml_with_references
 from gateway.settings import ServiceSettings
+from gateway.settings.knobs import texts_in
 from gateway.settings.paths import find_knob
+from gateway.settings.templates import names_in
+from gateway.text import secrets_in
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 
 
 @click.command()
@@ -73,37 +80,68 @@ def _name_of(service: ServiceSettings) -> str:
 def _command(given: Given, service: ServiceSettings, token_file: Path | None) -> tuple[str, ...]:
     """Return what a client starts. It starts it in any folder, so every path is absolute."""
     _check_left_out(given)
+    folder = Path.cwd()
     options: list[str] = [] if given.url is None else [given.url]
     if given.file is not None:
         options += ["--config", str(given.file.absolute())]
     for override in given.overrides:
-        options += ["--set", override]
+        options += ["--set", _with_absolute_files(override, folder)]
     if service.name:
         options += ["--service", service.name]
     if token_file is not None:
         options += ["--token-file", str(token_file.absolute())]
-    return (*_program(), "stdio", *options)
+    return (*program(), "stdio", *options)
+
+
+def _with_absolute_files(override: str, folder: Path) -> str:
+    """Return what --set says, with absolute names of files. A section that has one is written as JSON."""
+    override = _FILE_REFERENCE.sub(lambda match: f"${{file:{folder / match[1]}}}", override)
+    path, value = _parsed(override)
+    tree = value
+    for key in reversed(path):
+        tree = {key: tree}
+    make_files_absolute(changed := copy.deepcopy(tree), folder)
+    if changed == tree:
+        return override
+    for key in path:
+        changed = changed[key]
+    return f"{'.'.join(path)}={changed if isinstance(changed, str) else jsonrpc.encode(changed).decode()}"
+
+
+def _parsed(override: str) -> tuple[list[str], Any]:
+    """Return the path and the value of --set, with its references as they are."""
+    dotted, _, text = override.partition("=")
+    knob = find_knob(path := dotted.split("."))
+    return path, text if knob is not None and knob.is_text else read_yaml_with_references(text, dotted)
 
 
 def _check_left_out(given: Given) -> None:
     """End the program where a secret would stand in the entry; name what the environment has and the entry lacks."""
+    if given.url is not None and secrets_in(given.url):
+        fail(UNUSABLE, "The URL has what looks like a token, which does not belong in a client's file. Write "
+                       "backend.url: 'https://…${file:/path/to/token}…' in a configuration file.")  # fmt: skip
     for override in given.overrides:
-        knob = find_knob(override.partition("=")[0].split("."))
-        if knob is not None and knob.is_secret and "${" not in override:
-            path = ".".join(map(str, knob.path))
-            fail(UNUSABLE, f"--set {path}: a secret does not belong in a client's file. Write --set "
-                           f"'{path}=${{file:/path/to/secret}}', or use a configuration file.")  # fmt: skip
+        for secret in _secrets_below(*_parsed(override)):
+            name = ".".join(map(str, secret))
+            fail(UNUSABLE, f"--set {name}: a secret does not belong in a client's file. Write --set "
+                           f"'{name}=${{file:/path/to/secret}}', or use a configuration file.")  # fmt: skip
     names = [name for name in sorted(os.environ) if name.startswith(ENVIRONMENT_PREFIX)]
     if names:
         click.echo(f"Warning: the entry does not have what the environment sets here: {', '.join(names)}", err=True)
 
 
-def _program() -> tuple[str, ...]:
-    """Return the command of this installation; a client may not have its folder on the path."""
-    for script in (Path(sys.argv[0]), Path(sys.executable).with_name(COMMAND)):
-        if script.stem == COMMAND and script.exists():
-            return (str(script.absolute()),)
-    return (sys.executable, "-m", "gateway")
+def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[str | int]]:
+    """Yield the path of each secret in the value of a knob: no references, and no templates that are one name."""
+    knob = find_knob(path)
+    is_address = knob is not None and knob.path[-1] == "url"
+    if knob is not None and (knob.is_secret or is_address):
+        for text in texts_in(value):
+            names = [f"{{{name}}}" for name in names_in(text)]
+            if "${" not in text and (bool(secrets_in(text)) if is_address else text not in names):
+                yield knob.path
+    elif isinstance(value, dict | list):
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _secrets_below((*path, key), child)
 
 
 def _is_ours(old: Entry, entry: Entry) -> bool:

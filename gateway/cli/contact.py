@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.backend.redaction import redact_text
+from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.cli import report
 from gateway.cli.diagnosis import Diagnosis, Trouble, diagnose
 from gateway.cli.elsewhere import Elsewhere
@@ -124,8 +124,10 @@ async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -
     trouble = Trouble(settings, steps, caller.principal is not None, Elsewhere(parts.outbound), probe_listing)
     found = await diagnose(trouble)
 
+    secrets = prepare_secrets(parts.secrets)
+
     def clean(text: str) -> str:
-        return printable(redact_text(text, parts.secrets))
+        return printable(redact_text(text, secrets))
 
     found = replace(found, cause=clean(found.cause), next=clean(found.next))
     if found.in_file:

@@ -40,7 +40,7 @@ _REMEDIES: Final = {
 }
 _GATEWAY_STATUSES: Final = (502, 504)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
-_SECONDS: Final = re.compile(r"[0-9]{1,6}")
+_SECONDS: Final = re.compile("[0-9]{1,6}")
 _XML: Final = re.compile(r"[/+]xml$")
 
 
@@ -198,8 +198,11 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
 
 async def _unavailable(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
-    if http is None or http.status not in (429, 503, *_GATEWAY_STATUSES):
+    if http is None or http.status not in (429, 500, 503, *_GATEWAY_STATUSES):
         return None
+    if http.status == 500:  # as some answer an unknown method, with an error of JSON-RPC
+        failed = Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
+        return None if any(step.answer.error for step in trouble.calls) else failed
     if http.status in _GATEWAY_STATUSES:
         cause = f"A proxy answers at {trouble.place}, but not the service behind it (HTTP {http.status})."
         return Diagnosis(cause, "Start the service behind the proxy.")
@@ -297,7 +300,13 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
     correct = f"Set {trouble.knob} to the JSON-RPC endpoint."
     if http is not None and _XML.search(http.content_type):
         return Diagnosis(f"It answers in XML ({http.content_type}), as XML-RPC and SOAP do.", correct)
+    if http is not None and http.status == 426:
+        correct = f"Set {trouble.knob} to an HTTP address of the service."
+        return Diagnosis("It wants a WebSocket (HTTP 426), which cannot be reached yet.", correct)
     said = "there was no answer" if step is None else step.answer.summary
+    if ", broken JSON: " in said:
+        correct = "Correct the service: it must send JSON in UTF-8, and only that."
+        return Diagnosis(f"It answers with broken JSON: {said}.", correct)
     return Diagnosis(f"It does not answer as a JSON-RPC service: {said}.", correct)
 
 

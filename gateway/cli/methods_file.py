@@ -11,7 +11,7 @@ import yaml
 from gateway.model import Listing, Method, Parameter, Structure, Version
 from gateway.schema.bundling import Bundler, UnsoundSchema
 from gateway.settings import ServiceSettings
-from gateway.text import masked_url, printable
+from gateway.text import has_hidden_characters, masked_url, printable
 
 _EXAMPLE: Final = "name: {schema: {type: string}, required: true, description: What it is.}"
 _WRITTEN: Final = (Structure.BY_POSITION, Structure.BY_NAME_IN_LIST)
@@ -59,11 +59,20 @@ def _entries(listing: Listing, offered: frozenset[str]) -> Iterator[str]:
         if method.name not in offered:
             continue
         entry, missing = _entry(method, by_position=listing.by_position)
-        text = yaml.dump({method.name: entry}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-        yield from (f"  {line}".rstrip() for line in text.splitlines())
+        yield from (f"  {line}".rstrip() for line in _yaml({method.name: entry}).splitlines())
         yield from (f"    # {note}" for note in missing)
     for left_out in listing.quarantined:
         yield _UNPRINTABLE.sub(" ", printable(f"  # {left_out.name} is left out: {left_out.reason}"))
+
+
+def _yaml(entry: dict[str, Any]) -> str:
+    """Return the entry as YAML. With a character that people cannot see, all beyond ASCII is escaped."""
+
+    def dumped(*, plain: bool) -> str:
+        return yaml.dump(entry, Dumper=_Dumper, sort_keys=False, allow_unicode=plain, width=110)
+
+    text = dumped(plain=True)
+    return dumped(plain=False) if has_hidden_characters(text) else text
 
 
 def _entry(method: Method, *, by_position: bool) -> tuple[dict[str, Any], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
@@ -32,6 +33,14 @@ def fail(code: int, *lines: str) -> NoReturn:
     for line in lines:
         click.echo(line, err=True)
     raise SystemExit(code)
+
+
+def program() -> tuple[str, ...]:
+    """Return the command of this installation; a client may not have its folder on the path."""
+    for script in (Path(sys.argv[0]), Path(sys.executable).with_name(COMMAND)):
+        if script.stem == COMMAND and script.exists():
+            return (str(script.absolute()),)
+    return (sys.executable, "-m", "gateway")
 
 
 @dataclass(frozen=True)

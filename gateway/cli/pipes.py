@@ -7,8 +7,11 @@ mode of a pipe is shared with whoever else holds it. The threads are daemons: a 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import select
 import stat
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from queue import SimpleQueue
@@ -24,6 +27,8 @@ def claim_streams() -> tuple[int, int]:
     From then on, descriptor 0 is empty and descriptor 1 is standard error: what a library prints must not get between
     the messages. Raises :class:`OSError` where one of the streams is closed.
     """
+    if sys.__stdin__ is None or sys.__stdout__ is None:  # its number may be that of another file by now
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -131,10 +136,13 @@ class LineReader:
             yield line
 
     def _read(self) -> bytes:
-        try:
-            return os.read(self._descriptor, _CHUNK)
-        except ConnectionError:  # a socket whose peer is gone
-            return b""
+        while True:
+            try:
+                return os.read(self._descriptor, _CHUNK)
+            except BlockingIOError:  # the mode of who started this
+                select.select([self._descriptor], [], [])
+            except ConnectionError:  # a socket whose peer is gone
+                return b""
 
 
 class LineWriter:
@@ -146,7 +154,9 @@ class LineWriter:
         self._thread = _Thread("stdout")
         self._watching = _tells_of_its_reader(descriptor)
         if self._watching:
+            blocks = os.get_blocking(descriptor)
             asyncio.get_running_loop().add_reader(descriptor, self._lose)
+            os.set_blocking(descriptor, blocks)  # uvloop changes the mode
 
     async def write(self, line: bytes) -> None:
         """Write a line and its end; return once that is done. Raises :class:`BrokenPipeError`."""
@@ -174,8 +184,12 @@ class LineWriter:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:  # the mode of who started this
+            select.select([], [descriptor], [])
 
 
 def _tells_of_its_reader(descriptor: int) -> bool:

@@ -18,7 +18,7 @@ import click
 
 from gateway.catalog.lint import lacks_description
 from gateway.cli import report
-from gateway.cli.options import COMMAND, Given
+from gateway.cli.options import COMMAND, Given, program
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings import Settings
 
@@ -112,7 +112,8 @@ def guide(settings: Settings, port: int, given: Given) -> None:
     origin = server.public_url or f"http://{host}:{port}"
     urls = [f"{origin}{mount}/mcp" for mount in services]
     first = next(iter(services.values()))
-    words = [COMMAND, "connect", *([given.url] if given.url else []), "--http"]
+    command = (COMMAND,) if shutil.which(COMMAND) else program()
+    words = [*command, "connect", *([given.url] if given.url else []), "--http"]
     if given.file is not None:
         words += ["--config", str(given.file)]
     for override in given.overrides:

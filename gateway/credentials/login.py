@@ -18,7 +18,7 @@ import structlog
 
 from gateway import jsonrpc
 from gateway.backend.client import same_origin
-from gateway.backend.redaction import prepare_secrets, redact_text
+from gateway.backend.redaction import looks_secret, prepare_secrets, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, parts_to_send
 from gateway.credentials.grants import TIMEOUT, TokenClient, credential_unavailable
@@ -102,7 +102,7 @@ class LoginCredential(Credential):
         try:
             found = _values_in(await self._ask(), self._login)
             values = self._given() | found
-            self._found.append(tuple(str(value) for value in found.values()))
+            self._found.append(tuple(filter(looks_secret, map(str, found.values()))))  # an id may be any number
             secrets = tuple(text for texts in self._found for text in texts)
             expired = self._login.expired
             statuses = _UNAUTHORIZED.union(one for one in expired if isinstance(one, int))
@@ -172,7 +172,8 @@ def _result_of(answer: Answer) -> tuple[Any, str]:
         result, error = jsonrpc.parse_response(answer.body, _ID, bare=True)
     except ValueError:
         return None, ""
-    return result, "" if error is None else f", error {error.code}: {error.message}"
+    code = "" if error is None or error.code is None else f" {error.code}"
+    return result, "" if error is None else f", error{code}: {error.message}"
 
 
 def _cookies_of(answer: Answer) -> dict[str, str]:

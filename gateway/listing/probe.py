@@ -8,6 +8,7 @@ after those of many. Dialects without a specification come after those with one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.listing.custom import Custom
@@ -84,6 +85,7 @@ class _CachingSource:
     def __init__(self, source: ListingSource) -> None:
         self._source = source
         self._answers: dict[str, SourceAnswer] = {}
+        self._text_for_any: str | None = None
         self.url, self.base, self.origin = source.url, source.base, source.origin
         self.listing_url, self.file, self.custom = source.listing_url, source.file, source.custom
         self.documents = source.documents
@@ -92,8 +94,18 @@ class _CachingSource:
         if params is not None:
             return await self._source.call_method(method, params)
         if method not in self._answers:
-            self._answers[method] = await self._source.call_method(method)
+            self._answers[method] = self._unless_repeated(method, await self._source.call_method(method))
         return self._answers[method]
+
+    def _unless_repeated(self, method: str, answer: SourceAnswer) -> SourceAnswer:
+        """Return the answer, unless it is the text that the first method got: some services answer so to any method, in
+        words that could pass for names."""
+        text = answer.value.replace(method, "") if isinstance(answer.value, str) else ""
+        if self._text_for_any is None:
+            self._text_for_any = text
+        elif text and text == self._text_for_any:
+            return replace(answer, summary="JSON, but the text with which it answers any method", has_value=False)
+        return answer
 
     async def get_document(self, url: str) -> SourceAnswer:
         if url not in self._answers:

@@ -31,7 +31,7 @@ class Knob:
 
     @property
     def is_secret(self) -> bool:
-        return SecretStr in self.kinds
+        return SecretStr in self.kinds or Secret[JsonValue] in self.kinds
 
     @property
     def is_text(self) -> bool:

@@ -118,10 +118,12 @@ class ConnectedClient(StdioClient):
 
 
 @asynccontextmanager
-async def connected(url: str, *more: str) -> AsyncIterator[ConnectedClient]:
-    """A client of a gateway in this process, on two pipes."""
+async def connected(url: str, *more: str, blocking: bool = True) -> AsyncIterator[ConnectedClient]:
+    """A client of a gateway in this process, on two pipes; ``blocking`` is the mode of the gateway's ends."""
     settings = load_settings(None, ground(url, *more), environ={})
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
+    os.set_blocking(theirs_in, blocking)
+    os.set_blocking(theirs_out, blocking)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_MAX_LINE)
     incoming, _ = await loop.connect_read_pipe(

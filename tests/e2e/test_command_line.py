@@ -116,6 +116,15 @@ async def test_a_call_that_cannot_be_made_says_why(
     assert sum(backend.calls(method) for method in ("greet", "echo", "count")) == 0
 
 
+async def test_a_methods_file_shows_what_people_cannot_see_and_has_other_letters_as_they_are() -> None:
+    hidden, plain = "gréet\u202e\u200b\x1b", "zählen"
+    async with ScriptedBackend((Rpc(hidden, {}, {}, hidden), Rpc(plain, {}, {}, plain))) as backend:
+        ran = await run("methods", *settings(backend.url))
+    assert yaml.safe_load(ran.out)["methods"].keys() == {hidden, plain}
+    assert f"\n  {plain}:\n" in ran.out
+    assert all(character.isprintable() or character == "\n" for character in ran.out)
+
+
 async def test_a_call_that_fails_prints_the_tools_message_and_ends_with_1() -> None:
     async with ScriptedBackend() as backend:
         ran = await run("call", "fail", *settings(backend.url))

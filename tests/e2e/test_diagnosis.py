@@ -24,6 +24,7 @@ CALLS = ("rpc.discover", "rpc.describe", "system.describe", "system.listMethods"
          "help", "rpc_methods", "rpc.methods", "methods", "commands")  # fmt: skip
 STATIC = ("backend.credentials.mode=static", "backend.credentials.value=Bearer some-token-of-ours")
 OF_LISTING = ("backend.listing.credentials.mode=static", "backend.listing.credentials.value=Bearer x")
+KEY_IN_URL = ("backend.credentials={mode: static, send: {query: {key: p+a/s&s=W0rd9}}}",)
 CUSTOM = ("backend.listing.dialect=custom", "backend.listing.custom={method: help, methods: '$[*]'}")
 HTML = "text/html"
 AUTH = error(-32000, "Authentication required")
@@ -75,6 +76,7 @@ def redirect(location: str) -> Body:
         (redirect("https://else.example.com/rpc#top"), (), "It redirects elsewhere (HTTP 302).",
          "Set backend.url to https://else.example.com/rpc"),
         (redirect(f"/v2/{KEY}/rpc?token=abc"), (), "It redirects elsewhere", "/v2/…/rpc?token=…"),
+        (redirect("/v2/p%2Ba/s%26s%3DW0rd9?n=7"), KEY_IN_URL, "It redirects elsewhere", "/v2/[redacted]?n=7"),
         (redirect("/oauth2/authorize?x=1"), (), "It redirects to a login page (HTTP 302", "Set backend.credentials"),
         (redirect("javascript:alert(1)"), (), "It does not answer as a JSON-RPC service: HTTP 302", "Set backend.url"),
         (AUTH, (), "It wants credentials, and none are sent", "Set backend.credentials"),
@@ -84,6 +86,9 @@ def redirect(location: str) -> Body:
         (Body(b"", 401, HTML), OF_LISTING, "It refuses the credentials",
          "Correct backend.listing.credentials, whose mode is static."),
         (Body(b"<x/>", 200, "application/soap+xml"), (), "It answers in XML (application/soap+xml)", "Set backend.url"),
+        (Body(b"", 500, HTML), (), "The service fails (HTTP 500).", "Look into the log of the service."),
+        (Body(b"Upgrade Required", 426, "text/plain"), (), "It wants a WebSocket (HTTP 426)", "an HTTP address"),
+        (Body(b"\xef\xbb\xbf{}"), (), "broken JSON: HTTP 200", "it must send JSON in UTF-8, and only that"),
         (Body(b"hello", 200, "text/plain"), (), "not answer as a JSON-RPC service: HTTP 200, text/plain", "Set"),
         (result({"status": "fine"}), (), "does not list its methods in a known form", "listing.dialect: static"),
         (error(-32601, "Method not found"), CUSTOM, "where the knobs for dialect: custom look for it",
@@ -99,6 +104,43 @@ async def test_the_answer_to_the_calls_tells_the_cause(
         assert cause in found.cause
         assert then in found.next
         assert KEY not in f"{found}"
+
+
+async def test_questions_with_the_same_broken_answer_are_one_line() -> None:
+    async with ScriptedBackend() as backend:
+        every_call(Body(b'{"id":@ID@,"error":"no such method",}'))(backend)
+        settings = load_settings(None, ground(backend.url), environ={}).by_mount[""]
+        with pytest.raises(ContactFailed) as caught:
+            await contact(settings, nothing)
+    (line,) = [line for line in caught.value.lines if "broken JSON" in line and not line.startswith("cause")]
+    assert line.startswith(f"  {len(CALLS)} questions: HTTP 200, broken JSON: ")
+    assert line.endswith("""it begins with {"id":"@","error":"no such method",}""")
+
+
+async def test_an_error_without_a_code_is_told_without_one() -> None:
+    async with ScriptedBackend() as backend:
+        every_call(Body(b'{"error":"no such method"}'))(backend)
+        settings = load_settings(None, ground(backend.url), environ={}).by_mount[""]
+        with pytest.raises(ContactFailed) as caught:
+            await contact(settings, nothing)
+    assert f"  {len(CALLS)} questions: error: no such method" in caught.value.lines
+
+
+@dataclass(frozen=True)
+class Saying:
+    """Answer any method with a text, which may quote it."""
+
+    text: str
+
+    async def play(self, exchange: Exchange) -> None:
+        await result(self.text.replace("METHOD", exchange.request.method or "")).play(exchange)
+
+
+@each("text", ["ok", "Unknown command", "Unknown command METHOD", "METHOD failed"])
+async def test_a_text_that_is_the_answer_to_any_method_is_no_list_of_names(text: str) -> None:
+    async with ScriptedBackend() as backend:
+        every_call(Saying(text))(backend)
+        assert (await diagnosed(backend.url)).cause.startswith("It speaks JSON-RPC, and does not list its methods")
 
 
 async def test_a_tls_port_that_only_closes_is_told_by_a_second_look(tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ import asyncio
 import json
 import math
 import os
+import shlex
 import signal
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -229,8 +232,9 @@ async def test_it_ends_when_nobody_reads_its_output_any_more(backend: Backend, m
         await client.serving
 
 
-async def test_a_reader_that_is_slow_delays_no_other_work_of_the_process(backend: Backend) -> None:
-    async with connected(backend.url) as client:
+@pytest.mark.parametrize("blocking", [True, False], ids=["blocking", "non-blocking"])
+async def test_a_reader_that_is_slow_delays_no_other_work_of_the_process(backend: Backend, *, blocking: bool) -> None:
+    async with connected(backend.url, blocking=blocking) as client:
         client.incoming.pause_reading()
         value = {"value": "x" * 500_000}  # more than a pipe holds
         await client.request("tools/call", {"name": "echo", "arguments": value, "_meta": META}, "large")
@@ -238,6 +242,24 @@ async def test_a_reader_that_is_slow_delays_no_other_work_of_the_process(backend
         await happens(backend.call("t").started)
         client.incoming.resume_reading()
         assert value["value"] in (await client.response("large"))["result"]["content"][0]["text"]
+
+
+async def test_a_reader_that_is_slow_gets_whole_lines_from_the_process(backend: Backend) -> None:
+    reading, writing = os.pipe()
+    async with started(backend.url, stdout=writing) as (client, _):
+        os.close(writing)
+        value = {"value": "x" * 500_000}  # more than a pipe holds
+        await client.request("tools/call", {"name": "echo", "arguments": value, "_meta": META}, "large")
+        await client.request("tools/call", {"name": "slow", "arguments": {"token": "t"}, "_meta": META})
+        await happens(backend.call("t").started)
+        backend.call("t").release.set()
+        client.writer.close()
+        with os.fdopen(reading, "rb") as output:
+            async with asyncio.timeout(PATIENCE):
+                lines = (await asyncio.to_thread(output.read)).splitlines()
+    answers = {answer["id"]: answer["result"] for answer in map(json.loads, lines)}
+    assert value["value"] in answers.pop("large")["content"][0]["text"]
+    assert len(answers) == 1
 
 
 async def test_sigterm_ends_the_process_although_its_client_reads_nothing(backend: Backend) -> None:
@@ -252,6 +274,16 @@ async def test_sigterm_ends_the_process_although_its_client_reads_nothing(backen
         async with asyncio.timeout(PATIENCE):
             assert await process.wait() == 0
     os.close(reading)
+
+
+@each("closed", ["<&-", ">&-"])
+async def test_a_stream_that_is_closed_is_said(closed: str) -> None:
+    command = f"printf x | {shlex.quote(sys.executable)} -m gateway stdio http://127.0.0.1:9/ {closed}"
+    process = await asyncio.create_subprocess_shell(command, stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(PATIENCE):
+        _, said = await process.communicate()
+    assert process.returncode == 2
+    assert b"Standard input and output must be open" in said
 
 
 async def test_the_process_prints_nothing_but_messages_and_reads_no_configuration_of_its_folder(

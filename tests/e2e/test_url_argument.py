@@ -7,6 +7,8 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
+import shutil
 import struct
 import termios
 from collections.abc import AsyncIterator
@@ -158,9 +160,11 @@ async def test_serve_tells_a_person_the_url_and_what_to_type_next(backend: Scrip
     port = url.removeprefix("http://127.0.0.1:").removesuffix("/mcp")
     assert int(port) > 0
     assert f"  curl -s {url}/tools/list\n" in printed
-    (connecting,) = [line.split() for line in printed.splitlines() if " connect " in line]
+    (connecting,) = [line for line in printed.splitlines() if " connect " in line]
+    command, _, words = connecting.partition(" connect ")
+    assert shutil.which(shlex.split(command)[0]), "the folder of a virtual environment may not be on the path"
     with contextlib.chdir("/"):
-        ran = CliRunner().invoke(main, [*connecting[1:-1]])  # --write left out
+        ran = CliRunner().invoke(main, ["connect", *words.split()[:-1]])  # --write left out
     assert json.loads(ran.stdout)["mcpServers"]["gateway"] == {"type": "http", "url": url}
 
 

@@ -120,6 +120,17 @@ async def test_a_session_that_was_renewed_is_still_a_secret(service: LoginServic
         assert (await gateway.call("modern", "add", SUM)).message == "[redacted] has ended, [redacted] goes on"
 
 
+@each("given", [1024, "result"])
+async def test_what_a_login_gives_is_taken_out_of_other_texts_only_where_it_looks_like_a_secret(given: object) -> None:
+    async with LoginService() as service:
+        service.on("auth.login", result({"session": given}))
+        service.sessions.add(str(given))
+        async with front(service.url, KNOBS) as gateway:
+            assert "add" in await gateway.tools()
+            service.guard("add", error(-32000, "at most 1024 in the result"))
+            assert (await gateway.call("modern", "add", SUM)).message == "at most 1024 in the result"
+
+
 async def test_check_says_that_it_logs_in_and_shows_no_secret(service: LoginService) -> None:
     issuers = ("auth.issuers=[{issuer: 'http://127.0.0.1:9'}]", "server.public_url=https://gw.example.com")
     ran = await run("check", *settings(service.url, KNOBS, *issuers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,6 +129,31 @@ async def test_a_key_is_in_no_error_no_result_and_no_log_wherever_it_is_sent(cre
             assert plain.body["error"]["data"] == clean
             assert KEY not in repr(gateway.gateway)
     assert KEY not in repr(lines)
+
+
+IN_URL: Final = "p+a/s&s=W0rd9"
+
+
+@dataclass(frozen=True)
+class QuotingItsUrl:
+    """Answer with the path of the request, with slashes as PHP writes them: in a result, or in an error."""
+
+    member: bytes
+
+    async def play(self, exchange: Exchange) -> None:
+        path = json.dumps(exchange.request.path).replace("/", r"\/").encode()
+        await Body(b'{"jsonrpc":"2.0","id":@ID@,' + self.member % path + b"}").play(exchange)
+
+
+@each("surface", SURFACES)
+async def test_a_key_is_hidden_as_it_stands_in_a_url_too(surface: Surface) -> None:
+    knobs = f"backend.credentials={{mode: static, send: {{query: {{key: '{IN_URL}', n: '7'}}}}}}"
+    async with ScriptedBackend() as backend, front(backend.url, knobs) as gateway:
+        backend.on("echo", QuotingItsUrl(b'"result":%s'))
+        called = await gateway.call(surface, "echo", {"value": 1})
+        backend.on("echo", QuotingItsUrl(b'"error":{"code":-32000,"message":%s}'))
+        failed = await gateway.call(surface, "echo", {"value": 1})
+    assert called.value == failed.message == "/jsonrpc?key=[redacted]&n=7"
 
 
 async def test_a_word_is_not_taken_for_a_password_and_what_is_not_quoted_stays(backend: ScriptedBackend) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli import main
-from gateway.cli.client_entries import CLIENTS
+from gateway.cli.client_entries import CLIENTS, NotAdded, add_entry
 from tests.each import each
 
 URL = "http://crm.example.com/jsonrpc"
@@ -156,6 +157,56 @@ def test_a_file_that_cannot_be_changed_is_left_alone_and_the_entry_is_printed(
     assert [*home.iterdir()] == [file]
 
 
+def test_what_is_not_a_file_of_its_own_to_change_is_left_alone(home: Path) -> None:
+    (home / "latin").write_bytes(b'{"a": "\xe9"}')
+    (home / "deep").write_text("a = " + "[" * 5000 + "]" * 5000)
+    (home / "loop").symlink_to(home / "loop")
+    (home / "locked").write_text("{}")
+    (home / "locked").chmod(0o444)
+    os.mkfifo(home / "pipe")
+    reasons = {"latin": "is not UTF-8", "deep": "nests too deeply", "loop": "symbolic links", "locked": "is read-only",
+               "pipe": "is not a file"}  # fmt: skip
+    for name, reason in reasons.items():
+        client = "codex" if name == "deep" else "cursor"
+        ran = connect(home, URL, "--client", client, "--file", str(home / name), "--write")
+        assert (ran.exit_code, ran.stdout) == (2, "")
+        assert "Nothing is written: " in ran.stderr
+        assert reason in ran.stderr
+    assert {one.name for one in home.iterdir()} == {*reasons}
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_stays_a_link(home: Path) -> None:
+    (home / "mcp.json").symlink_to(home / "dotfiles" / "mcp.json")
+    assert connect(home, URL, "--client", "cursor", "--file", "mcp.json", "--write").exit_code == 0
+    assert (home / "mcp.json").is_symlink()
+    assert "crm" in json.loads((home / "dotfiles" / "mcp.json").read_text())["mcpServers"]
+
+
+@each("before", ['mcp_servers = {o = {command = "x"}}\n', "mcp_servers = {}\n", 'mcp_servers.o.command = "x"\n'])
+def test_each_form_of_codexs_section_takes_an_entry(before: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "config.toml"
+        file.write_text(before)
+        assert connect(Path(folder), URL, "--client", "codex", "--file", str(file), "--write").exit_code == 0
+        entries = tomllib.loads(file.read_text())["mcp_servers"]
+    assert entries.pop("crm")["args"] == ["stdio", URL]
+    assert entries == tomllib.loads(before)["mcp_servers"]
+
+
+def test_what_another_program_writes_meanwhile_is_not_lost(home: Path) -> None:
+    file = home / "mcp.json"
+    file.write_text('{"mcpServers": {"crm": {"command": "old"}}}')
+
+    def change(_: object) -> bool:
+        file.write_text('{"theirs": 1}')
+        return True
+
+    client = CLIENTS["cursor"]
+    with pytest.raises(NotAdded, match="was changed by another program meanwhile: run this again"):
+        add_entry(client, file, "crm", client.entry(("new",), None), change)
+    assert file.read_text() == '{"theirs": 1}'
+
+
 def test_a_client_starts_it_with_absolute_paths_and_the_same_options(home: Path) -> None:
     (home / "gateway.yaml").write_text(
         json.dumps(
@@ -170,13 +221,63 @@ def test_a_client_starts_it_with_absolute_paths_and_the_same_options(home: Path)
     ]  # fmt: skip
 
 
-def test_no_secret_gets_into_an_entry(home: Path) -> None:
-    ran = connect(
-        home, URL, "--set", "backend.credentials.mode=static", "--set", "backend.credentials.value=Bearer s3cret"
+def test_files_in_options_are_found_from_every_folder(home: Path) -> None:
+    (home / "key").write_text("s3cret")
+    (home / "m.yaml").write_text("methods: {add: {params: {}}}")
+    knobs = (
+        "backend.listing={dialect: static, file: m.yaml, timeout: 5s}",
+        "catalog.pin=pins.json",
+        "backend.credentials={mode: static, value: 'Bearer ${file:key}'}",
+        "backend.params.structure=by-name",
     )
+    (home / "pins.json").write_text('{"tools": {}}')
+    ran = connect(home, URL, *(word for knob in knobs for word in ("--set", knob)))
+    assert json.loads(ran.stdout)["mcpServers"]["crm"]["args"][2:] == [
+        "--set", f'backend.listing={{"dialect":"static","file":"{home}/m.yaml","timeout":"5s"}}',
+        "--set", f"catalog.pin={home}/pins.json",
+        "--set", f"backend.credentials={{mode: static, value: 'Bearer ${{file:{home}/key}}'}}",
+        "--set", "backend.params.structure=by-name",
+    ]  # fmt: skip
+
+
+IN = "backend.credentials"
+STATIC = f"{IN}.mode=static"
+SENT = f"{IN}.send={{headers: {{X: '{{t}}'}}}}"
+SECRETS = {
+    "a text": ((STATIC, f"{IN}.value=Bearer s3cret"), f"{IN}.value"),
+    "in a section": ((f"{IN}={{mode: basic, user: gw, password: s3cret}}",), f"{IN}.password"),
+    "in a document": ((STATIC, f"{IN}.send={{headers: {{X-Key: s3cret}}}}"), f"{IN}.send.headers.X-Key"),
+    "below a document": ((STATIC, f"{IN}.send.query.key=s3cret"), f"{IN}.send.query.key"),
+    "in a list": ((STATIC, f"{IN}.send={{params: [1, s3cret]}}"), f"{IN}.send.params.1"),
+    "in a login": (
+        (f"{IN}.mode=login", f"{IN}.login={{method: a, params: [s3cret], find: {{t: $.result}}}}", SENT),
+        f"{IN}.login.params",
+    ),
+}
+
+
+@each(("overrides", "path"), SECRETS.values(), ids=SECRETS)
+def test_no_secret_gets_into_an_entry(overrides: tuple[str, ...], path: str) -> None:
+    ran = connect(Path.cwd(), URL, *(word for override in overrides for word in ("--set", override)))
     assert (ran.exit_code, ran.stdout) == (2, "")
-    assert "--set backend.credentials.value: a secret does not belong in a client's file" in ran.stderr
+    assert f"--set {path}: a secret does not belong in a client's file" in ran.stderr
     assert "s3cret" not in ran.stderr
+
+
+@each("arguments", [(f"{URL}?api_key=s3cret",), ("--set", f"backend.url={URL}?api_key=s3cret")])
+def test_no_token_of_a_url_gets_into_an_entry(arguments: tuple[str, ...]) -> None:
+    ran = connect(Path.cwd(), *arguments, "--set", "auth.mode=off")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "does not belong in a client's file" in ran.stderr
+    assert "s3cret" not in ran.stderr
+
+
+def test_a_reference_to_a_secret_and_what_a_login_gives_are_none(home: Path) -> None:
+    (home / "key").write_text("s3cret")
+    login = f"{{method: a, params: ['${{file:{home}/key}}'], find: {{t: $.result}}}}"
+    ran = connect(home, URL, "--set", f"{IN}.mode=login", "--set", f"{IN}.login={login}", "--set", SENT)
+    assert ran.exit_code == 0
+    assert "s3cret" not in ran.stdout
 
 
 def test_the_names_of_entries_are_ones_that_all_clients_take(home: Path) -> None:
