@@ -23,7 +23,7 @@ from tests.authorization.keys import (
 )
 from tests.authorization.rows import accepts, bearer, cannot_tell, everywhere, refuses, warm
 from tests.authorization.stand import RESOURCE, Stand, stand
-from tests.services.launch import free_port
+from tests.services.process import free_port
 
 SHARED = "backend.listing.identity=shared"
 

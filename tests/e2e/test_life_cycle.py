@@ -23,7 +23,8 @@ from tests.program import PATIENCE, Program, settings
 from tests.program import serving as serve
 from tests.protocol.talk import LEGACY, MODERN, Client, modern_headers, modern_request
 from tests.protocol.test_streams_alone import ERAS, begun, opened
-from tests.services.launch import free_port, openrpc_app
+from tests.services.launch import openrpc_app
+from tests.services.process import free_port
 
 SUM = {"a": 2, "b": 3}
 SLOW_NAMES = "tests.e2e.slow_names"

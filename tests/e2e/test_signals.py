@@ -16,7 +16,7 @@ from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Front
 from tests.program import Program, serving, settings
-from tests.services.launch import free_port
+from tests.services.process import free_port
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 BARE = "tests.e2e.bare_system"

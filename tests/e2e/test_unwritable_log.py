@@ -16,7 +16,7 @@ import pytest
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
 from tests.program import PATIENCE, started
-from tests.services.launch import free_port
+from tests.services.process import free_port
 
 Trouble: TypeAlias = Literal["the disk is full", "the reader is gone", "nobody reads"]
 TROUBLES: Final[tuple[Trouble, ...]] = ("the disk is full", "the reader is gone", "nobody reads")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.front import SURFACES, Front, Surface, front
-from tests.services.launch import Service
 from tests.services.methods_file import written_and_read
+from tests.services.process import Service
 
 NODE = {
     "title": "Node",
