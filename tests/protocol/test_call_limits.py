@@ -18,12 +18,12 @@ from tests.fault.behaviours import Hang, InTurn, result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface
+from tests.protocol.asking import session_of
 from tests.protocol.conftest import settings
 from tests.protocol.talk import (
     CAPABILITIES,
     LEGACY,
     MODERN,
-    SESSION,
     Client,
     legacy_headers,
     modern_headers,
@@ -181,13 +181,7 @@ async def test_the_answer_to_a_question_is_free_once(connect: Connect, backend: 
 @pytest.mark.parametrize("version", LEGACY[:2])
 async def test_a_call_that_lacks_a_capability_counts_once(connect: Connect, version: str) -> None:
     client = await connect(DAILY, "catalog.tools.add.requires={sampling: {}}")
-    initialize = {
-        "protocolVersion": version,
-        "capabilities": {"elicitation": {}},
-        "clientInfo": {"name": "n", "version": "1"},
-    }
-    opened = await client.legacy("initialize", initialize, version=None)
-    answer = await client.mcp(request("tools/call", CALL), legacy_headers(version, opened.headers[SESSION]))
+    answer = await client.mcp(request("tools/call", CALL), await session_of(client, version))
     assert answer.result["isError"] is True
     assert answer.headers["RateLimit"].startswith('"call";r=9;')
 

@@ -19,8 +19,9 @@ from tests.fault.behaviours import InTurn, error, result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, Front, front
+from tests.protocol.asking import session_of
 from tests.protocol.catalog import METHODS
-from tests.protocol.talk import CAPABILITIES, SESSION, Answer, Client, legacy_headers, request
+from tests.protocol.talk import CAPABILITIES, Answer, Client, request
 from tests.redis_server import RedisServer
 
 PATIENCE = 15.0
@@ -192,9 +193,7 @@ async def test_while_redis_is_away_an_answer_that_reaches_another_replica_is_to_
 ) -> None:
     async with aiohttp.ClientSession() as session:
         one, other = (Client(session, replica.gateway.port) for replica in replicas if replica.gateway)
-        asks = {"capabilities": {"elicitation": {}}, "clientInfo": {"name": "probe", "version": "1"}}
-        opened = await one.legacy("initialize", {"protocolVersion": LEGACY, **asks}, version=None)
-        headers = legacy_headers(LEGACY, opened.headers[SESSION])
+        headers = await session_of(one)
         call = request("tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
         async with one.stream(call, headers) as stream:
             asked = (await stream.message())["id"]
