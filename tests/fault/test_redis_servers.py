@@ -13,7 +13,7 @@ from gateway.settings import StoreSettings
 from gateway.store import StoreFault
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
-from tests.fault.test_redis_away import PATIENCE, is_away, is_there, opened
+from tests.fault.redis_stores import PATIENCE, is_away, is_there, opened
 from tests.redis_server import RedisServer, free_port
 from tests.tls import Authority
 
