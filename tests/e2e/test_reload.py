@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
 from tests.program import PATIENCE, Program
+from tests.waiting import until
 
 RELOADED = "configuration reloaded"
 
@@ -49,12 +50,6 @@ async def backend() -> AsyncIterator[ScriptedBackend]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "gateway.yaml"
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await condition():  # noqa: ASYNC110, the condition lies in another process
-            await asyncio.sleep(0.02)
 
 
 async def listing_is_refused(gateway: Front) -> bool:

@@ -30,6 +30,7 @@ from tests.protocol.asking import ACCEPT, session_of
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.streams import Stream
 from tests.protocol.talk import CAPABILITIES, Answer, legacy_headers, modern_headers, modern_request, request
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -49,12 +50,6 @@ async def it(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Replicas
 def client(it: Replicas) -> Bearer:
     it.backend.requests.clear()
     return it.client("open")
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await holds():  # noqa: ASYNC110, a process decides when
-            await asyncio.sleep(0.02)
 
 
 async def on_each(ask: Callable[[], Awaitable[Answer]]) -> list[Answer]:
@@ -246,10 +241,7 @@ async def test_an_output_schema_that_a_result_broke_is_listed_by_no_replica(it: 
     assert await promised() == [True] * COUNT
     assert (await client.call("rest", BROKEN.name)).status != 200
 
-    async def none_promises() -> bool:
-        return not any(await promised())
-
-    await until(none_promises)
+    await until(promised, lambda of_each: not any(of_each))
     assert len(ran(it, BROKEN.name)) == 1
 
 

@@ -17,6 +17,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
 from tests.program import PATIENCE, started
 from tests.services.process import free_port
+from tests.waiting import until
 
 Trouble: TypeAlias = Literal["the disk is full", "the reader is gone", "nobody reads"]
 TROUBLES: Final[tuple[Trouble, ...]] = ("the disk is full", "the reader is gone", "nobody reads")
@@ -69,9 +70,7 @@ async def said(session: aiohttp.ClientSession, url: str, text: str) -> None:
 
 
 async def gone(gateway: Front, tool: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while tool in await gateway.tools():  # noqa: ASYNC110, the tools lie in another process
-            await asyncio.sleep(0.02)
+    await until(gateway.tools, lambda tools: tool not in tools)
 
 
 async def some_calls(gateway: Front, number: int) -> list[Called]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from gateway.settings import StoreSettings
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 PATIENCE = 15.0
 """Also of the store, where a test is not about slow answers: other tests may keep the machine busy."""
@@ -36,16 +37,9 @@ async def opened(
         await store.close()
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110, it is another process that changes
-            await asyncio.sleep(0.01)
-
-
 async def is_away(store: RedisStore) -> str:
     """Wait until the store has noticed, and return why it is away."""
-    await until(store.health)
-    return store.health()
+    return await until(store.health)
 
 
 async def is_there(store: RedisStore) -> None:
@@ -54,10 +48,12 @@ async def is_there(store: RedisStore) -> None:
 
 async def until_added(store: RedisStore, key: str) -> None:
     """Mark a key, also where a busy machine made the store away again meanwhile."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            try:
-                await store.add(key, 60)
-                return
-            except StoreUnavailable:
-                await asyncio.sleep(0.01)
+
+    async def is_added() -> bool:
+        try:
+            await store.add(key, 60)
+        except StoreUnavailable:
+            return False
+        return True
+
+    await until(is_added)

@@ -17,6 +17,7 @@ from tests.fault.methods import ADD, ECHO, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front, Surface, front
 from tests.protocol.talk import request
+from tests.waiting import until
 
 PATIENCE = 20.0
 PROXY = "server.trusted_proxies=[127.0.0.0/8]"
@@ -171,9 +172,7 @@ async def test_who_hangs_up_keeps_its_slot_where_its_era_does_not_cancel(backend
         await asyncio.wait([gone])
         assert (await callers.call(1, "add")).message == NOT_SENT
         backend.release.set()
-        async with asyncio.timeout(PATIENCE):
-            while (await callers.call(1, "add")).failed:
-                pass
+        await until(lambda: callers.call(1, "add"), lambda called: not called.failed)
 
 
 async def test_a_batch_waits_for_its_turns_one_by_one(backend: ScriptedBackend) -> None:

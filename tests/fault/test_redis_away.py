@@ -17,8 +17,9 @@ from gateway.errors import StoreUnavailable
 from gateway.store.redis_link import SLOW
 from tests.contract.stores import taken
 from tests.each import each
-from tests.fault.redis_stores import is_away, is_there, opened, until, until_added
+from tests.fault.redis_stores import is_away, is_there, opened, until_added
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Ten calls may always come at once, so that the eleventh is the first one too man
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from tests.protocol.talk import (
     modern_request,
     request,
 )
+from tests.waiting import until
 
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
@@ -219,9 +219,7 @@ async def test_a_reload_changes_the_rate_at_once(
     client = Client(session, gateway.port)
     await use_up(client)
     await gateway.reload(settings(backend.url, "limits.invocation=1000000/second", "limits.concurrent=1"))
-    async with asyncio.timeout(PATIENCE):
-        while (await client.post("/jsonrpc", request("add", ADD))).status == 429:
-            pass
+    await until(lambda: client.post("/jsonrpc", request("add", ADD)), lambda answer: answer.status != 429)
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY[0]])

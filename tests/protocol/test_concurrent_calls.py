@@ -24,6 +24,7 @@ from tests.protocol.talk import (
     modern_request,
     request,
 )
+from tests.waiting import until
 
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
@@ -78,8 +79,7 @@ async def test_who_hangs_up_is_still_counted_where_its_era_does_not_cancel(
         await asyncio.wait([gone])
         assert (await client.legacy("tools/call", CALL)).result["isError"] is True
         backend.release.set()
-        while (await client.legacy("tools/call", CALL)).result["isError"]:
-            pass
+        await until(lambda: client.legacy("tools/call", CALL), lambda answer: not answer.result["isError"])
 
 
 async def test_who_hangs_up_is_counted_no_more_where_its_era_cancels(
@@ -92,8 +92,7 @@ async def test_who_hangs_up_is_counted_no_more_where_its_era_cancels(
         await backend.called("echo")
         gone.cancel()
         await backend.abandoned.wait()
-        while (await client.modern("tools/call", CALL)).result["isError"]:
-            pass
+        await until(lambda: client.modern("tools/call", CALL), lambda answer: not answer.result["isError"])
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
@@ -118,8 +117,7 @@ async def test_a_stream_of_progress_is_one_of_the_callers_streams_and_without_on
         backend.release.set()
         for stream in streams:
             await stream.rest()
-        while not await client.has_room_for_a_stream():
-            pass
+        await until(client.has_room_for_a_stream)
 
 
 @pytest.mark.parametrize("bound", ["limits.concurrent=1", "backend.connections=1"])
@@ -140,5 +138,4 @@ async def test_a_reload_forgets_no_call_that_is_under_way(
         assert backend.calls("add") == 0
         backend.release.set()
         assert not (await under_way).failed
-        while (await front.call("rest", "add", ADD)).failed:
-            pass
+        await until(lambda: front.call("rest", "add", ADD), lambda called: not called.failed)

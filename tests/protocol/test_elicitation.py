@@ -17,6 +17,7 @@ from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.asking import ACCEPT, CAN_ASK, question_on, respond, result_of, session_of, text_of
 from tests.protocol.talk import LEGACY, Client, legacy_headers, request
+from tests.waiting import until
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -188,9 +189,7 @@ async def test_who_closes_the_stream_can_no_longer_agree(connect: Connect, backe
     headers = await session_of(client)
     async with client.stream(request("tools/call", CALL), headers) as stream:
         asked = await question_on(stream)
-    async with asyncio.timeout(10):
-        while not await client.has_room_for_a_stream():
-            pass  # until the gateway has noticed it
+    await until(client.has_room_for_a_stream)
     await respond(client, headers, asked["id"], result=ACCEPT)
     async with client.stream(request("tools/call", CALL), headers) as stream:  # whatever was under way is over
         again = await question_on(stream)

@@ -23,6 +23,7 @@ from tests.protocol.asking import session_of
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import CAPABILITIES, Answer, Client, request
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 PATIENCE = 15.0
 CONFIRM = "catalog.tools.greet.confirm=true"
@@ -68,9 +69,7 @@ def listings_of(backend: ScriptedBackend) -> int:
 
 
 async def until_lists(replica: Front, names: set[str]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while set(await replica.tools()) != names:  # noqa: ASYNC110, the other replica decides when
-            await asyncio.sleep(0.01)
+    await until(replica.tools, lambda tools: set(tools) == names)
 
 
 async def test_of_two_that_start_together_one_lists(replicas: tuple[Front, Front], backend: ScriptedBackend) -> None:
@@ -110,9 +109,7 @@ async def test_one_that_starts_later_knows_what_calls_have_taught_the_others(
     store = RedisStore(make_client(StoreSettings(url=server.url)), slow=PATIENCE)
     shared = (f"server.secret_file={tmp_path / 'secret'}", CONFIRM, READ_ONLY)
     async with front(backend.url, *shared, store=store) as late:
-        async with asyncio.timeout(PATIENCE):
-            while (await late.tools())["numbers"].get("outputSchema"):  # noqa: ASYNC110, a notice decides when
-                await asyncio.sleep(0.01)
+        await until(late.tools, lambda tools: not tools["numbers"].get("outputSchema"))
         assert (await late.call("rest", "echo", {"value": 2})).value == 2
     structures = [type(sent.params) for sent in backend.requests if sent.method == "echo"]
     assert structures == [dict, list, list]
@@ -182,9 +179,7 @@ async def test_while_redis_is_away_a_consent_is_refused_and_nothing_runs(
             assert answer.status == 200
             assert "store: ConnectionError" in await answer.text()
         server.start()
-        async with asyncio.timeout(PATIENCE):
-            while (await consent(client, state)).status == 503:  # noqa: ASYNC110, the store decides when
-                await asyncio.sleep(0.05)
+        await until(lambda: consent(client, state), lambda answer: answer.status != 503)
         assert [request.method for request in backend.requests].count("greet") == 1
 
 

@@ -19,6 +19,7 @@ from tests.fault.behaviours import SUM, Hang, result
 from tests.fault.scripted import ScriptedBackend
 from tests.fault.unasked import Lingering
 from tests.resolving import Names
+from tests.waiting import until
 
 CALL = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 NAME = "service.example.com"
@@ -187,9 +188,7 @@ async def test_a_service_that_says_more_than_its_answers_gets_a_connection_for_e
             await post(transport, backend.url)
             await told.goes_on()
             backend.default = SUM
-            async with asyncio.timeout(10):
-                while not logs:  # noqa: ASYNC110, a log has no event
-                    await asyncio.sleep(0.01)
+            await until(lambda: logs)
         assert [entry["log_level"] for entry in logs] == ["warning"]
         for _ in range(3):
             assert await post(transport, backend.url) == 200

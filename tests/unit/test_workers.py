@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from gateway.config import load_settings
 from gateway.settings import Settings
 from gateway.workers.link import VARIABLE, NotAWorker, inherit
 from gateway.workers.parent import Parent
+from tests.waiting import until
 
 PATIENCE = 20.0
 MANY = 40
@@ -82,12 +83,6 @@ async def parent_of(workers: int, folder: Path) -> AsyncIterator[Parent]:
 def made(workers: int, folder: Path) -> Parent:
     command = (sys.executable, "-S", "-c", SCRIPT, str(folder))
     return Parent(settings(f"server.workers={workers}"), command, delay=lambda failures: 0.01)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110, what is awaited happens in other processes
-            await asyncio.sleep(0.01)
 
 
 async def who_answers(port: int) -> str:
