@@ -68,12 +68,6 @@ async def transport(request: pytest.FixtureRequest) -> AsyncIterator[Transport]:
     await made.close()
 
 
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
-
-
 async def post(transport: Transport, backend: ScriptedBackend) -> Answer:
     return await transport.post(backend.url, CALL, {}, timeout=10, max_bytes=MOST)
 

@@ -56,12 +56,6 @@ async def transport(request: pytest.FixtureRequest) -> AsyncIterator[Transport]:
     await made.close()
 
 
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
-
-
 async def post(transport: Transport, url: str, *, timeout: float = 10, max_bytes: int = MIB) -> Answer:
     return await transport.post(url, CALL, HEADERS, timeout=timeout, max_bytes=max_bytes)
 

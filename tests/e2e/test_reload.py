@@ -42,12 +42,6 @@ async def serving(file: Path, until: str = "listing refreshed") -> AsyncIterator
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "gateway.yaml"
 

@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import socket
-from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -25,12 +24,6 @@ from tests.services.process import free_port, require_program
 
 SECRET = "hunter2-never-print-this"
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 async def http_status(url: str) -> int:

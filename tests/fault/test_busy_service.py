@@ -6,7 +6,7 @@ Callers are told apart by the address that a trusted proxy gives.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -26,10 +26,9 @@ NOT_SENT = "No connection to the backend came free in time; the call was not sen
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        scripted.on("echo", Hang("nothing"))
-        yield scripted
+def backend(backend: ScriptedBackend) -> ScriptedBackend:
+    backend.on("echo", Hang("nothing"))
+    return backend
 
 
 class Callers:

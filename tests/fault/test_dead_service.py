@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -16,12 +15,6 @@ from tests.waiting import until
 PATIENCE = 20.0
 TWO_AND_THREE = {"a": 2, "b": 3}
 OPEN = "The backend does not answer at the moment; the call was not sent, so it is safe to repeat"
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 async def add_until(gateway: Front, message: str | None) -> None:

@@ -4,7 +4,6 @@ call is made twice."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
@@ -18,12 +17,6 @@ from tests.fault.wire import head
 from tests.front import SURFACES, Surface, front
 
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 @pytest.mark.parametrize("ending", ["close", "reset"])

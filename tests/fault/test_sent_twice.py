@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
@@ -19,12 +18,6 @@ PATIENCE = 20.0
 TWO_AND_THREE = {"a": 2, "b": 3}
 MARKS = ("readOnlyHint", "idempotentHint")
 DENIED = Body(status=401, content_type=None)
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 def marked(hint: str) -> str:

@@ -34,12 +34,6 @@ async def taken(backend: ScriptedBackend) -> AsyncIterator[Front]:
         assert (await holding).status == 200
 
 
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
-
-
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_a_call_that_only_waited_for_a_connection_is_said_to_be_unsent(
     backend: ScriptedBackend, surface: Surface

@@ -37,12 +37,6 @@ def server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend(METHODS) as backend:
-        yield backend
-
-
-@pytest.fixture
 def knobs() -> tuple[str, ...]:
     """What a test sets beside the store."""
     return ()
