@@ -1,4 +1,4 @@
-"""One store of each kind, for the suite that they share."""
+"""One store of each kind and one transport of each kind, for the suites that they share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from gateway.backend.transport import Transport
 from gateway.store import Store
 from tests.contract.stores import KINDS, clock_for, opened
+from tests.contract.transports import TRANSPORTS, Make
 from tests.manual_clock import ManualClock
 from tests.redis_server import RedisServer
 
@@ -34,3 +36,17 @@ def clock(kind: str, server: RedisServer) -> ManualClock:
 async def store(kind: str, clock: ManualClock, server: RedisServer) -> AsyncIterator[Store]:
     async with opened(kind, clock, server) as store:
         yield store
+
+
+@pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS.keys())
+def make(request: pytest.FixtureRequest) -> Make:
+    """A class of transports, or what makes one like it; who tests others overrides this."""
+    made: Make = request.param
+    return made
+
+
+@pytest.fixture
+async def transport(make: Make) -> AsyncIterator[Transport]:
+    made = make()
+    yield made
+    await made.close()
