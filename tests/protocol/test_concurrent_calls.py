@@ -67,32 +67,34 @@ async def test_a_batch_is_one_call_under_way(connect: Connect, backend: Scripted
     assert all("result" in each and not each["result"].get("isError") for each in answer.json)
 
 
+async def hang_up(client: Client, version: str, backend: ScriptedBackend) -> None:
+    """Call a method that hangs, and hang up once the backend has the call."""
+    backend.on("echo", Hang("nothing"))
+    call = asyncio.create_task(client.speak(version, "tools/call", {"name": "echo", "arguments": {"value": 1}}))
+    async with asyncio.timeout(PATIENCE):
+        await backend.called("echo")
+    call.cancel()
+    await asyncio.wait([call])
+
+
 async def test_who_hangs_up_is_still_counted_where_its_era_does_not_cancel(
     connect: Connect, backend: ScriptedBackend
 ) -> None:
-    backend.on("echo", Hang("nothing"))
     client = await connect("limits.concurrent=1")
-    async with asyncio.timeout(PATIENCE):
-        gone = asyncio.create_task(client.legacy("tools/call", {"name": "echo", "arguments": {"value": 1}}))
-        await backend.called("echo")
-        gone.cancel()
-        await asyncio.wait([gone])
-        assert (await client.legacy("tools/call", CALL)).result["isError"] is True
-        backend.release.set()
-        await until(lambda: client.legacy("tools/call", CALL), lambda answer: not answer.result["isError"])
+    await hang_up(client, LEGACY[0], backend)
+    assert (await client.legacy("tools/call", CALL)).result["isError"] is True
+    backend.release.set()
+    await until(lambda: client.legacy("tools/call", CALL), lambda answer: not answer.result["isError"])
 
 
 async def test_who_hangs_up_is_counted_no_more_where_its_era_cancels(
     connect: Connect, backend: ScriptedBackend
 ) -> None:
-    backend.on("echo", Hang("nothing"))
     client = await connect("limits.concurrent=1")
+    await hang_up(client, MODERN, backend)
     async with asyncio.timeout(PATIENCE):
-        gone = asyncio.create_task(client.modern("tools/call", {"name": "echo", "arguments": {"value": 1}}))
-        await backend.called("echo")
-        gone.cancel()
         await backend.abandoned.wait()
-        await until(lambda: client.modern("tools/call", CALL), lambda answer: not answer.result["isError"])
+    await until(lambda: client.modern("tools/call", CALL), lambda answer: not answer.result["isError"])
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
