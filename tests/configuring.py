@@ -21,6 +21,13 @@ def file(directory: Path, text: str | bytes) -> Path:
     return path
 
 
+def put(file: Path, text: str) -> None:
+    """Replace a file in one step, as editors and deployment tools do."""
+    temporary = file.with_name(".new")
+    temporary.write_text(text)
+    temporary.replace(file)
+
+
 def faults(path: Path | None = None, *overrides: str, **environ: str) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
         load_settings(path, overrides, environ)

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.configuring import put
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
 from tests.program import PATIENCE, Program
@@ -20,17 +21,13 @@ RELOADED = "configuration reloaded"
 
 
 def written(file: Path, url: str, **sections: str) -> None:
-    """Replace the file in one step, as editors and deployment tools do."""
     knobs = {
         "backend": f"{{url: '{url}'}}",
         "server": "{port: 0, admin_port: 0}",
         "auth": "{mode: off}",
         "limits": "{invocation: 100000/second, discovery: 1000/minute}",
     }
-    text = "".join(f"{name}: {value}\n" for name, value in (knobs | sections).items())
-    temporary = file.with_name(".new")
-    temporary.write_text(text)
-    temporary.replace(file)
+    put(file, "".join(f"{name}: {value}\n" for name, value in (knobs | sections).items()))
 
 
 @asynccontextmanager

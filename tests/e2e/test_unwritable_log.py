@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 import aiohttp
 import pytest
 
+from tests.configuring import put
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
 from tests.program import PATIENCE, started
@@ -44,16 +45,16 @@ def output(trouble: Trouble) -> Iterator[int]:
 
 
 def written(file: Path, backend: ScriptedBackend, ports: tuple[int, int], exclude: str) -> None:
-    knobs = f"""\
+    put(
+        file,
+        f"""\
 backend: {{url: '{backend.url}'}}
 server: {{port: {ports[0]}, admin_port: {ports[1]}}}
 auth: {{mode: off}}
 catalog: {{ttl: 200ms, exclude: [{exclude}]}}
 limits: {{discovery: 100000/minute, invocation: 100000/minute}}
-"""
-    temporary = file.with_name(".new")
-    temporary.write_text(knobs)
-    temporary.replace(file)
+""",
+    )
 
 
 async def said(session: aiohttp.ClientSession, url: str, text: str) -> None:
