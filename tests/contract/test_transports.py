@@ -184,7 +184,7 @@ async def test_the_deadline_holds_for_the_whole_exchange(
     transport: Transport, backend: ScriptedBackend, extent: str
 ) -> None:
     backend.default = Hang(extent)  # type: ignore[arg-type]
-    failure = await fails(transport, backend.url, DeadlinePassed, timeout=0.2)
+    failure = await fails(transport, backend.url, DeadlinePassed, timeout=0.5)
     assert failure.sent
     async with asyncio.timeout(5):
         await backend.abandoned.wait()

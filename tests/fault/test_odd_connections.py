@@ -101,7 +101,7 @@ class Endless:
 
 async def test_interim_answers_without_end_last_until_the_deadline(backend: ScriptedBackend) -> None:
     endless = Endless()
-    async with front(backend.url, "backend.timeout=300ms") as gateway:
+    async with front(backend.url, "backend.timeout=1s") as gateway:
         backend.on("add", endless)
         called = await gateway.call("rest", "add", TWO_AND_THREE)
         assert called.status == 504

@@ -86,7 +86,7 @@ async def test_an_answer_is_final_whatever_the_operator_marked(backend: Scripted
 
 async def test_what_was_not_answered_in_time_is_sent_once(backend: ScriptedBackend) -> None:
     backend.on("add", InTurn((Hang("nothing"), Honest())))
-    async with front(backend.url, marked(MARKS[0]), "backend.timeout=100ms") as gateway:
+    async with front(backend.url, marked(MARKS[0]), "backend.timeout=1s") as gateway:
         assert not await add(gateway)
     assert backend.calls("add") == 1
 
