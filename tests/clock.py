@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import Any, Final
+
+from tests.waiting import PATIENCE
 
 _TURNS: Final = 100
 _STEP: Final = 0.05
@@ -28,6 +31,14 @@ class Clock(asyncio.SelectorEventLoop):
     async def settles(self) -> None:
         """Give everything that is due, and what sockets hold, its turns."""
         for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Give turns, and no time, until something holds. Raise TimeoutError after PATIENCE seconds of real time."""
+        end = monotonic() + PATIENCE
+        while not holds():
+            if monotonic() > end:
+                raise TimeoutError("it does not hold, and nothing else happens")
             await asyncio.sleep(0)
 
     async def moves_on(self, seconds: float) -> None:

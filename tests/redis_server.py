@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -14,6 +13,7 @@ from typing import Final, Self
 import redis
 
 from tests.manual_clock import ManualClock
+from tests.waiting import wait_until
 
 _PATIENCE: Final = 10.0
 TEST_TIME: Final = "redis.call('GET', 'test-clock')"
@@ -62,14 +62,15 @@ class RedisServer:
     def start(self) -> None:
         """Start, and wait until it answers."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, cwd=self._folder)
-        until = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                self.control.ping()
-                return
-            except redis.ConnectionError:
-                assert self._process.poll() is None, "redis-server ended: is the Debian package redis-server installed?"
-                assert time.monotonic() < until, "redis-server does not answer"
+        wait_until(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.control.ping())
+        except redis.ConnectionError:
+            ended = self._process is None or self._process.poll() is not None
+            assert not ended, "redis-server ended: is the Debian package redis-server installed?"
+            return False
 
     def kill(self) -> None:
         """End it at once, as kill -9 does."""

@@ -25,7 +25,7 @@ from gateway.config import load_settings
 from gateway.server import Server
 from gateway.telemetry import logs
 from tests.authorization.servers import OidcProvider, Resource, oidc_provider
-from tests.services.launch import free_port
+from tests.services.process import free_port
 
 READ: Final = "books:read"
 ORDER: Final = "orders:write"

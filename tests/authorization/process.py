@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from tests.authorization.answers import Answer, Disturbance, answer_of
-from tests.services.launch import Service, ServiceMissing, free_port, require_node
+from tests.services.process import Service, ServiceMissing, free_port, require_node
 from tests.tls import Authority
 
 NODE_PROJECT: Final = Path(__file__).parent / "node"

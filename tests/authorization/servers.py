@@ -21,7 +21,7 @@ import aiohttp
 from tests.authorization.forge import dpop_proof
 from tests.authorization.keys import Key, b64
 from tests.authorization.process import PATIENCE, AuthorizationServer, Refused
-from tests.services.launch import ServiceFailed
+from tests.services.process import ServiceFailed
 from tests.tls import Authority
 
 LOOPBACK_REDIRECT: Final = "http://127.0.0.1/callback"

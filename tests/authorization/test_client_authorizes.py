@@ -24,7 +24,7 @@ from tests.authorization.forge import claims_of, header_of
 from tests.authorization.servers import OidcProvider, Resource
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
-from tests.services.launch import free_port
+from tests.services.process import free_port
 
 METADATA = OAuthClientMetadata(client_name="tests", redirect_uris=[AnyUrl("http://127.0.0.1:3030/callback")])
 

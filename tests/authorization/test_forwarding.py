@@ -25,7 +25,7 @@ from tests.authorization.stand import (
     settings,
     stand,
 )
-from tests.authorization.token_endpoint import token_endpoint
+from tests.authorization.token_endpoint import EXCHANGE, OWN, token_endpoint
 from tests.fault.behaviours import Body, Redirect, error, result
 from tests.fault.methods import METHODS
 from tests.fault.scripted import Bystander, ScriptedBackend
@@ -191,12 +191,7 @@ async def test_no_proxy_of_the_environment_is_on_the_way(monkeypatch: pytest.Mon
     monkeypatch.setenv("no_proxy", "")
     async with token_endpoint() as endpoint, stand() as it:
         assert (await it.of("ann").call(MODERN, "add", TWO_AND_THREE)).status == 200
-        knobs = (
-            "backend.credentials.mode=token_exchange", "backend.credentials.audience=b",
-            "backend.credentials.client_id=gw", "backend.credentials.client_secret=s3cret-of-the-gateway",
-            f"backend.credentials.token_endpoint={endpoint.url}",
-        )  # fmt: skip
-        async with running(settings(it.backend.url, [it.issuer], *knobs)) as gateway:
+        async with running(settings(it.backend.url, [it.issuer], *endpoint.knobs(*EXCHANGE))) as gateway:
             bob = Bearer(it.session, gateway.port, it.issuer.sign(sub="bob"))
             assert (await bob.call(MODERN, "add", TWO_AND_THREE)).status == 200
         assert len(endpoint.forms) == 1
@@ -232,13 +227,8 @@ async def test_no_log_line_and_no_answer_holds_a_token(it: Stand) -> None:
 async def test_an_exchanged_token_that_the_backend_quotes_stays_here() -> None:
     """The caller has no business with it, and it looks like nothing that could be known."""
     async with token_endpoint() as endpoint:
-        knobs = (
-            "backend.credentials.mode=token_exchange", "backend.credentials.audience=b",
-            "backend.credentials.client_id=gw", "backend.credentials.client_secret=s3cret-of-the-gateway",
-            f"backend.credentials.token_endpoint={endpoint.url}",
-        )  # fmt: skip
         endpoint.answer = lambda form: (200, endpoint.grant(form, access_token="opaquebackendtoken"))
-        async with stand(*knobs) as it:
+        async with stand(*endpoint.knobs(*EXCHANGE)) as it:
             it.backend.on("fail", error(-32000, "refused: opaquebackendtoken", ["opaquebackendtoken"]))
             ann = it.of("ann")
             with capture_logs() as lines:
@@ -305,39 +295,29 @@ async def test_a_backends_403_is_a_failed_call_on_mcp_and_403_on_rest(it: Stand,
 
 @pytest.mark.parametrize("surface", CALLS)
 async def test_a_token_that_cannot_be_exchanged_is_401_503_or_502_by_whose_fault_it_is(surface: str) -> None:
-    async with token_endpoint() as endpoint:
-        knobs = (
-            "backend.credentials.mode=token_exchange", "backend.credentials.audience=b",
-            "backend.credentials.client_id=gw", "backend.credentials.client_secret=s3cret-of-the-gateway",
-            f"backend.credentials.token_endpoint={endpoint.url}", "backend.listing.identity=shared",
-        )  # fmt: skip
-        async with stand(*knobs) as it:
-            endpoint.answer = lambda form: (400, {"error": "invalid_grant"})
-            answer = await it.of("ann").call(surface, "add", TWO_AND_THREE)
-            assert answer.status == 401
-            assert challenge_of(answer)["error"] == "invalid_token"
-            endpoint.answer = lambda form: (500, {})
-            answer = await it.of("ann").call(surface, "add", TWO_AND_THREE)
-            assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
-            endpoint.answer = lambda form: (400, {"error": "invalid_target"})
-            answer = await it.of("ann").call(surface, "add", TWO_AND_THREE)
-            assert b"no credential for the backend" in answer.body
-            assert it.backend.calls("add") == 0
+    shared = "backend.listing.identity=shared"
+    async with token_endpoint() as endpoint, stand(*endpoint.knobs(*EXCHANGE, shared)) as it:
+        endpoint.answer = lambda form: (400, {"error": "invalid_grant"})
+        answer = await it.of("ann").call(surface, "add", TWO_AND_THREE)
+        assert answer.status == 401
+        assert challenge_of(answer)["error"] == "invalid_token"
+        endpoint.answer = lambda form: (500, {})
+        answer = await it.of("ann").call(surface, "add", TWO_AND_THREE)
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+        endpoint.answer = lambda form: (400, {"error": "invalid_target"})
+        answer = await it.of("ann").call(surface, "add", TWO_AND_THREE)
+        assert b"no credential for the backend" in answer.body
+        assert it.backend.calls("add") == 0
 
 
 async def test_a_backends_401_to_a_kept_token_fails_one_call_and_not_all_until_the_token_ends() -> None:
-    async with token_endpoint() as endpoint:
-        knobs = (
-            "backend.credentials.mode=client_credentials", f"backend.credentials.token_endpoint={endpoint.url}",
-            "backend.credentials.client_id=gw", "backend.credentials.client_secret=s3cret-of-the-gateway",
-        )  # fmt: skip
-        async with stand(*knobs) as it:
-            ann = it.of("ann")
-            it.backend.on("add", Body(status=401, content_type=None))
-            assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 502
-            it.backend.on("add", result({"sum": 5}))
-            assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 200
-            assert it.shown("add") == [f"the-gateway.at-backend.{number}" for number in (1, 2, 3)]
+    async with token_endpoint() as endpoint, stand(*endpoint.knobs(OWN)) as it:
+        ann = it.of("ann")
+        it.backend.on("add", Body(status=401, content_type=None))
+        assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 502
+        it.backend.on("add", result({"sum": 5}))
+        assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 200
+        assert it.shown("add") == [f"the-gateway.at-backend.{number}" for number in (1, 2, 3)]
 
 
 async def test_calls_of_two_callers_at_once_are_made_in_the_name_of_each(it: Stand) -> None:

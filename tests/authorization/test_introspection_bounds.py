@@ -19,6 +19,7 @@ from tests.authorization.rows import accepts, cannot_tell
 from tests.authorization.stand import RESOURCE
 from tests.authorization.test_review import asking
 from tests.manual_clock import ManualClock
+from tests.waiting import until
 
 
 def sound(**members: Any) -> dict[str, Any]:
@@ -59,9 +60,7 @@ async def test_who_gives_up_waiting_for_the_issuer_frees_no_place_before_it_has_
         await asyncio.wait(waiting)
         await cannot_tell(it, "late")
         it.issuer.restore()
-        async with asyncio.timeout(10):
-            while (await it.client("late").list("rest")).status != 200:  # noqa: ASYNC110, the issuer times it
-                await asyncio.sleep(0.05)
+        await until(lambda: it.client("late").list("rest"), lambda answer: answer.status == 200)
 
 
 async def test_fifty_tokens_are_asked_about_in_any_second() -> None:

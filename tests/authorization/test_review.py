@@ -30,6 +30,7 @@ from tests.authorization.token_endpoint import token_endpoint
 from tests.each import each
 from tests.fault.behaviours import Exchange, error
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 SHARED = "backend.listing.identity=shared"
 KEY = ec_key("client")
@@ -96,9 +97,7 @@ async def test_many_tokens_while_the_metadata_fail_do_not_have_them_looked_up_ag
         assert {answer.status for answer in answers} == {503}
         assert it.issuer.count("metadata") == len(it.issuer.metadata_places)
         it.issuer.restore()
-        async with asyncio.timeout(10):
-            while (await it.client("opaque").list("rest")).status != 401:  # noqa: ASYNC110, the gateway times it
-                await asyncio.sleep(0.05)
+        await until(lambda: it.client("opaque").list("rest"), lambda answer: answer.status == 401)
 
 
 @each(
@@ -231,8 +230,6 @@ async def test_while_the_shared_store_is_away_a_proof_is_refused_with_503_and_no
     shared = (f"server.secret_file={secret}", "auth.dpop=require", "backend.credentials.mode=none")
     with RedisServer() as server:
         async with stand(SHARED, f"store.url={server.url}", *shared) as it:
-            async with asyncio.timeout(15):
-                while (await prove(it))[0] != 200:  # noqa: ASYNC110, a busy machine may make Redis slow
-                    await asyncio.sleep(0.05)
+            await until(lambda: prove(it), lambda answer: answer[0] == 200)  # a busy machine may make Redis slow
             server.kill()
             assert await prove(it) == (503, "")

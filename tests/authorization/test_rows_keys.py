@@ -23,7 +23,8 @@ from tests.authorization.keys import (
 )
 from tests.authorization.rows import accepts, bearer, cannot_tell, everywhere, refuses, warm
 from tests.authorization.stand import RESOURCE, Stand, stand
-from tests.services.launch import free_port
+from tests.services.process import free_port
+from tests.waiting import until
 
 SHARED = "backend.listing.identity=shared"
 
@@ -89,9 +90,7 @@ async def test_J38_without_keys_the_gateway_is_alive_not_ready_and_recovers_by_i
             async with it.session.get(f"http://127.0.0.1:{it.gateway.admin_port}/livez") as response:
                 assert response.status == 200
             issuer.restore()
-            async with asyncio.timeout(10):
-                while (await readiness(it))[0] != 200:  # noqa: ASYNC110, the retry is timed by the gateway
-                    await asyncio.sleep(0.05)
+            await until(lambda: readiness(it), lambda answer: answer[0] == 200)
             await accepts(it, issuer.sign())
 
 

@@ -15,7 +15,7 @@ from tests.authorization.forge import claims_of, header_of
 from tests.authorization.keys import ec_key
 from tests.authorization.process import AuthorizationServer, Refused, require_package
 from tests.authorization.servers import MockServer, Resource
-from tests.services.launch import ServiceMissing
+from tests.services.process import ServiceMissing
 
 MCP = Resource("http://127.0.0.1:8080/mcp", ("mcp:list", "mcp:call"))
 BACKEND = Resource("http://127.0.0.1:8081/jsonrpc", ("mcp:call", "rpc"), alg="ES256", lifetime=60)

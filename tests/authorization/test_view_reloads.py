@@ -13,6 +13,7 @@ from tests.authorization.stand import CALLS, LISTS, Stand, challenge_of, names, 
 from tests.fault.behaviours import Body
 from tests.fault.methods import ADD, ECHO, VOID
 from tests.protocol.talk import Client
+from tests.waiting import until
 
 TWO_AND_THREE = {"a": 2, "b": 3}
 UNKNOWN = dict(
@@ -85,5 +86,4 @@ async def test_a_refresh_has_each_caller_listed_anew_when_it_comes(it: Stand) ->
     assert await names(it.of("ann")) == ["add", "echo"]
     async with asyncio.timeout(10):
         await it.backend.called("rpc.discover", asked + 1)
-        while await names(it.of("ann")) != ["add", "echo", "void"]:  # noqa: ASYNC110, the listing is on its way
-            await asyncio.sleep(0.01)
+    await until(lambda: names(it.of("ann")), lambda names: names == ["add", "echo", "void"])

@@ -242,14 +242,8 @@ async def test_calls_from_a_shared_view_show_the_callers_own_token() -> None:
 
 async def test_a_shared_view_may_have_a_credential_of_its_own() -> None:
     async with token_endpoint() as endpoint:
-        own = (
-            "backend.listing.identity=shared",
-            "backend.listing.credentials.mode=client_credentials",
-            "backend.credentials.client_id=gw",
-            "backend.credentials.client_secret=s3cret-of-the-gateway",
-            f"backend.credentials.token_endpoint={endpoint.url}",
-        )
-        async with stand(*own) as it:
+        own = ("backend.listing.identity=shared", "backend.listing.credentials.mode=client_credentials")
+        async with stand(*endpoint.knobs(*own)) as it:
             ann = it.of("ann")
             assert len(await names(ann)) == 4
             assert (await ann.call(MODERN, "add", TWO_AND_THREE)).status == 200

@@ -8,12 +8,15 @@ import ssl
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from gateway.credentials.grants import ACCESS_TOKEN_TYPE
+
+OWN: Final = "backend.credentials.mode=client_credentials"
+EXCHANGE: Final = ("backend.credentials.mode=token_exchange", "backend.credentials.audience=b")
 
 
 class TokenEndpoint:
@@ -28,6 +31,11 @@ class TokenEndpoint:
         self.gate = asyncio.Event()
         self.gate.set()
         self.answer: Callable[[Mapping[str, str]], tuple[int, Any]] = lambda form: (200, self.grant(form))
+
+    def knobs(self, *more: str) -> tuple[str, ...]:
+        """What a gateway needs that gets its tokens here, and more."""
+        login = ("backend.credentials.client_id=gw", "backend.credentials.client_secret=s3cret-of-the-gateway")
+        return (f"backend.credentials.token_endpoint={self.url}", *login, *more)
 
     def grant(self, form: Mapping[str, str], **changes: Any) -> dict[str, Any]:
         """A token that says whom it was given for and how many were given before; a change to None leaves out."""

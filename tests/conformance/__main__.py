@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.conformance.stage import conform, operator_knobs
 from tests.conformance.suite import RUNS, NotInstalled, Report, Run
-from tests.services.launch import ServiceMissing
+from tests.services.process import ServiceMissing
 
 COLUMNS = ("revision", "scenarios", "checks passed", "expected failures", "unexpected")
 

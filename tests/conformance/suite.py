@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import yaml
 
-from tests.services.launch import require_node
+from tests.services.process import require_node
 
 HERE: Final = Path(__file__).parent
 PATIENCE: Final = 90.0

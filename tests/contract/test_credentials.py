@@ -1,4 +1,4 @@
-"""Test the contract of every credential (:class:`gateway.credentials.Credential`).
+"""The contract of every credential (:class:`gateway.credentials.Credential`).
 
 The token endpoint is a real server on loopback; the tests set the clock.
 """

@@ -15,12 +15,11 @@ from typing import Final
 
 import pytest
 
-from gateway.backend.lean import LeanTransport
 from gateway.backend.transport import Transport
-from gateway.outbound import Interrupted, Outbound
+from gateway.outbound import Interrupted
+from tests.contract.transports import Make
 from tests.each import each
 
-TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {"Outbound": Outbound, "LeanTransport": LeanTransport}
 PATIENCE: Final = 10.0
 
 
@@ -69,14 +68,8 @@ async def post(transport: Transport, service: Service) -> bytes:
     return (await transport.post(service.url, b"end", {}, timeout=PATIENCE, max_bytes=1000)).body
 
 
-@pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS.keys())
-def make(request: pytest.FixtureRequest) -> Callable[[], Transport]:
-    made: Callable[[], Transport] = request.param
-    return made
-
-
 @asynccontextmanager
-async def pair(make: Callable[[], Transport]) -> AsyncIterator[tuple[Transport, Service]]:
+async def pair(make: Make) -> AsyncIterator[tuple[Transport, Service]]:
     transport = make()
     with contextlib.closing(Service()) as service:
         try:
@@ -114,7 +107,7 @@ def says_more(connection: socket.socket) -> None:
 @each("act", [closes, closes_half, resets, says_more], ids=lambda act: act.__name__)
 @each("read_by_the_loop", [False, True])
 async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
-    make: Callable[[], Transport], act: Callable[[socket.socket], None], read_by_the_loop: bool
+    make: Make, act: Callable[[socket.socket], None], read_by_the_loop: bool
 ) -> None:
     async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
         act(await kept(transport, service))
@@ -133,7 +126,7 @@ async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
         assert len(service.heard) == 2
 
 
-async def test_a_kept_connection_is_used_where_nothing_happened_to_it(make: Callable[[], Transport]) -> None:
+async def test_a_kept_connection_is_used_where_nothing_happened_to_it(make: Make) -> None:
     async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
         connection = await kept(transport, service)
         second = asyncio.create_task(post(transport, service))
@@ -141,7 +134,7 @@ async def test_a_kept_connection_is_used_where_nothing_happened_to_it(make: Call
         assert await second == b"second"
 
 
-async def test_a_request_that_meets_the_close_may_have_been_read(make: Callable[[], Transport]) -> None:
+async def test_a_request_that_meets_the_close_may_have_been_read(make: Make) -> None:
     """The service closed after the request was written: nobody can say whether it took effect. It is not repeated."""
     async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
         connection = await kept(transport, service)

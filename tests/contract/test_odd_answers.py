@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 import pytest
@@ -13,12 +12,11 @@ from gateway.backend.lean import LeanTransport
 from gateway.backend.lean_connection import MAX_HEAD
 from gateway.backend.transport import Transport
 from gateway.outbound import Answer, AnswerTooLarge, BadHttp, Interrupted, Outbound, OutboundError
+from tests.contract.transports import CALL
 from tests.each import each
 from tests.fault.behaviours import SUM, Body, Raw
 from tests.fault.scripted import ScriptedBackend
 
-TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {"Outbound": Outbound, "LeanTransport": LeanTransport}
-CALL: Final = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 MOST: Final = 1000
 OK: Final = b"HTTP/1.1 200 OK\r\n"
 LENGTH: Final = b"Content-Length: 2\r\n\r\nok"
@@ -59,19 +57,6 @@ FAILS: Final[dict[str, tuple[bytes, type[OutboundError]]]] = {
     "gzip that inflates": (compressed("gzip", gzip.compress(b"x" * 1001)), AnswerTooLarge),
     "deflate that inflates": (compressed("deflate", zlib.compress(b"x" * 1001)), AnswerTooLarge),
 }
-
-
-@pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS.keys())
-async def transport(request: pytest.FixtureRequest) -> AsyncIterator[Transport]:
-    made: Transport = request.param()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 async def post(transport: Transport, backend: ScriptedBackend) -> Answer:

@@ -1,17 +1,15 @@
-"""Test the contract of every transport (:class:`gateway.backend.transport.Transport`)."""
+"""The contract of every transport (:class:`gateway.backend.transport.Transport`)."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 import pytest
 
 from gateway.backend.http_digest import HttpDigest
 from gateway.backend.lanes import Lanes
-from gateway.backend.lean import LeanTransport
 from gateway.backend.transport import Transport
 from gateway.outbound import (
     Answer,
@@ -23,6 +21,7 @@ from gateway.outbound import (
     Outbound,
     OutboundError,
 )
+from tests.contract.transports import CALL, TRANSPORTS, Make
 from tests.fault.behaviours import (
     CLOSE,
     SUM,
@@ -39,27 +38,17 @@ from tests.fault.behaviours import (
 )
 from tests.fault.scripted import ScriptedBackend
 
-TRANSPORTS: Final[dict[str, Callable[[], Transport]]] = {
-    "Outbound": Outbound,
-    "LeanTransport": LeanTransport,
+ALL: Final[dict[str, Make]] = TRANSPORTS | {
     "Lanes": lambda: Lanes(lambda: Outbound(connections=1, middlewares=(HttpDigest("gw", "sesame-opens"),)), 100),
 }
-CALL: Final = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 HEADERS: Final = {"Content-Type": "application/json", "X-Own": "yes"}
 MIB: Final = 1024 * 1024
 
 
-@pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS.keys())
-async def transport(request: pytest.FixtureRequest) -> AsyncIterator[Transport]:
-    made: Transport = request.param()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
+@pytest.fixture(params=ALL.values(), ids=ALL.keys())
+def make(request: pytest.FixtureRequest) -> Make:
+    made: Make = request.param
+    return made
 
 
 async def post(transport: Transport, url: str, *, timeout: float = 10, max_bytes: int = MIB) -> Answer:
@@ -195,7 +184,7 @@ async def test_the_deadline_holds_for_the_whole_exchange(
     transport: Transport, backend: ScriptedBackend, extent: str
 ) -> None:
     backend.default = Hang(extent)  # type: ignore[arg-type]
-    failure = await fails(transport, backend.url, DeadlinePassed, timeout=0.2)
+    failure = await fails(transport, backend.url, DeadlinePassed, timeout=0.5)
     assert failure.sent
     async with asyncio.timeout(5):
         await backend.abandoned.wait()

@@ -23,7 +23,8 @@ from gateway.settings.services import inherit
 from tests.authorization.servers import MockServer, OidcProvider, Resource, mock_server, oidc_provider
 from tests.authorization.stand import PUBLIC, Bearer, running
 from tests.services import launch
-from tests.services.launch import ARIA2_SECRET, Drupal, Service
+from tests.services.launch import ARIA2_SECRET, Drupal
+from tests.services.process import Service
 
 NAMES: Final = ("books", "site", "files")
 PERSON: Final = "editor"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ OUTSIDE = Rpc("outside", {"a": {"$ref": "https://example.com/schema.json"}})
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend((GREET, OUTSIDE)) as scripted:
-        yield scripted
+def methods() -> Sequence[Rpc]:
+    return (GREET, OUTSIDE)
 
 
 def documented() -> set[str]:

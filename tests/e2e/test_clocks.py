@@ -17,7 +17,7 @@ from tests.program import Program, settings
 from tests.protocol.streams import Mark
 from tests.protocol.talk import LEGACY, MODERN, legacy_headers, request
 from tests.protocol.test_streams_alone import begun, opened
-from tests.services.launch import require_program
+from tests.services.process import require_program
 
 RESOURCE: Final = "https://gw.example.com/mcp"
 SUM: Final = {"a": 2, "b": 3}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,8 @@ OPEN = "auth         off: every client that reaches the port may list and call"
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend((GREET, ECHO, COUNT)) as scripted:
-        yield scripted
+def methods() -> Sequence[Rpc]:
+    return (GREET, ECHO, COUNT)
 
 
 async def test_check_prints_the_dialect_and_the_tools(backend: ScriptedBackend) -> None:

@@ -6,13 +6,11 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
-import pytest
 
 from tests.e2e.test_reload import RELOADED, serving, until, written
 from tests.e2e.test_start_and_stop import http_status, nobody_listens
@@ -23,16 +21,11 @@ from tests.program import PATIENCE, Program, settings
 from tests.program import serving as serve
 from tests.protocol.talk import LEGACY, MODERN, Client, modern_headers, modern_request
 from tests.protocol.test_streams_alone import ERAS, begun, opened
-from tests.services.launch import free_port, openrpc_app
+from tests.services.launch import openrpc_app
+from tests.services.process import free_port
 
 SUM = {"a": 2, "b": 3}
 SLOW_NAMES = "tests.e2e.slow_names"
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,14 @@ REMEDY = "review it with `tools --diff` and the pin file, then run `tools --pin`
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend((GREET, COUNT, NEW)) as scripted:
-        lists(scripted, GREET, COUNT)
-        yield scripted
+def methods() -> Sequence[Rpc]:
+    return (GREET, COUNT, NEW)
+
+
+@pytest.fixture
+def backend(backend: ScriptedBackend) -> ScriptedBackend:
+    lists(backend, GREET, COUNT)
+    return backend
 
 
 @pytest.fixture

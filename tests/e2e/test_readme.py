@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.program import PATIENCE, Program
-from tests.services.launch import free_port
+from tests.services.process import free_port
 
 SESSION: Final = (
     (Path(__file__).parents[2] / "README.md").read_text().partition("\n### A session\n")[2].partition("\n### ")[0]

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from tests.configuring import put
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
 from tests.program import PATIENCE, Program
+from tests.waiting import until
 
 RELOADED = "configuration reloaded"
 
 
 def written(file: Path, url: str, **sections: str) -> None:
-    """Replace the file in one step, as editors and deployment tools do."""
     knobs = {
         "backend": f"{{url: '{url}'}}",
         "server": "{port: 0, admin_port: 0}",
         "auth": "{mode: off}",
         "limits": "{invocation: 100000/second, discovery: 1000/minute}",
     }
-    text = "".join(f"{name}: {value}\n" for name, value in (knobs | sections).items())
-    temporary = file.with_name(".new")
-    temporary.write_text(text)
-    temporary.replace(file)
+    put(file, "".join(f"{name}: {value}\n" for name, value in (knobs | sections).items()))
 
 
 @asynccontextmanager
@@ -41,20 +39,8 @@ async def serving(file: Path, until: str = "listing refreshed") -> AsyncIterator
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "gateway.yaml"
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await condition():  # noqa: ASYNC110, the condition lies in another process
-            await asyncio.sleep(0.02)
 
 
 async def listing_is_refused(gateway: Front) -> bool:

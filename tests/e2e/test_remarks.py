@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,6 @@ from structlog.testing import capture_logs
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import run, settings
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 async def remarks(backend: ScriptedBackend, *knobs: str) -> list[str]:

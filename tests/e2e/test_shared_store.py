@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,6 @@ import pytest
 from tests.fault.scripted import ScriptedBackend
 from tests.program import run, serving, settings
 from tests.redis_server import RedisServer, free_port
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 @pytest.fixture

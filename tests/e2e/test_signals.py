@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
-from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -16,16 +15,10 @@ from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Front
 from tests.program import Program, serving, settings
-from tests.services.launch import free_port
+from tests.services.process import free_port
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 BARE = "tests.e2e.bare_system"
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(STOPPING, STOPPING)))

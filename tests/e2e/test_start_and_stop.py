@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import socket
-from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -20,16 +19,11 @@ from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface
 from tests.program import PATIENCE, Program, serving, settings
-from tests.services.launch import free_port, openrpc_app, require_program
+from tests.services.launch import openrpc_app
+from tests.services.process import free_port, require_program
 
 SECRET = "hunter2-never-print-this"
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 async def http_status(url: str) -> int:

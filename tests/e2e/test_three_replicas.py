@@ -26,16 +26,17 @@ from tests.e2e.three_replicas import (
 )
 from tests.fault.behaviours import Hang, result
 from tests.fault.methods import ADD, ECHO, Rpc, openrpc
+from tests.protocol.asking import ACCEPT, session_of
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.streams import Stream
-from tests.protocol.talk import CAPABILITIES, SESSION, Answer, legacy_headers, modern_headers, modern_request, request
+from tests.protocol.talk import CAPABILITIES, Answer, legacy_headers, modern_headers, modern_request, request
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATIENCE: Final = 15.0
 CHANGED: Final = "notifications/tools/list_changed"
 DROP: Final = {"name": "drop", "arguments": {}}
-ACCEPT: Final = {"action": "accept", "content": {}}
 LATEST: Final = LEGACY[0]
 
 
@@ -49,23 +50,6 @@ async def it(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Replicas
 def client(it: Replicas) -> Bearer:
     it.backend.requests.clear()
     return it.client("open")
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await holds():  # noqa: ASYNC110, a process decides when
-            await asyncio.sleep(0.02)
-
-
-async def session_of(client: Bearer) -> dict[str, str]:
-    """The headers of a new session whose client can ask its user."""
-    params = {
-        "protocolVersion": LATEST,
-        "capabilities": {"elicitation": {}},
-        "clientInfo": {"name": "probe", "version": "1"},
-    }
-    answer = await client.legacy("initialize", params, version=None)
-    return legacy_headers(LATEST, answer.headers[SESSION])
 
 
 async def on_each(ask: Callable[[], Awaitable[Answer]]) -> list[Answer]:
@@ -257,10 +241,7 @@ async def test_an_output_schema_that_a_result_broke_is_listed_by_no_replica(it: 
     assert await promised() == [True] * COUNT
     assert (await client.call("rest", BROKEN.name)).status != 200
 
-    async def none_promises() -> bool:
-        return not any(await promised())
-
-    await until(none_promises)
+    await until(promised, lambda of_each: not any(of_each))
     assert len(ran(it, BROKEN.name)) == 1
 
 

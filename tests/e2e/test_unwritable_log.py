@@ -13,10 +13,12 @@ from typing import Final, Literal, TypeAlias
 import aiohttp
 import pytest
 
+from tests.configuring import put
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
 from tests.program import PATIENCE, started
-from tests.services.launch import free_port
+from tests.services.process import free_port
+from tests.waiting import until
 
 Trouble: TypeAlias = Literal["the disk is full", "the reader is gone", "nobody reads"]
 TROUBLES: Final[tuple[Trouble, ...]] = ("the disk is full", "the reader is gone", "nobody reads")
@@ -43,16 +45,16 @@ def output(trouble: Trouble) -> Iterator[int]:
 
 
 def written(file: Path, backend: ScriptedBackend, ports: tuple[int, int], exclude: str) -> None:
-    knobs = f"""\
+    put(
+        file,
+        f"""\
 backend: {{url: '{backend.url}'}}
 server: {{port: {ports[0]}, admin_port: {ports[1]}}}
 auth: {{mode: off}}
 catalog: {{ttl: 200ms, exclude: [{exclude}]}}
 limits: {{discovery: 100000/minute, invocation: 100000/minute}}
-"""
-    temporary = file.with_name(".new")
-    temporary.write_text(knobs)
-    temporary.replace(file)
+""",
+    )
 
 
 async def said(session: aiohttp.ClientSession, url: str, text: str) -> None:
@@ -69,9 +71,7 @@ async def said(session: aiohttp.ClientSession, url: str, text: str) -> None:
 
 
 async def gone(gateway: Front, tool: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while tool in await gateway.tools():  # noqa: ASYNC110, the tools lie in another process
-            await asyncio.sleep(0.02)
+    await until(gateway.tools, lambda tools: tool not in tools)
 
 
 async def some_calls(gateway: Front, number: int) -> list[Called]:

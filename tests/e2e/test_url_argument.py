@@ -11,10 +11,8 @@ import shlex
 import shutil
 import struct
 import termios
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli import main
@@ -27,12 +25,6 @@ from tests.program import PATIENCE, run, started
 OPEN = "There is no configuration file: authentication is off, on loopback only.\n"
 URL = "http://crm.example.com/jsonrpc"
 CONFIGURED = json.dumps({"backend": {"url": "http://from.the.file/x"}, "auth": {"mode": "off"}})
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 async def test_check_of_a_url_needs_nothing_else_and_says_who_may_call(backend: ScriptedBackend) -> None:

@@ -5,26 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
 
-from tests.e2e.test_reload import RELOADED, serving, until, written
+from tests.configuring import put
+from tests.e2e.test_reload import RELOADED, serving, written
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Front
 from tests.program import PATIENCE, run
 from tests.tls import Authority
+from tests.waiting import until
 
 RESTART = "a file changed that is read at the start: restart to use it"
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 @pytest.fixture
@@ -32,22 +27,12 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "gateway.yaml"
 
 
-def put(file: Path, text: str) -> None:
-    """Replace a file in one step."""
-    temporary = file.with_name(".put")
-    temporary.write_text(text)
-    temporary.replace(file)
-
-
 def methods(*names: str) -> str:
     return json.dumps({"methods": {name: {} for name in names}})
 
 
 async def shows(gateway: Front, *names: str) -> None:
-    async def shown() -> bool:
-        return set(await gateway.tools()) == set(names)
-
-    await until(shown)
+    await until(gateway.tools, lambda tools: set(tools) == set(names))
 
 
 async def test_a_changed_methods_file_shows_without_a_reload(backend: ScriptedBackend, file: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
-import pytest
 
 from tests.e2e.test_life_cycle import SUM, Load, ran
 from tests.e2e.test_reload import RELOADED, until
@@ -27,12 +26,6 @@ from tests.redis_server import RedisServer
 CALLERS = 8
 ENDED = "a worker ended and is replaced"
 STARTED = "worker started"
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 def options(backend: ScriptedBackend, folder: Path, redis: RedisServer, *more: str) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -17,6 +18,7 @@ from tests.fault.methods import ADD, ECHO, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front, Surface, front
 from tests.protocol.talk import request
+from tests.waiting import until
 
 PATIENCE = 20.0
 PROXY = "server.trusted_proxies=[127.0.0.0/8]"
@@ -25,10 +27,9 @@ NOT_SENT = "No connection to the backend came free in time; the call was not sen
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        scripted.on("echo", Hang("nothing"))
-        yield scripted
+def backend(backend: ScriptedBackend) -> ScriptedBackend:
+    backend.on("echo", Hang("nothing"))
+    return backend
 
 
 class Callers:
@@ -54,10 +55,18 @@ class Callers:
         return await asyncio.gather(*self.under_way)
 
 
+@asynccontextmanager
+async def callers_of(
+    backend: ScriptedBackend, connections: int, queue_timeout: str = "60s", *knobs: str
+) -> AsyncIterator[Callers]:
+    """Callers of a gateway that may have so many connections. The block has PATIENCE seconds."""
+    bounds = (f"backend.connections={connections}", f"backend.queue_timeout={queue_timeout}", PROXY, *knobs)
+    async with front(backend.url, *bounds) as gateway, asyncio.timeout(PATIENCE):
+        yield Callers(gateway)
+
+
 async def test_one_tool_that_hangs_holds_a_third_and_others_answer(backend: ScriptedBackend) -> None:
-    knobs = ("backend.connections=16", "backend.queue_timeout=60s", PROXY)
-    async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
-        callers = Callers(gateway)
+    async with callers_of(backend, 16) as callers:
         for caller in range(20):
             await callers.begin(caller, "echo")
         await backend.called("echo", 4)
@@ -72,17 +81,15 @@ async def test_one_tool_that_hangs_holds_a_third_and_others_answer(backend: Scri
 async def test_while_tools_hang_the_listing_is_refreshed(backend: ScriptedBackend) -> None:
     backend.on("add", Hang("nothing"))
     backend.on("fail", Hang("nothing"))
-    knobs = ("backend.connections=16", "backend.queue_timeout=60s", PROXY)
-    async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
-        callers = Callers(gateway)
+    async with callers_of(backend, 16) as callers:
         for caller in range(1, 6):
             for tool in ("echo", "add", "fail"):
                 await callers.begin(caller, tool)
         await backend.called("fail", 4)
         backend.on("rpc.discover", result(openrpc((ADD,))))
-        assert gateway.gateway is not None
-        await gateway.gateway.list_anew()
-        assert set(await gateway.tools()) == {"add"}
+        assert callers.front.gateway is not None
+        await callers.front.gateway.list_anew()
+        assert set(await callers.front.tools()) == {"add"}
         backend.release.set()
         await callers.end()
 
@@ -90,9 +97,7 @@ async def test_while_tools_hang_the_listing_is_refreshed(backend: ScriptedBacken
 async def test_one_caller_that_floods_holds_a_third_and_another_is_answered_in_its_turn(
     backend: ScriptedBackend,
 ) -> None:
-    knobs = ("backend.connections=1", "backend.queue_timeout=60s", PROXY)
-    async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
-        callers = Callers(gateway)
+    async with callers_of(backend, 1) as callers:
         for _ in range(30):
             await callers.begin(1, "echo")
         await callers.begin(2, "add")
@@ -106,9 +111,7 @@ async def test_one_caller_that_floods_holds_a_third_and_another_is_answered_in_i
 async def test_with_slots_to_spare_one_caller_that_floods_makes_another_wait_for_nothing(
     backend: ScriptedBackend,
 ) -> None:
-    knobs = ("backend.connections=16", "backend.queue_timeout=60s", PROXY)
-    async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
-        callers = Callers(gateway)
+    async with callers_of(backend, 16) as callers:
         for _ in range(30):
             await callers.begin(1, "echo")
         await backend.called("echo", 4)
@@ -120,9 +123,7 @@ async def test_with_slots_to_spare_one_caller_that_floods_makes_another_wait_for
 
 @pytest.mark.parametrize("surface", ["modern", "legacy", "rest"])
 async def test_who_waits_too_long_is_told_that_nothing_was_sent(backend: ScriptedBackend, surface: Surface) -> None:
-    knobs = ("backend.connections=1", "backend.queue_timeout=50ms")
-    async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
-        callers = Callers(gateway)
+    async with callers_of(backend, 1, "50ms") as callers:
         await callers.begin(1, "echo")
         await backend.called("echo")
         called = await callers.call(2, "add", surface)
@@ -137,9 +138,7 @@ async def test_who_waits_too_long_is_told_that_nothing_was_sent(backend: Scripte
 
 
 async def test_a_call_that_waits_and_is_hung_up_on_is_never_sent(backend: ScriptedBackend) -> None:
-    knobs = ("backend.connections=1", "backend.queue_timeout=60s", "limits.concurrent=1", PROXY)
-    async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
-        callers = Callers(gateway)
+    async with callers_of(backend, 1, "60s", "limits.concurrent=1") as callers:
         await callers.begin(1, "echo")
         waiting = await callers.begin(2, "add", "modern")
         callers.under_way.remove(waiting)
@@ -152,9 +151,7 @@ async def test_a_call_that_waits_and_is_hung_up_on_is_never_sent(backend: Script
 
 
 async def test_who_hangs_up_frees_its_slot_where_its_era_cancels(backend: ScriptedBackend) -> None:
-    knobs = ("backend.connections=1", "backend.queue_timeout=60s")
-    async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
-        callers = Callers(gateway)
+    async with callers_of(backend, 1) as callers:
         gone = await callers.begin(1, "echo", "modern")
         await backend.called("echo")
         gone.cancel()
@@ -162,18 +159,14 @@ async def test_who_hangs_up_frees_its_slot_where_its_era_cancels(backend: Script
 
 
 async def test_who_hangs_up_keeps_its_slot_where_its_era_does_not_cancel(backend: ScriptedBackend) -> None:
-    knobs = ("backend.connections=1", "backend.queue_timeout=50ms")
-    async with front(backend.url, *knobs) as gateway, asyncio.timeout(PATIENCE):
-        callers = Callers(gateway)
+    async with callers_of(backend, 1, "50ms") as callers:
         gone = await callers.begin(1, "echo", "legacy")
         await backend.called("echo")
         gone.cancel()
         await asyncio.wait([gone])
         assert (await callers.call(1, "add")).message == NOT_SENT
         backend.release.set()
-        async with asyncio.timeout(PATIENCE):
-            while (await callers.call(1, "add")).failed:
-                pass
+        await until(lambda: callers.call(1, "add"), lambda called: not called.failed)
 
 
 async def test_a_batch_waits_for_its_turns_one_by_one(backend: ScriptedBackend) -> None:

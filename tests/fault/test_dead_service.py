@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -11,25 +10,19 @@ from tests.fault.behaviours import Hang, result
 from tests.fault.methods import ADD, ECHO, METHODS, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
+from tests.waiting import until
 
 PATIENCE = 20.0
 TWO_AND_THREE = {"a": 2, "b": 3}
 OPEN = "The backend does not answer at the moment; the call was not sent, so it is safe to repeat"
 
 
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
-
-
 async def add_until(gateway: Front, message: str | None) -> None:
     """Call again and again until that is what it comes to; None is a success."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            called = await gateway.call("rest", "add", TWO_AND_THREE)
-            if (called.message if called.failed else None) == message:
-                return
+    await until(
+        lambda: gateway.call("rest", "add", TWO_AND_THREE),
+        lambda called: (called.message if called.failed else None) == message,
+    )
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -39,9 +32,8 @@ async def test_a_service_that_is_gone_is_said_to_be_so_without_asking_it(
     async with front(backend.url) as gateway:
         await backend.close()
         await add_until(gateway, OPEN)
-        async with asyncio.timeout(PATIENCE):
-            while (called := await gateway.call(surface, "add", TWO_AND_THREE)).message != OPEN:
-                pass  # one a second is let through
+        # One a second is let through.
+        called = await until(lambda: gateway.call(surface, "add", TWO_AND_THREE), lambda called: called.message == OPEN)
         if surface == "rest":
             assert (called.status, called.code, called.headers["Retry-After"]) == (503, "backend_busy", "1")
         else:
@@ -67,9 +59,7 @@ async def test_after_its_return_the_listing_is_had_again_without_anybody_asking(
         assert set(await gateway.tools()) == {method.name for method in METHODS}  # the last good one
         backend.on("rpc.discover", result(openrpc((ECHO,))))
         await backend.open()
-        async with asyncio.timeout(PATIENCE):
-            while set(await gateway.tools()) != {"echo"}:
-                pass
+        await until(gateway.tools, lambda tools: set(tools) == {"echo"})
 
 
 async def test_a_gateway_that_starts_before_its_service_lists_it_when_it_comes(backend: ScriptedBackend) -> None:

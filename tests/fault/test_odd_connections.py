@@ -4,7 +4,6 @@ call is made twice."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
@@ -18,12 +17,6 @@ from tests.fault.wire import head
 from tests.front import SURFACES, Surface, front
 
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 @pytest.mark.parametrize("ending", ["close", "reset"])
@@ -108,7 +101,7 @@ class Endless:
 
 async def test_interim_answers_without_end_last_until_the_deadline(backend: ScriptedBackend) -> None:
     endless = Endless()
-    async with front(backend.url, "backend.timeout=300ms") as gateway:
+    async with front(backend.url, "backend.timeout=1s") as gateway:
         backend.on("add", endless)
         called = await gateway.call("rest", "add", TWO_AND_THREE)
         assert called.status == 504

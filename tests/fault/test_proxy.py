@@ -11,6 +11,7 @@ import pytest
 from tests.clock import Clock, by_hand
 from tests.fault.proxy import SOUND, Bandwidth, Blackhole, Fault, FaultProxy, HalfOpen, Latency, Reset, Slicing, Surplus
 from tests.fault.scripted import Listener
+from tests.waiting import until
 
 PATIENCE = 10.0
 ASKED = b"what is asked"
@@ -212,6 +213,4 @@ async def test_no_connection_is_left_when_both_sides_have_ended(proxy: FaultProx
         client.writer.write_eof()
         async with asyncio.timeout(PATIENCE):
             assert await client.reader.read() == b""
-    async with asyncio.timeout(PATIENCE):
-        while proxy.links:  # noqa: ASYNC110, nothing tells of it
-            await asyncio.sleep(0)
+    await until(lambda: not proxy.links)

@@ -1,96 +1,31 @@
 """Redis is slow, gone, full or talks nonsense: each replica decides alone, and comes back by itself.
 
-What both stores do while all is well is in tests/contract/test_stores.py.
+Redis that answers is in test_redis_there.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
-from gateway.settings import StoreSettings
-from gateway.store import Permit
-from gateway.store.redis import RedisStore
-from gateway.store.redis_client import make_client
 from gateway.store.redis_link import SLOW
+from tests.contract.stores import taken
 from tests.each import each
-from tests.redis_server import TEST_TIME, RedisServer, ServerClock
-
-PATIENCE = 15.0
-"""Also of the store, where a test is not about slow answers: other tests may keep the machine busy."""
+from tests.fault.redis_stores import is_away, is_there, opened, until_added
+from tests.redis_server import RedisServer
+from tests.waiting import until
 
 
 @pytest.fixture
 def server() -> Iterator[RedisServer]:
     with RedisServer() as server:
         yield server
-
-
-async def soon(_: float) -> None:
-    """The pause before Redis is tried again."""
-    await asyncio.sleep(0.01)
-
-
-@asynccontextmanager
-async def opened(
-    server: RedisServer | str,
-    when_away: Literal["refuse", "allow"] = "refuse",
-    slow: float = PATIENCE,
-    complete_after: float = 0,
-    pause: Callable[[float], Awaitable[None]] = soon,
-    **more: Any,
-) -> AsyncIterator[RedisStore]:
-    url = server if isinstance(server, str) else server.url
-    settings = StoreSettings(url=url, when_away=when_away, **more)
-    store = RedisStore(make_client(settings), settings.when_away, pause=pause, slow=slow, complete_after=complete_after)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110, it is another process that changes
-            await asyncio.sleep(0.01)
-
-
-async def is_away(store: RedisStore) -> str:
-    """Wait until the store has noticed, and return why it is away."""
-    await until(store.health)
-    return store.health()
-
-
-async def is_there(store: RedisStore) -> None:
-    await until(lambda: not store.health())
-
-
-async def taken(permit: Permit, most: int = 1000) -> int:
-    for count in range(most):
-        if await permit.take():
-            return count
-    return most
-
-
-async def until_added(store: RedisStore, key: str) -> None:
-    """Mark a key, also where a busy machine made the store away again meanwhile."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            try:
-                await store.add(key, 60)
-                return
-            except StoreUnavailable:
-                await asyncio.sleep(0.01)
 
 
 def states(lines: list[Any]) -> list[str]:
@@ -265,78 +200,6 @@ async def test_limits_are_divided_by_the_replicas_that_were_seen_last(server: Re
         assert store.permit("k", 1 / 3600, 60).remaining()[0] >= 0
 
 
-async def test_three_replicas_give_out_one_burst_and_at_most_one_lease_each(server: RedisServer) -> None:
-    clock = ServerClock(server)  # it stands still, so that nothing comes back
-    stores = [
-        RedisStore(Redis(port=server.port, protocol=2), clock=clock, time_script=TEST_TIME, slow=PATIENCE)
-        for _ in range(3)
-    ]
-    for store in stores:
-        await store.open()
-    permits = [store.permit("k", 1, 200) for store in stores]
-    counts = [0, 0, 0]
-    for number, permit in enumerate(permits):
-        while counts[number] < 30 and not await permit.take():
-            counts[number] += 1
-    for number, permit in enumerate(permits):
-        counts[number] += await taken(permit)
-    assert sum(counts) == 200
-    clock.now += 1000
-    assert sum([await taken(permit) for permit in permits]) == 200
-    for store in stores:
-        await store.close()
-
-
-async def test_a_lease_ends_when_its_permits_would_be_free_again(server: RedisServer) -> None:
-    clock = ServerClock(server)
-    store = RedisStore(Redis(port=server.port, protocol=2), clock=clock, time_script=TEST_TIME, slow=PATIENCE)
-    await store.open()
-    permit = store.permit("k", 1, 100)
-    assert await permit.take() == 0
-    before = server.control.info("commandstats")["cmdstat_evalsha"]["calls"]
-    assert await taken(permit, 9) == 9
-    assert server.control.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 1, "a beat at most"
-    clock.now += 1000
-    assert await taken(permit) == 100
-    await store.close()
-
-
-async def test_replicas_share_markers_documents_locks_and_notices(server: RedisServer) -> None:
-    async with opened(server) as one, opened(server) as other:
-        heard: asyncio.Queue[bytes] = asyncio.Queue()
-        own: list[bytes] = []
-        other.subscribe("topic", heard.put_nowait)
-        one.subscribe("topic", own.append)
-        assert sorted(await asyncio.gather(one.add("k", 60), other.add("k", 60))) == [False, True]
-        assert await one.put("k", b"document", 60)
-        assert await other.get("k") == b"document"
-        token = await one.acquire("k", 60)
-        assert token
-        assert await other.acquire("k", 60) == ""
-        await other.release("k", "no token")
-        await one.publish("topic", b"\xff notice")
-        await one.publish("topic", b"")
-        async with asyncio.timeout(PATIENCE):
-            assert [await heard.get(), await heard.get()] == [b"\xff notice", b""]
-        assert own == [b"\xff notice", b""], "once, though Redis tells it too"
-
-
-async def test_a_caller_that_gives_up_leaves_no_reply_for_the_next_one(server: RedisServer) -> None:
-    async with opened(server) as store:
-        await asyncio.gather(*(store.put(str(number), str(number).encode(), 60) for number in range(50)))
-        for turns in range(30):
-            asking = [asyncio.ensure_future(store.get(str(number))) for number in range(50)]
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            for one in asking[::2]:
-                one.cancel()
-            answers = await asyncio.gather(*asking, return_exceptions=True)
-            for number, answer in enumerate(answers):
-                assert answer == str(number).encode() or isinstance(answer, asyncio.CancelledError)
-        assert [await store.get(str(number)) for number in range(50)] == [str(number).encode() for number in range(50)]
-        assert store.health() == ""
-
-
 async def test_a_process_that_stood_still_does_not_take_redis_for_slow(server: RedisServer) -> None:
     async with opened(server, slow=0.3) as store:
         for turns in range(5):
@@ -348,30 +211,3 @@ async def test_a_process_that_stood_still_does_not_take_redis_for_slow(server: R
                 pass
             assert await asking
             assert store.health() == ""
-
-
-async def test_a_user_with_few_rights_is_enough_and_its_password_is_never_shown(server: RedisServer) -> None:
-    """The rights are those that docs/deployment.md names."""
-    server.control.acl_setuser(
-        "gateway",
-        enabled=True,
-        passwords=["+s3cret!"],
-        categories=["+@read", "+@write", "+@pubsub", "+@scripting", "+@connection"],
-        commands=["+info", "+time"],
-        keys=["jsonrpc-mcp-gateway:*"],
-        channels=["jsonrpc-mcp-gateway:notices"],
-    )
-    server.control.config_set("requirepass", "another")
-    with capture_logs() as lines:
-        async with opened(server, username="gateway", password="s3cret!") as store:
-            assert await store.add("k", 60)
-            assert await store.permit("p", 1, 5).take() == 0
-            assert await store.put("k", b"document", 60)
-            await store.release("k", await store.acquire("k", 60))
-            await store.publish("topic", b"notice")
-            assert store.health() == ""
-        async with opened(server, username="gateway", password="wr0ng-one") as store:
-            assert "AuthenticationError" in store.health()
-            assert not re.search("s3cret|wr0ng", repr((store, lines, store.health())))
-        async with opened(server) as store:
-            assert "AuthenticationError" in store.health()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,9 +12,10 @@ from gateway.settings import StoreSettings
 from gateway.store import StoreFault
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
-from tests.fault.test_redis_away import PATIENCE, is_away, is_there, opened
+from tests.fault.redis_stores import is_away, is_there, opened
 from tests.redis_server import RedisServer, free_port
 from tests.tls import Authority
+from tests.waiting import wait_until
 
 
 async def test_redis_speaks_tls_and_only_its_authority_is_trusted(tmp_path: Path) -> None:
@@ -46,9 +46,8 @@ def master_and_replica(tmp_path: Path) -> Iterator[tuple[RedisServer, RedisServe
         master = stack.enter_context(RedisServer("--repl-diskless-sync-delay", "0", password="pw", folder=tmp_path))
         options = ("--replicaof", f"127.0.0.1 {master.port}")
         replica = stack.enter_context(RedisServer(*options, password="pw", folder=tmp_path))
-        until = time.monotonic() + PATIENCE
-        while replica.control.info("replication")["master_link_status"] != "up":  # Sentinel looks every 10 seconds
-            assert time.monotonic() < until
+        # Before Sentinel looks, which it does every 10 seconds only.
+        wait_until(lambda: replica.control.info("replication")["master_link_status"] == "up")
         config = tmp_path / "sentinel.conf"
         config.write_text(
             f"sentinel monitor gateway 127.0.0.1 {master.port} 1\n"

@@ -30,7 +30,7 @@ async def before(backend: ScriptedBackend, row: Row) -> AsyncIterator[Front]:
     }
     settings = ["backend.listing.dialect=openrpc", f"backend.listing.url={backend.url}"]
     if row.hangs:
-        settings.append("backend.timeout=200ms")
+        settings.append("backend.timeout=500ms")
     async with front(endpoints[row.endpoint], *settings) as gateway:
         yield gateway
 

@@ -38,12 +38,6 @@ ADD = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
-
-
-@pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as client:
         yield client

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.authorization.stand import bearer_of, stand
-from tests.authorization.token_endpoint import token_endpoint
+from tests.authorization.token_endpoint import OWN, token_endpoint
 from tests.fault.behaviours import CLOSE, SUM, Behaviour, Body, Cut, Exchange, Hang, Honest, InTurn, Raw, error
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
@@ -19,12 +18,6 @@ PATIENCE = 20.0
 TWO_AND_THREE = {"a": 2, "b": 3}
 MARKS = ("readOnlyHint", "idempotentHint")
 DENIED = Body(status=401, content_type=None)
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 def marked(hint: str) -> str:
@@ -93,7 +86,7 @@ async def test_an_answer_is_final_whatever_the_operator_marked(backend: Scripted
 
 async def test_what_was_not_answered_in_time_is_sent_once(backend: ScriptedBackend) -> None:
     backend.on("add", InTurn((Hang("nothing"), Honest())))
-    async with front(backend.url, marked(MARKS[0]), "backend.timeout=100ms") as gateway:
+    async with front(backend.url, marked(MARKS[0]), "backend.timeout=1s") as gateway:
         assert not await add(gateway)
     assert backend.calls("add") == 1
 
@@ -133,34 +126,24 @@ class Accepts:
 
 
 async def test_a_credential_of_the_gateways_own_is_renewed_once() -> None:
-    async with token_endpoint() as endpoint:
-        knobs = (
-            "backend.credentials.mode=client_credentials", f"backend.credentials.token_endpoint={endpoint.url}",
-            "backend.credentials.client_id=gw", "backend.credentials.client_secret=s3cret-of-the-gateway",
-        )  # fmt: skip
-        async with stand(*knobs) as it:
-            ann = it.of("ann")
-            it.backend.on("add", Accepts("the-gateway.at-backend.2"))
-            assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 200
-            assert it.shown("add") == [f"the-gateway.at-backend.{number}" for number in (1, 2)]
-            assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 200
-            it.backend.on("add", DENIED)
-            assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 502
-            assert len(it.shown("add")) == 5
+    async with token_endpoint() as endpoint, stand(*endpoint.knobs(OWN)) as it:
+        ann = it.of("ann")
+        it.backend.on("add", Accepts("the-gateway.at-backend.2"))
+        assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 200
+        assert it.shown("add") == [f"the-gateway.at-backend.{number}" for number in (1, 2)]
+        assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 200
+        it.backend.on("add", DENIED)
+        assert (await ann.call("rest", "add", TWO_AND_THREE)).status == 502
+        assert len(it.shown("add")) == 5
 
 
 async def test_calls_at_once_whose_credential_is_refused_renew_it_together() -> None:
-    async with token_endpoint() as endpoint:
-        knobs = (
-            "backend.credentials.mode=client_credentials", f"backend.credentials.token_endpoint={endpoint.url}",
-            "backend.credentials.client_id=gw", "backend.credentials.client_secret=s3cret-of-the-gateway",
-        )  # fmt: skip
-        async with stand(*knobs) as it:
-            ann = it.of("ann")
-            it.backend.on("add", Accepts("the-gateway.at-backend.2"))
-            answers = await asyncio.gather(*(ann.call("rest", "add", TWO_AND_THREE) for _ in range(20)))
-            assert {answer.status for answer in answers} == {200}
-            assert len(endpoint.forms) == 2
+    async with token_endpoint() as endpoint, stand(*endpoint.knobs(OWN)) as it:
+        ann = it.of("ann")
+        it.backend.on("add", Accepts("the-gateway.at-backend.2"))
+        answers = await asyncio.gather(*(ann.call("rest", "add", TWO_AND_THREE) for _ in range(20)))
+        assert {answer.status for answer in answers} == {200}
+        assert len(endpoint.forms) == 2
 
 
 async def test_the_callers_own_token_is_shown_once() -> None:

@@ -34,12 +34,6 @@ async def taken(backend: ScriptedBackend) -> AsyncIterator[Front]:
         assert (await holding).status == 200
 
 
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
-
-
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_a_call_that_only_waited_for_a_connection_is_said_to_be_unsent(
     backend: ScriptedBackend, surface: Surface
@@ -67,7 +61,7 @@ async def test_an_unsent_call_in_json_rpc_is_an_error_that_says_so(backend: Scri
 
 async def test_a_call_that_was_sent_and_not_answered_is_not_said_to_be_unsent(backend: ScriptedBackend) -> None:
     backend.on("add", Hang("nothing"))
-    async with front(backend.url, "backend.timeout=50ms") as gateway:
+    async with front(backend.url, "backend.timeout=1s") as gateway:
         called = await gateway.call("rest", "add", ADD)
         assert (called.status, called.code) == (504, "backend_timeout")
         assert "whether the call took effect is unknown" in called.message

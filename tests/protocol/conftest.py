@@ -33,12 +33,6 @@ def methods() -> Sequence[Rpc]:
     return METHODS
 
 
-@pytest.fixture
-async def backend(methods: Sequence[Rpc]) -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend(methods) as scripted:
-        yield scripted
-
-
 def settings(url: str, *knobs: str) -> Settings:
     """Settings for a gateway on free ports in front of ``url``, open to all unless ``knobs`` say who may call."""
     return load_settings(None, ground(url, "backend.listing.dialect=openrpc", *knobs), environ={})

@@ -9,6 +9,7 @@ import asyncio
 import json
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import ClientSession
@@ -144,9 +145,10 @@ class Client:
             assert answer.status in (200, 429)
             return bool(answer.status == 200)
 
-    async def initialize(self, version: str = LEGACY[0]) -> str:
-        """The id of a new session of an older era."""
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "probe", "version": "1.0"}}
+    async def initialize(self, version: str = LEGACY[0], capabilities: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """The id of a new session of an older era, whose client has these capabilities."""
+        probe = {"name": "probe", "version": "1.0"}
+        params = {"protocolVersion": version, "capabilities": dict(capabilities), "clientInfo": probe}
         answer = await self.legacy("initialize", params, version=None)
         assert answer.result["protocolVersion"] == version
         return answer.headers[SESSION]

@@ -25,7 +25,8 @@ from tests.protocol.conftest import Start
 from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import exchange, status_of
 from tests.protocol.test_many_streams import ready_for
-from tests.protocol.test_slow_clients import PING, Slow, by_hand_front, client, until
+from tests.protocol.test_slow_clients import PING, Slow, by_hand_front, client
+from tests.waiting import until
 
 LIVE = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 AT_ONCE = 2000
@@ -72,7 +73,7 @@ async def test_a_trusted_proxy_has_all_connections_and_beyond_them_health_is_tol
                     assert status_of(raw) == 503
                     assert raw.endswith(b'"Too many connections"}}')
                 assert (await exchange(gateway.admin_port, LIVE)).endswith(b"ok\n")
-            await until(clock, lambda: any("no longer" in line["event"] for line in lines))
+            await clock.until(lambda: any("no longer" in line["event"] for line in lines))
             assert status_of(await exchange(gateway.port, PING)) == 200
         lines = [line for line in lines if line["event"].startswith("connections are")]
         assert [line["event"] for line in lines] == ["connections are refused", "connections are no longer refused"]
@@ -155,9 +156,7 @@ def test_without_descriptors_connections_wait_the_log_says_so_and_all_are_answer
             with no_descriptors():
                 answers = asyncio.create_task(told(many, public.number))
                 assert all(raw.endswith(b"ok\n") for raw in await told(few, admin.number))
-                async with asyncio.timeout(PATIENCE):
-                    while not lines:  # noqa: ASYNC110, the loop itself has to turn until it accepts
-                        await asyncio.sleep(0)
+                await until(lambda: lines)
                 assert not answers.done()
                 assert [line["event"] for line in lines] == ["no connection can be accepted"]
                 assert lines[0]["reason"] == "too many open files"

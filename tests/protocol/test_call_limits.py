@@ -1,35 +1,32 @@
-"""Callers that call too often, or too much at once: on every surface, over HTTP.
+"""Callers that call too often: on every surface, over HTTP. Too much at once is in test_concurrent_calls.py.
 
 Ten calls may always come at once, so that the eleventh is the first one too many.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import pytest
 from aiohttp import ClientSession
 
 from gateway.server import Server
-from tests.fault.behaviours import Hang, InTurn, result
+from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
-from tests.front import SURFACES, Front, Surface
+from tests.protocol.asking import session_of
 from tests.protocol.conftest import settings
 from tests.protocol.talk import (
     CAPABILITIES,
     LEGACY,
     MODERN,
-    SESSION,
     Client,
-    legacy_headers,
     modern_headers,
     modern_request,
     request,
 )
+from tests.waiting import until
 
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
@@ -181,13 +178,7 @@ async def test_the_answer_to_a_question_is_free_once(connect: Connect, backend: 
 @pytest.mark.parametrize("version", LEGACY[:2])
 async def test_a_call_that_lacks_a_capability_counts_once(connect: Connect, version: str) -> None:
     client = await connect(DAILY, "catalog.tools.add.requires={sampling: {}}")
-    initialize = {
-        "protocolVersion": version,
-        "capabilities": {"elicitation": {}},
-        "clientInfo": {"name": "n", "version": "1"},
-    }
-    opened = await client.legacy("initialize", initialize, version=None)
-    answer = await client.mcp(request("tools/call", CALL), legacy_headers(version, opened.headers[SESSION]))
+    answer = await client.mcp(request("tools/call", CALL), await session_of(client, version))
     assert answer.result["isError"] is True
     assert answer.headers["RateLimit"].startswith('"call";r=9;')
 
@@ -228,98 +219,7 @@ async def test_a_reload_changes_the_rate_at_once(
     client = Client(session, gateway.port)
     await use_up(client)
     await gateway.reload(settings(backend.url, "limits.invocation=1000000/second", "limits.concurrent=1"))
-    async with asyncio.timeout(PATIENCE):
-        while (await client.post("/jsonrpc", request("add", ADD))).status == 429:
-            pass
-
-
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_a_caller_with_too_many_calls_under_way_is_told_to_wait_for_one(
-    start: Start, session: ClientSession, backend: ScriptedBackend, surface: Surface
-) -> None:
-    backend.on("echo", Hang("nothing"))
-    gateway = await start("limits.concurrent=2")
-    front = Front(gateway.port, session)
-    async with asyncio.timeout(PATIENCE):
-        under_way = [asyncio.create_task(front.call("rest", "echo", {"value": 1})) for _ in range(2)]
-        await backend.called("echo", 2)
-        refused = await front.call(surface, "add", ADD)
-        assert refused.message == (
-            "Too many calls at once: at most 2 may be under way. This call was not made. "
-            "Wait until another one is answered, then call again"
-        )
-        if surface == "rest":
-            assert (refused.status, refused.code, refused.headers["Retry-After"]) == (429, "rate_limited", "1")
-        else:
-            assert refused.result["_meta"]["retryAfter"] == 1
-        backend.release.set()
-        await asyncio.gather(*under_way)
-        assert not (await front.call(surface, "add", ADD)).failed
-    assert backend.calls("add") == 1
-
-
-@pytest.mark.parametrize("path", ["/mcp", "/jsonrpc"])
-async def test_a_batch_is_one_call_under_way(connect: Connect, backend: ScriptedBackend, path: str) -> None:
-    client = await connect("limits.concurrent=1")
-    method, params = ("tools/call", CALL) if path == "/mcp" else ("add", ADD)
-    answer = await client.post(path, [request(method, params, id) for id in range(5)])
-    assert all("result" in each and not each["result"].get("isError") for each in answer.json)
-
-
-async def test_who_hangs_up_is_still_counted_where_its_era_does_not_cancel(
-    connect: Connect, backend: ScriptedBackend
-) -> None:
-    backend.on("echo", Hang("nothing"))
-    client = await connect("limits.concurrent=1")
-    async with asyncio.timeout(PATIENCE):
-        gone = asyncio.create_task(client.legacy("tools/call", {"name": "echo", "arguments": {"value": 1}}))
-        await backend.called("echo")
-        gone.cancel()
-        await asyncio.wait([gone])
-        assert (await client.legacy("tools/call", CALL)).result["isError"] is True
-        backend.release.set()
-        while (await client.legacy("tools/call", CALL)).result["isError"]:
-            pass
-
-
-async def test_who_hangs_up_is_counted_no_more_where_its_era_cancels(
-    connect: Connect, backend: ScriptedBackend
-) -> None:
-    backend.on("echo", Hang("nothing"))
-    client = await connect("limits.concurrent=1")
-    async with asyncio.timeout(PATIENCE):
-        gone = asyncio.create_task(client.modern("tools/call", {"name": "echo", "arguments": {"value": 1}}))
-        await backend.called("echo")
-        gone.cancel()
-        await backend.abandoned.wait()
-        while (await client.modern("tools/call", CALL)).result["isError"]:
-            pass
-
-
-@pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
-async def test_a_stream_of_progress_is_one_of_the_callers_streams_and_without_one_left_the_answer_is_plain(
-    connect: Connect, backend: ScriptedBackend, version: str
-) -> None:
-    backend.on("echo", Hang("nothing"))
-    client = await connect("limits.streams=2")
-
-    def asked(tool: str, arguments: Any) -> tuple[dict[str, Any], dict[str, str]]:
-        params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": tool}}
-        if version == MODERN:
-            return modern_request("tools/call", params), modern_headers("tools/call", tool)
-        return request("tools/call", params), legacy_headers(version)
-
-    async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
-        streams = [await stack.enter_async_context(client.stream(*asked("echo", {"value": 1}))) for _ in range(2)]
-        for stream in streams:
-            await stream.message()
-        assert not await client.has_room_for_a_stream()
-        assert (await client.mcp(*asked("add", ADD))).result["structuredContent"] == {"sum": 5}
-        backend.release.set()
-        for stream in streams:
-            await stream.rest()
-        while not await client.has_room_for_a_stream():
-            pass
+    await until(lambda: client.post("/jsonrpc", request("add", ADD)), lambda answer: answer.status != 429)
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY[0]])
@@ -329,25 +229,3 @@ async def test_a_call_too_many_that_asks_for_progress_opens_no_stream(connect: C
     params = {**CALL, "_meta": {"progressToken": 1}}
     answer = await client.speak(version, "tools/call", params)
     assert answer.result["isError"] is True
-
-
-@pytest.mark.parametrize("bound", ["limits.concurrent=1", "backend.connections=1"])
-async def test_a_reload_forgets_no_call_that_is_under_way(
-    start: Start, session: ClientSession, backend: ScriptedBackend, bound: str
-) -> None:
-    backend.on("echo", Hang("nothing"))
-    knobs = (bound, "backend.queue_timeout=50ms")
-    gateway = await start(*knobs)
-    front = Front(gateway.port, session)
-    async with asyncio.timeout(PATIENCE):
-        under_way = asyncio.create_task(front.call("rest", "echo", {"value": 1}))
-        await backend.called("echo")
-        before = await front.call("rest", "add", ADD)
-        await gateway.reload(settings(backend.url, *knobs, "catalog.ttl=1h"))
-        after = await front.call("rest", "add", ADD)
-        assert before.message == after.message
-        assert backend.calls("add") == 0
-        backend.release.set()
-        assert not (await under_way).failed
-        while (await front.call("rest", "add", ADD)).failed:
-            pass

@@ -116,7 +116,7 @@ async def test_any_other_failure_is_the_answer_whatever_the_tool(answer: Behavio
 async def test_both_tries_share_one_deadline() -> None:
     async with (
         ScriptedBackend((SUBTRACT,)) as backend,
-        front(backend.url, READ_ONLY, "backend.timeout=300ms") as gateway,
+        front(backend.url, READ_ONLY, "backend.timeout=1s") as gateway,
     ):
         backend.on("subtract", InTurn((error(-32602, "Invalid params"), Hang("head"))))
         async with asyncio.timeout(5):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,8 @@ BY_POSITION = "backend.params.structure=by-position"
 
 
 @pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend((SEARCH, DELETE, LOGIN)) as scripted:
-        yield scripted
+def methods() -> Sequence[Rpc]:
+    return (SEARCH, DELETE, LOGIN)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -15,8 +14,9 @@ from tests.fault.behaviours import result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS, NUMBERS
-from tests.protocol.streams import PATIENCE, Mark, Stream
+from tests.protocol.streams import Mark, Stream
 from tests.protocol.talk import JSON, LEGACY, Client, legacy_headers
+from tests.waiting import until
 
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
@@ -39,13 +39,6 @@ async def opened(stack: AsyncExitStack, client: Client, session: str | None, ver
     stream = await stack.enter_async_context(client.stream(headers=legacy_headers(version, session)))
     await stream.comment()
     return stream
-
-
-async def until_room(client: Client) -> None:
-    """Return once one of the streams that were hung up is free for another."""
-    async with asyncio.timeout(PATIENCE):
-        while not await client.has_room_for_a_stream():
-            pass
 
 
 @pytest.mark.parametrize("version", LEGACY)
@@ -105,11 +98,11 @@ async def test_when_the_newest_stream_closes_the_one_before_has_the_messages_aga
         middle = await opened(stack, client, session)
         newest = await opened(stack, client, session)
         newest.close()
-        await until_room(client)
+        await until(client.has_room_for_a_stream)
         shrink(backend)
         assert await middle.message() == CHANGED
         middle.close()
-        await until_room(client)
+        await until(client.has_room_for_a_stream)
         restore(backend)
         assert await oldest.message() == CHANGED
 
@@ -123,7 +116,7 @@ async def test_an_older_stream_that_closes_takes_nothing_from_the_newest(
         older = await opened(stack, client, session)
         newest = await opened(stack, client, session)
         older.close()
-        await until_room(client)
+        await until(client.has_room_for_a_stream)
         shrink(backend)
         assert await newest.message() == CHANGED
 
@@ -191,7 +184,7 @@ async def test_open_streams_are_bounded_whatever_their_era(connect: Connect) -> 
         assert refused.fault == (429, 429)
         assert int(refused.headers["Retry-After"]) >= 1
         one.close()
-        await until_room(client)
+        await until(client.has_room_for_a_stream)
 
 
 async def test_the_end_of_a_session_ends_its_stream_and_no_other(connect: Connect, backend: ScriptedBackend) -> None:

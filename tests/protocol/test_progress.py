@@ -213,7 +213,7 @@ async def test_many_calls_at_once_have_their_own_progress(connect: Connect, back
 async def test_a_stream_that_waits_for_the_backend_ends_when_the_deadline_does(
     connect: Connect, backend: ScriptedBackend
 ) -> None:
-    client = await connect(BEAT, "backend.timeout=200ms")
+    client = await connect(BEAT, "backend.timeout=1s")
     watched = Watched()
     backend.on("add", watched)
     async with client.stream(*called(MODERN, "p")) as stream:

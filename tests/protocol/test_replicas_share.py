@@ -19,9 +19,11 @@ from tests.fault.behaviours import InTurn, error, result
 from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, Front, front
+from tests.protocol.asking import session_of
 from tests.protocol.catalog import METHODS
-from tests.protocol.talk import CAPABILITIES, SESSION, Answer, Client, legacy_headers, request
+from tests.protocol.talk import CAPABILITIES, Answer, Client, request
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 PATIENCE = 15.0
 CONFIRM = "catalog.tools.greet.confirm=true"
@@ -32,12 +34,6 @@ READ_ONLY = "catalog.tools.echo.annotations.readOnlyHint=true"
 def server() -> Iterator[RedisServer]:
     with RedisServer() as server:
         yield server
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend(METHODS) as backend:
-        yield backend
 
 
 @pytest.fixture
@@ -67,9 +63,7 @@ def listings_of(backend: ScriptedBackend) -> int:
 
 
 async def until_lists(replica: Front, names: set[str]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while set(await replica.tools()) != names:  # noqa: ASYNC110, the other replica decides when
-            await asyncio.sleep(0.01)
+    await until(replica.tools, lambda tools: set(tools) == names)
 
 
 async def test_of_two_that_start_together_one_lists(replicas: tuple[Front, Front], backend: ScriptedBackend) -> None:
@@ -109,9 +103,7 @@ async def test_one_that_starts_later_knows_what_calls_have_taught_the_others(
     store = RedisStore(make_client(StoreSettings(url=server.url)), slow=PATIENCE)
     shared = (f"server.secret_file={tmp_path / 'secret'}", CONFIRM, READ_ONLY)
     async with front(backend.url, *shared, store=store) as late:
-        async with asyncio.timeout(PATIENCE):
-            while (await late.tools())["numbers"].get("outputSchema"):  # noqa: ASYNC110, a notice decides when
-                await asyncio.sleep(0.01)
+        await until(late.tools, lambda tools: not tools["numbers"].get("outputSchema"))
         assert (await late.call("rest", "echo", {"value": 2})).value == 2
     structures = [type(sent.params) for sent in backend.requests if sent.method == "echo"]
     assert structures == [dict, list, list]
@@ -181,9 +173,7 @@ async def test_while_redis_is_away_a_consent_is_refused_and_nothing_runs(
             assert answer.status == 200
             assert "store: ConnectionError" in await answer.text()
         server.start()
-        async with asyncio.timeout(PATIENCE):
-            while (await consent(client, state)).status == 503:  # noqa: ASYNC110, the store decides when
-                await asyncio.sleep(0.05)
+        await until(lambda: consent(client, state), lambda answer: answer.status != 503)
         assert [request.method for request in backend.requests].count("greet") == 1
 
 
@@ -192,9 +182,7 @@ async def test_while_redis_is_away_an_answer_that_reaches_another_replica_is_to_
 ) -> None:
     async with aiohttp.ClientSession() as session:
         one, other = (Client(session, replica.gateway.port) for replica in replicas if replica.gateway)
-        asks = {"capabilities": {"elicitation": {}}, "clientInfo": {"name": "probe", "version": "1"}}
-        opened = await one.legacy("initialize", {"protocolVersion": LEGACY, **asks}, version=None)
-        headers = legacy_headers(LEGACY, opened.headers[SESSION])
+        headers = await session_of(one)
         call = request("tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
         async with one.stream(call, headers) as stream:
             asked = (await stream.message())["id"]

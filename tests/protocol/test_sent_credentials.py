@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,12 +21,6 @@ from tests.presets import preset
 SUM: Final = {"a": 2, "b": 3}
 KEY: Final = "k3y-for-the-service"
 PASSWORD: Final = "sesame-0pens"
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as scripted:
-        yield scripted
 
 
 def sent(backend: ScriptedBackend, method: str) -> Request:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.clock import Clock, by_hand
 from tests.protocol.talk import status_of
-from tests.protocol.test_slow_clients import CALL, asked, by_hand_front, client, until
+from tests.protocol.test_slow_clients import CALL, asked, by_hand_front, client
 
 HEAD = (
     b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -17,7 +17,7 @@ async def test_who_sends_bodies_slowly_holds_a_quarter_of_all_and_others_are_ser
     async with by_hand_front("server.max_buffered=1MiB", "backend.max_response=1MiB") as (gateway, _):
         async with client(gateway.port, "127.0.0.2") as first, client(gateway.port, "127.0.0.2") as second:
             first.write(HEAD + b" " * 200_000)
-            await until(clock, lambda: gateway.held.bytes == 200_000)
+            await clock.until(lambda: gateway.held.bytes == 200_000)
             assert status_of(await asked(gateway, CALL, "127.0.0.2")) == 200
             second.write(HEAD + b" " * 100_000)
             raw = await second.answer()
@@ -25,4 +25,4 @@ async def test_who_sends_bodies_slowly_holds_a_quarter_of_all_and_others_are_ser
             assert raw.endswith(b'held: read or send faster"}}')
             assert status_of(await asked(gateway, CALL, "127.0.0.3")) == 200
             assert gateway.held.bytes == 200_000
-        await until(clock, lambda: not gateway.held.bytes)
+        await clock.until(lambda: not gateway.held.bytes)

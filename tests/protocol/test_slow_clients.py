@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -224,21 +224,13 @@ SURFACES = {
 }
 
 
-async def until(clock: Clock, condition: Callable[[], bool]) -> None:
-    for _ in range(100):
-        if condition():
-            return
-        await clock.settles()
-    raise TimeoutError
-
-
 async def holding(clock: Clock, gateway: Server, slow: Slow, backend: ScriptedBackend, size: int) -> None:
     """Return once an answer of about this size waits for a client that does not read."""
     before = gateway.held.waiting
     backend.on("echo", result({"echo": "x" * size}))
     slow.stop_reading()
     slow.write(CALL)
-    await until(clock, lambda: gateway.held.waiting > before)
+    await clock.until(lambda: gateway.held.waiting > before)
 
 
 async def asked(gateway: Server, sent: bytes, address: str) -> bytes:
@@ -260,7 +252,7 @@ async def test_a_caller_whose_unread_answers_are_a_quarter_of_all_waits_and_othe
                 b'"overloaded","message":"Too many of your answers and bodies are held: read or send faster"}}'
             )
             assert status_of(await asked(gateway, CALL, "127.0.0.3")) == 200
-        await until(clock, lambda: not gateway.held.bytes)
+        await clock.until(lambda: not gateway.held.bytes)
         assert status_of(await asked(gateway, CALL, "127.0.0.2")) == 200
 
 
@@ -278,7 +270,7 @@ async def test_an_answer_that_finds_no_room_is_not_read_and_its_caller_is_told(c
             )
             assert gateway.held.bytes == before
             assert backend.calls("echo") == 2, "it is not sent again"
-        await until(clock, lambda: not gateway.held.bytes)
+        await clock.until(lambda: not gateway.held.bytes)
 
 
 @by_hand
@@ -324,7 +316,7 @@ async def test_what_is_sent_far_ahead_of_an_answer_is_not_kept(clock: Clock) -> 
     async with by_hand_front() as (gateway, backend), client(gateway.port) as slow:
         backend.on("echo", Hang("nothing"))
         slow.write(CALL)
-        await until(clock, lambda: backend.calls("echo") == 1)
+        await clock.until(lambda: backend.calls("echo") == 1)
         padded = PING.replace(b"\r\n\r\n", b"\r\n" + b"".join(b"X-%d: " % n + b"x" * 8000 + b"\r\n" for n in range(7)))
         for _ in range(12):
             slow.write(padded)

@@ -20,6 +20,7 @@ from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import JSON, MODERN, Client, modern_headers, modern_request
 from tests.protocol.test_streams_alone import retired
 from tests.protocol.test_swapping import OTHER, calling
+from tests.waiting import until
 
 ANOTHER = "limits.discovery=501/minute"
 
@@ -59,8 +60,7 @@ async def test_what_was_replaced_lists_no_more_while_an_earlier_service_finishes
         second = gateway.services[""]
         assert list(second.background.describe()) == ["listing: running"]
         await gateway.reload(settings(backend.url, ANOTHER))
-        while list(second.background.describe()):  # noqa: ASYNC110, it is told to end
-            await asyncio.sleep(0)
+        await until(lambda: not list(second.background.describe()))
         assert not call.done()
         backend.release.set()
         await call
@@ -129,9 +129,7 @@ async def test_a_service_with_a_large_listing_which_the_collector_set_aside_is_l
     assert gc.get_freeze_count()
     await gateway.reload(settings(backend.url, "catalog.max_tools=1000", OTHER))
     await retired(gateway)
-    async with asyncio.timeout(PATIENCE):
-        while gone() is not None:  # noqa: ASYNC110, the collector has no event
-            await asyncio.sleep(0)
+    await until(lambda: gone() is None)
 
 
 async def test_a_stream_of_somebody_let_in_before_who_may_call_changed_ends_as_it_begins(
@@ -145,8 +143,7 @@ async def test_a_stream_of_somebody_let_in_before_who_may_call_changed_ends_as_i
     async with asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         writer.write(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode())
-        while repr(before.uses) != "<Uses 1>":  # noqa: ASYNC110, the body is awaited then
-            await asyncio.sleep(0.001)
+        await until(lambda: repr(before.uses) == "<Uses 1>")
         await gateway.reload(settings(backend.url, "auth.mode=off", "auth.allow_unauthenticated=true"))
         writer.write(body)
         answer = await reader.readuntil(b"\r\n0\r\n\r\n")

@@ -18,7 +18,7 @@ from tests.fault.methods import ADD, ECHO
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
 from tests.protocol.streams import PATIENCE
-from tests.protocol.talk import JSON, LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
+from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
 from tests.protocol.test_streams_alone import begun, opened, retired
 
 CALL = {"name": "add", "arguments": {"a": 2, "b": 3}}
@@ -93,9 +93,7 @@ async def test_a_client_of_an_older_era_can_cancel_a_call_that_began_before_a_re
 ) -> None:
     gateway = await start("server.public_url=https://gw.example.com")
     client = Client(session, gateway.port)
-    opening = {"protocolVersion": LATEST, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    opened = await client.mcp(request("initialize", opening), JSON)
-    headers = legacy_headers(LATEST, opened.headers["Mcp-Session-Id"])
+    headers = legacy_headers(LATEST, await client.initialize(LATEST))
     backend.on("add", Hang("nothing"))
     async with asyncio.timeout(PATIENCE):
         call = asyncio.create_task(client.mcp(request("tools/call", CALL, 7), headers))

@@ -14,7 +14,7 @@ from gateway.telemetry import logs
 from tests.reach.measure import Measured, measure
 from tests.reach.rows import ROWS, Row
 from tests.reach.table import missed, table, with_table
-from tests.services.launch import ServiceFailed, ServiceMissing
+from tests.services.process import ServiceFailed, ServiceMissing
 
 README: Final = Path(__file__).parents[2] / "README.md"
 

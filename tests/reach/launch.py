@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.services.launch import Service, ServiceMissing, require_node, require_program
+from tests.services.process import Service, ServiceMissing, require_node, require_program
 
 HERE: Final = Path(__file__).parent
 APPS: Final = HERE / "apps"

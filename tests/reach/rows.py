@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.reach import launch as more
 from tests.services import launch
-from tests.services.launch import ARIA2_SECRET, FLASK2_PYTHON, LOGIN_PASSWORD, Service
+from tests.services.launch import ARIA2_SECRET, FLASK2_PYTHON, LOGIN_PASSWORD
+from tests.services.process import Service
 
 ROOT: Final = Path(__file__).parents[2]
 Test: TypeAlias = Callable[[Any], bool]

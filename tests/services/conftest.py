@@ -10,7 +10,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests.services import launch
-from tests.services.launch import Drupal, Service
+from tests.services.launch import Drupal
+from tests.services.process import Service
 
 
 @pytest.fixture(scope="session")

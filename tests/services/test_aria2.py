@@ -8,7 +8,8 @@ import pytest
 
 from tests.front import SURFACES, Front, Surface, front, shown
 from tests.program import run, settings
-from tests.services.launch import ARIA2_SECRET, Service
+from tests.services.launch import ARIA2_SECRET
+from tests.services.process import Service
 from tests.services.test_services_answer import call
 
 SECRET = f'backend.params.prefix=["token:{ARIA2_SECRET}"]'

@@ -9,7 +9,8 @@ from mcp.client.client import Client
 from mcp.types import TextContent
 
 from tests.program import Program, run
-from tests.services.launch import ARIA2_SECRET, Service
+from tests.services.launch import ARIA2_SECRET
+from tests.services.process import Service
 
 
 def knobs(service: Service) -> list[str]:

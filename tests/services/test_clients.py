@@ -8,7 +8,8 @@ from mcp.client.client import Client
 from mcp.types import CallToolResult, TextContent
 
 from tests.front import LEGACY, MODERN, front
-from tests.services.launch import ARIA2_SECRET, Service
+from tests.services.launch import ARIA2_SECRET
+from tests.services.process import Service
 
 MODES = ("auto", "legacy", MODERN)
 ARIA2 = ("backend.listing.dialect=introspection", f'backend.params.prefix=["token:{ARIA2_SECRET}"]')

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from tests.front import SURFACES, Surface, front
 from tests.presets import preset
-from tests.services.launch import Service
 from tests.services.methods_file import written_and_read
+from tests.services.process import Service
 from tests.services.test_services_answer import call
 
 

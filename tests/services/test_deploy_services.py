@@ -12,7 +12,7 @@ import yaml
 from tests.front import Front
 from tests.kustomize import container_of, environment
 from tests.program import Program
-from tests.services.launch import Service
+from tests.services.process import Service
 from tests.unit.test_deploy_services import compose, overlay, written
 
 HERE = ("server.host=127.0.0.1", "server.admin_host=127.0.0.1", "server.port=0", "server.admin_port=0")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.front import SURFACES, Surface, front
 from tests.services import launch
-from tests.services.launch import Service
+from tests.services.process import Service
 
 NULL = {"type": "null"}
 STRINGS = {"type": "array", "items": {"type": "string"}}

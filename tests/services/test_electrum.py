@@ -9,8 +9,8 @@ import pytest
 from tests.front import SURFACES, Surface, front
 from tests.program import run, settings
 from tests.services import launch
-from tests.services.launch import Service
 from tests.services.methods_file import written_and_read
+from tests.services.process import Service
 
 USER = "Basic " + base64.b64encode(b"u:p").decode()
 CREDENTIALS = ("backend.credentials.mode=static", f"backend.credentials.value={USER}")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.front import SURFACES, Front, Surface, front, shown
 from tests.program import run, settings
-from tests.services.launch import Service
+from tests.services.process import Service
 
 NAMES = [f"App.{name}" for name in ("add", "fails", "greet", "index", "note", "notes", "sort")]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.front import SURFACES, Surface, front
 from tests.program import Ran, run, settings
 from tests.services import launch
-from tests.services.launch import Service
+from tests.services.process import Service
 from tests.tls import HOST, Authority
 
 REX = {"id": 1, "name": "rex", "tag": "dog"}

@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 
 from tests.front import front
 from tests.presets import ROOT, preset
-from tests.services.launch import LOGIN_PASSWORD, Service
+from tests.services.launch import LOGIN_PASSWORD
+from tests.services.process import Service
 from tests.services.test_services_answer import fetch
 
 METHODS = ROOT / "config" / "examples" / "methods"

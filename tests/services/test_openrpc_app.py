@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.front import SURFACES, Front, Surface, front
-from tests.services.launch import Service
 from tests.services.methods_file import written_and_read
+from tests.services.process import Service
 
 NODE = {
     "title": "Node",
@@ -144,8 +144,8 @@ async def test_arguments_that_break_the_schema_never_reach_the_service(gateway: 
 
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_a_call_that_takes_too_long_is_given_up(openrpc_app: Service, surface: Surface) -> None:
-    async with front(openrpc_app.url, "backend.timeout=100ms") as gateway:
-        called = await gateway.call(surface, "slow", {"seconds": 1})
+    async with front(openrpc_app.url, "backend.timeout=500ms") as gateway:
+        called = await gateway.call(surface, "slow", {"seconds": 2})
         assert "did not answer in time" in called.message
         assert called.status == (504 if surface == "rest" else 200)
 

@@ -15,7 +15,8 @@ from gateway.listing.openrpc import parse_listing
 from gateway.model import Catalog, Tool
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
-from tests.services.launch import NODE_PROJECT, ServiceMissing
+from tests.services.launch import NODE_PROJECT
+from tests.services.process import ServiceMissing
 
 Json = dict[str, Any]
 METAMASK = "@metamask/api-specs/dist/build"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.front import SURFACES, Front, Surface, front
 from tests.program import run, settings
-from tests.services.launch import Service
+from tests.services.process import Service
 
 REX = {"id": 1, "name": "rex", "tag": "dog"}
 TOM = {"id": 2, "name": "tom"}

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.services import launch
-from tests.services.launch import ARIA2_SECRET, Drupal, Service, ServiceFailed, ServiceMissing
+from tests.services.launch import ARIA2_SECRET, Drupal
+from tests.services.process import Service, ServiceFailed, ServiceMissing
 
 Site = Callable[..., Drupal]
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from tests.front import SURFACES, Surface, front
 from tests.presets import preset
 from tests.program import run, settings
-from tests.services.launch import Service
+from tests.services.process import Service
 from tests.services.test_services_answer import fetch
 
 USER = "Basic " + base64.b64encode(b"admin:admin").decode()

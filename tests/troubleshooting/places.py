@@ -18,7 +18,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.services import launch
-from tests.services.launch import Service, free_port, require_program
+from tests.services.process import Service, free_port, require_program
 from tests.tls import Authority
 
 METHODS: Final = """\

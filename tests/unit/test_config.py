@@ -1,4 +1,7 @@
-"""From YAML, environment and command line to settings: later layers win, and all faults are told at once."""
+"""From YAML, environment and command line to settings: later layers win, and all faults are told at once.
+
+References in them are in test_config_references.py.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +13,10 @@ from typing import Any
 import pytest
 
 from gateway.config import ConfigError, load_settings
-from gateway.settings import Settings
 from gateway.settings.paths import knobs
 from gateway.strict_yaml import read_yaml
+from tests.configuring import BASE, ENVIRONMENT, OPEN, URL, faults, file
 from tests.each import each
-
-URL = "http://127.0.0.1:8000/jsonrpc"
-OPEN = "auth: {mode: off}\n"
-BASE = f"backend: {{url: {URL}}}\n{OPEN}"
-ENVIRONMENT = {"GATEWAY__BACKEND__URL": URL, "GATEWAY__AUTH__MODE": "off"}
-SECRET = "hunter2-hunter2"
-
-
-def file(directory: Path, text: str | bytes) -> Path:
-    path = directory / "gateway.yaml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def faults(path: Path | None = None, *overrides: str, **environ: str) -> tuple[str, ...]:
-    with pytest.raises(ConfigError) as caught:
-        load_settings(path, overrides, environ)
-    return caught.value.faults
-
 
 # --- layers ---------------------------------------------------------------------------------------------------
 
@@ -230,137 +214,3 @@ def test_words_of_yaml_are_words_and_only_true_and_false_are_not() -> None:
 
 def test_a_mode_of_off_needs_no_quotes(tmp_path: Path) -> None:
     assert load_settings(file(tmp_path, BASE), (), {}).auth.mode == "off"
-
-
-# --- secrets and references -----------------------------------------------------------------------------------
-
-
-def credentials(value: str) -> str:
-    return f"backend:\n  url: {URL}\n  credentials: {{mode: static, value: {value}}}\n{OPEN}"
-
-
-def shown(made: Settings) -> str:
-    assert made.backend.credentials.value is not None
-    return made.backend.credentials.value.get_secret_value()
-
-
-def test_a_variable_and_the_content_of_a_file_are_put_in_place(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text(f"{SECRET}\n")
-    path = file(tmp_path, credentials(f'"${{SCHEME}} ${{file:{secret}}}"'))
-    assert shown(load_settings(path, (), {"SCHEME": "Bearer"})) == f"Bearer {SECRET}"
-
-
-def test_only_the_last_newline_of_a_file_goes(tmp_path: Path) -> None:
-    (tmp_path / "two").write_text("a: b\n\n")
-    path = file(tmp_path, BASE + f'catalog: {{tools: {{m: {{title: "${{file:{tmp_path}/two}}"}}}}}}\n')
-    assert load_settings(path, (), {}).catalog.tools["m"].title == "a: b\n"
-
-
-def test_what_is_put_in_place_is_text_whatever_it_looks_like(tmp_path: Path) -> None:
-    path = file(
-        tmp_path, BASE + "server: {port: 1}\ncatalog: {tools: {m: {title: '${T}', description: '$${T} $T {T}'}}}\n"
-    )
-    made = load_settings(path, (), {"T": "${NOT} {again: 1}"})
-    assert made.catalog.tools["m"].title == "${NOT} {again: 1}"
-    assert made.catalog.tools["m"].description == "${T} $T {T}"
-
-
-def test_references_that_lead_nowhere_are_all_told_with_their_knobs(tmp_path: Path) -> None:
-    text = """
-backend:
-  url: ${ABSENT}
-  params: {prefix: [x, "${file:absent}"]}
-  listing: {file: "${file:.}"}
-"""
-    path = file(tmp_path, text)
-    told = faults(path)
-    assert "backend.url: the environment has no variable ABSENT" in told
-    assert any(fault.startswith("backend.params.prefix[1]: ") and "No such file" in fault for fault in told)
-    assert any(fault.startswith("backend.listing.file: ") and "directory" in fault for fault in told)
-
-
-def test_a_referenced_file_that_is_no_text_is_a_fault(tmp_path: Path) -> None:
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    told = faults(file(tmp_path, credentials(f'"${{file:{tmp_path}/binary}}"')))
-    assert any("not UTF-8" in fault for fault in told)
-
-
-AWKWARD = [
-    "!{}",
-    "!!{}",
-    "*{}",
-    "&{}",
-    "%{}",
-    "@{}",
-    "`{}",
-    "[{}",
-    "{{{}",
-    "'{}",
-    '"{}',
-    "{}: a: b",
-    "{0}: {0}",
-    "|{}",
-    ">{}",
-    "? {}",
-    "- {}",
-    "\t{}",
-    "{}\x07",
-    "{{{0}, {0}}}",
-    "Bearer: {}",
-    "1{}: 2",
-    "{}\n- x",
-    "!<{}> x",
-    "{}é",
-]
-
-
-@pytest.mark.parametrize("form", AWKWARD)
-def test_no_fault_ever_shows_a_secret_however_awkwardly_it_is_written(tmp_path: Path, form: str) -> None:
-    value = form.format(SECRET)
-    name = "GATEWAY__BACKEND__CREDENTIALS__VALUE"
-    attempts = [
-        lambda: load_settings(None, [f"backend.url={URL}", "server.port=x"], {name: value}),
-        lambda: load_settings(None, [f"backend.url={URL}", f"backend.credentials.value={value}", "server.port=x"], {}),
-        lambda: load_settings(None, [f"backend.url={URL}", f"backend.params.prefix={value}", "server.port=x"], {}),
-        lambda: load_settings(file(tmp_path, credentials('"${S}"') + "server: {port: x}\n"), (), {"S": value}),
-    ]
-    for attempt in attempts:
-        with pytest.raises(ConfigError) as caught:
-            attempt()
-        assert SECRET not in str(caught.value)
-        assert SECRET not in repr(caught.value.faults)
-
-
-def test_a_secret_that_begins_like_a_tag_is_not_shown_from_a_file_either(tmp_path: Path) -> None:
-    assert SECRET not in str(faults(file(tmp_path, credentials(f"!{SECRET}"))))
-
-
-def test_settings_with_secrets_can_be_printed(tmp_path: Path) -> None:
-    made = load_settings(file(tmp_path, credentials(SECRET)), (), {})
-    assert SECRET not in repr(made) + str(made)
-    assert shown(made) == SECRET
-
-
-def test_relative_names_of_files_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text(SECRET)
-    text = credentials('"${file:secret}"').replace("credentials:", "tls: {ca_file: ca.pem}\n  credentials:")
-    made = load_settings(file(tmp_path, text), ["server.secret_file=here"], {})
-    assert shown(made) == SECRET
-    assert made.backend.tls.ca_file == str(tmp_path / "ca.pem")
-    assert made.server.secret_file == "here"
-
-
-def test_so_do_those_of_each_issuer(tmp_path: Path) -> None:
-    text = f"""
-backend: {{url: {URL}}}
-auth:
-  issuers:
-    - {{issuer: https://one.example.com, ca_file: one.pem}}
-    - {{issuer: https://two.example.com}}
-    - {{issuer: https://three.example.com, ca_file: /etc/three.pem}}
-"""
-    made = load_settings(file(tmp_path, text), ("backend.credentials.mode=none",), {})
-    assert [issuer.ca_file for issuer in made.auth.issuers] == [str(tmp_path / "one.pem"), None, "/etc/three.pem"]
-    assert faults(file(tmp_path, BASE.replace("{mode: off}", "{issuers: {ca_file: x}}")))
-    assert faults(file(tmp_path, BASE.replace("{mode: off}", "{issuers: [x]}")))

@@ -8,7 +8,8 @@ import pytest
 
 from gateway.config import ConfigError, differing, keep_for_process, load_settings, needs_restart
 from gateway.settings import Settings
-from tests.unit.test_config import SECRET, URL
+from tests.configuring import URL
+from tests.unit.test_config_references import SECRET
 
 
 def made(**sections: Any) -> Settings:

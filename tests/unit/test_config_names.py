@@ -5,8 +5,9 @@ from __future__ import annotations
 from gateway.config import load_settings
 from gateway.layers import environment_name, mistaken_names
 from gateway.settings.paths import find_knob, knobs
+from tests.configuring import ENVIRONMENT, URL
 from tests.each import each
-from tests.unit.test_config_outside_the_file import ENVIRONMENT, URL, by_environment, faults
+from tests.unit.test_config_outside_the_file import by_environment, faults
 
 
 def test_every_knob_is_found_by_its_name_in_the_environment() -> None:

@@ -12,9 +12,8 @@ from gateway.config import ConfigError, load_settings
 from gateway.layers import environment_name
 from gateway.references import read_yaml_with_references
 from gateway.settings import Settings
+from tests.configuring import ENVIRONMENT, URL, secret_of
 
-URL = "http://127.0.0.1:8000/jsonrpc"
-ENVIRONMENT = {"GATEWAY__BACKEND__URL": URL, "GATEWAY__AUTH__MODE": "off"}
 SECRET = "backend.credentials.value"
 TITLE = "catalog.tools.m.title"
 
@@ -35,12 +34,6 @@ def faults(given: Callable[[], Settings]) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
         given()
     return caught.value.faults
-
-
-def secret_of(settings: Settings) -> str:
-    value = settings.backend.credentials.value
-    assert value is not None
-    return value.get_secret_value()
 
 
 def with_mode(**environ: str) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from gateway.outbound import ConnectFailed, Outbound
@@ -17,12 +15,6 @@ NAME = "idp.example.com"
 def refuses(address: str) -> str | None:
     """Only 127.0.0.1 may be connected to."""
     return None if address == "127.0.0.1" else "leads astray"
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[ScriptedBackend]:
-    async with ScriptedBackend() as backend:
-        yield backend
 
 
 @pytest.fixture

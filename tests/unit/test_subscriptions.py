@@ -1,11 +1,10 @@
-"""The hub that tells streams of changes, in virtual time: the loop's clock jumps to whatever is due next."""
+"""The hub that tells streams of changes, in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
-import selectors
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
@@ -16,38 +15,11 @@ from gateway.model import SHARED, Caller, Listing, View
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from gateway.store.memory import MemoryStore
+from tests.virtual_time import at, virtually
 
 ADA: Final = View("https://login.example.com", "ada")
 INTERVAL: Final = 10.0
 HEARTBEAT: Final = 1000.0
-
-
-class _Jumping(selectors.DefaultSelector):
-    """A selector that waits for nothing: where the loop would sleep, its clock moves on."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        assert timeout is not None, "nothing is due any more, and the test waits for ever"
-        self.now += max(timeout, 0)
-        return super().select(0)
-
-
-def virtually(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """Run a test in a loop of its own with virtual time, which starts at 0."""
-
-    def loop() -> asyncio.AbstractEventLoop:
-        selector = _Jumping()
-        made = asyncio.SelectorEventLoop(selector)
-        made.time = lambda: selector.now  # type: ignore[method-assign]
-        return made
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=loop) as runner:
-            runner.run(test())
-
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    return run
 
 
 def hub(interval: float = INTERVAL, heartbeat: float = HEARTBEAT) -> Subscriptions:
@@ -84,13 +56,6 @@ class Listener:
     def leave(self) -> None:
         self._subscriptions.unsubscribe(self.subscription)
         self._reading.cancel()
-
-
-async def at(moment: float) -> None:
-    """Return at this time, and after what else is due then."""
-    await asyncio.sleep(moment - asyncio.get_running_loop().time())
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 @virtually

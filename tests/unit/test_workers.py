@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from gateway.web.accepting import bind
 from gateway.workers.link import VARIABLE, NotAWorker, inherit
 from gateway.workers.parent import Parent
 from gateway.workers.worker import SILENT, Worker
+from tests.waiting import until
 
 PATIENCE = 20.0
 MANY = 40
@@ -84,12 +85,6 @@ async def parent_of(workers: int, folder: Path, silent: float = SILENT) -> Async
 def made(workers: int, folder: Path, silent: float = SILENT) -> Parent:
     command = (sys.executable, "-S", "-c", SCRIPT, str(folder))
     return Parent(settings(f"server.workers={workers}"), command, delay=lambda failures: 0.01, silent=silent)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110, what is awaited happens in other processes
-            await asyncio.sleep(0.01)
 
 
 async def who_answers(port: int) -> str:

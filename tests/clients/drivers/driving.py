@@ -62,3 +62,27 @@ async def abandoned(call: asyncio.Task[Any]) -> str:
         return f"result: {await call}"
     except BaseException as error:
         return type(error).__name__
+
+
+async def grown(
+    order: Order, client: Any, names: Callable[[], Awaitable[list[str]]], changes: asyncio.Queue[None]
+) -> Observed:
+    """Let the backend add a tool, and list once for each change that was told, until the tool is there."""
+    before = await names()
+    await client.call_tool("grow", {"name": order.token})
+    heard = 0
+    while True:
+        await changes.get()
+        heard += 1
+        after = await names()
+        if order.token in after:
+            return {"before": before, "after": after, "heard": heard}
+
+
+async def given_up(order: Order, client: Any) -> Observed:
+    """Give up a call that the backend has, and see that it is stopped there."""
+    call = asyncio.create_task(client.call_tool("slow", {"token": order.token}))
+    begun = await client.call_tool("await_slow", {"token": order.token})
+    outcome = await abandoned(call)
+    stopped = await client.call_tool("await_stopped", {"token": order.token})
+    return {"begun": begun.structured_content, "outcome": outcome, "stopped": stopped.structured_content}

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import mcp_types as types
-from driving import Observed, Order, abandoned, drive
+from driving import Observed, Order, drive, given_up, grown
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport
@@ -19,10 +19,14 @@ def connected(order: Order, **options: Any) -> Client[Any]:
     return Client(order.url, mode=order.era, **options)
 
 
-async def listing(order: Order) -> Observed:
+async def all_names(client: Client[Any]) -> list[str]:
     """This client goes through the pages itself."""
+    return [tool.name for tool in await client.list_tools()]
+
+
+async def listing(order: Order) -> Observed:
     async with connected(order) as client:
-        return {"version": client.protocol_version, "tools": [tool.name for tool in await client.list_tools()]}
+        return {"version": client.protocol_version, "tools": await all_names(client)}
 
 
 async def calling(order: Order) -> Observed:
@@ -58,24 +62,12 @@ async def changing(order: Order) -> Observed:
             changes.put_nowait(None)
 
     async with connected(order, message_handler=handler) as client:
-        before = [tool.name for tool in await client.list_tools()]
-        await client.call_tool("grow", {"name": order.token})
-        heard = 0
-        while True:
-            await changes.get()
-            heard += 1
-            after = [tool.name for tool in await client.list_tools()]
-            if order.token in after:
-                return {"before": before, "after": after, "heard": heard}
+        return await grown(order, client, lambda: all_names(client), changes)
 
 
 async def cancelling(order: Order) -> Observed:
     async with connected(order) as client:
-        call = asyncio.create_task(client.call_tool("slow", {"token": order.token}))
-        begun = await client.call_tool("await_slow", {"token": order.token})
-        outcome = await abandoned(call)
-        stopped = await client.call_tool("await_stopped", {"token": order.token})
-        return {"begun": begun.structured_content, "outcome": outcome, "stopped": stopped.structured_content}
+        return await given_up(order, client)
 
 
 async def killed(order: Order) -> Observed:

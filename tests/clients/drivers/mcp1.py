@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-from driving import PATIENCE, Observed, Order, abandoned, drive
+from driving import PATIENCE, Observed, Order, abandoned, drive, grown
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -43,6 +43,10 @@ async def all_tools(session: ClientSession) -> tuple[list[str], int]:
         pages, cursor = pages + 1, page.nextCursor
         if cursor is None:
             return names, pages
+
+
+async def all_names(session: ClientSession) -> list[str]:
+    return (await all_tools(session))[0]
 
 
 async def listing(order: Order) -> Observed:
@@ -81,15 +85,7 @@ async def changing(order: Order) -> Observed:
             changes.put_nowait(None)
 
     async with connected(order, message_handler=handler) as session:
-        before, _ = await all_tools(session)
-        await session.call_tool("grow", {"name": order.token})
-        heard = 0
-        while True:
-            await changes.get()
-            heard += 1
-            after, _ = await all_tools(session)
-            if order.token in after:
-                return {"before": before, "after": after, "heard": heard}
+        return await grown(order, session, lambda: all_names(session), changes)
 
 
 async def cancelling(order: Order) -> Observed:

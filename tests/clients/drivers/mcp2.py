@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import mcp_types as types
-from driving import Observed, Order, abandoned, drive
+from driving import Observed, Order, drive, given_up, grown
 from mcp import StdioServerParameters
 from mcp.client.client import Client
 
@@ -28,6 +28,10 @@ async def all_tools(client: Client) -> tuple[list[str], int]:
         pages, cursor = pages + 1, page.next_cursor
         if cursor is None:
             return names, pages
+
+
+async def all_names(client: Client) -> list[str]:
+    return (await all_tools(client))[0]
 
 
 async def listing(order: Order) -> Observed:
@@ -60,12 +64,12 @@ async def changing(order: Order) -> Observed:
     if order.era == "legacy":
         return await changing_by_handler(order)
     async with connected(order) as client, client.listen(tools_list_changed=True) as subscription:
-        before, _ = await all_tools(client)
+        before = await all_names(client)
         await client.call_tool("grow", {"name": order.token})
         heard = 0
         async for _ in subscription:
             heard += 1
-            after, _ = await all_tools(client)
+            after = await all_names(client)
             if order.token in after:
                 return {"before": before, "after": after, "heard": heard}
     return {"before": before, "heard": heard}
@@ -79,24 +83,12 @@ async def changing_by_handler(order: Order) -> Observed:
             changes.put_nowait(None)
 
     async with connected(order, message_handler=handler) as client:
-        before, _ = await all_tools(client)
-        await client.call_tool("grow", {"name": order.token})
-        heard = 0
-        while True:
-            await changes.get()
-            heard += 1
-            after, _ = await all_tools(client)
-            if order.token in after:
-                return {"before": before, "after": after, "heard": heard}
+        return await grown(order, client, lambda: all_names(client), changes)
 
 
 async def cancelling(order: Order) -> Observed:
     async with connected(order) as client:
-        call = asyncio.create_task(client.call_tool("slow", {"token": order.token}))
-        begun = await client.call_tool("await_slow", {"token": order.token})
-        outcome = await abandoned(call)
-        stopped = await client.call_tool("await_stopped", {"token": order.token})
-        return {"begun": begun.structured_content, "outcome": outcome, "stopped": stopped.structured_content}
+        return await given_up(order, client)
 
 
 async def killed(order: Order) -> Observed:

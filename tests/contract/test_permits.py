@@ -1,0 +1,162 @@
+"""The contract of every store (:class:`gateway.store.Store`): permits, which count towards a rate limit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.store import Store
+from gateway.store.leases import SHARE
+from tests.contract.stores import KINDS, clock_for, opened, taken
+from tests.manual_clock import ManualClock
+from tests.redis_server import RedisServer
+
+
+async def test_a_whole_burst_may_be_taken_at_once(store: Store) -> None:
+    assert await taken(store.permit("k", 2, 7)) == 7
+
+
+async def test_permits_come_back_at_the_rate_and_no_more_than_the_burst(store: Store, clock: ManualClock) -> None:
+    permit = store.permit("k", 2, 7)
+    await permit.take(7)
+    clock.now += 1.6
+    assert await taken(permit) == 3
+    clock.now += 0.4
+    assert await taken(permit) == 1
+    clock.now += 1000
+    assert await taken(permit) == 7
+
+
+async def test_what_is_refused_says_how_long_and_takes_nothing(store: Store, clock: ManualClock) -> None:
+    permit = store.permit("k", 0.5, 3)
+    await permit.take(3)
+    assert [await permit.take() for _ in range(3)] == [2.0] * 3
+    clock.now += 0.5
+    assert await permit.take() == 1.5
+    assert await permit.take(3) == 5.5
+    clock.now += 1.5
+    assert await permit.take() == 0
+
+
+async def test_several_are_taken_all_or_none(store: Store, clock: ManualClock) -> None:
+    permit = store.permit("k", 1, 5)
+    assert await permit.take(3) == 0
+    assert await permit.take(3) == 1
+    assert await permit.take(2) == 0
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(1 / 86400, 1), (1 / 7, 3), (1000 / 60, 1000), (1e5, 10**6)])
+async def test_after_the_wait_that_was_said_they_are_there(
+    store: Store, clock: ManualClock, rate: float, burst: int
+) -> None:
+    permit = store.permit("k", rate, burst)
+    await permit.take(burst)
+    for n in (1, burst, 1, (burst + 1) // 2) * 10:
+        wait = await permit.take(n)
+        assert wait > 0
+        clock.now += wait
+        assert await permit.take(n) == 0
+
+
+@pytest.mark.parametrize("n", [-1, 0, 4])
+async def test_what_could_never_be_taken_is_a_fault(store: Store, n: int) -> None:
+    permit = store.permit("k", 1, 3)
+    with pytest.raises(ValueError, match="3"):
+        await permit.take(n)
+    assert await taken(permit) == 3
+
+
+async def test_of_several_at_once_as_many_are_served_as_there_are_permits(store: Store) -> None:
+    waits = await asyncio.gather(*(store.permit("k", 1, 5).take() for _ in range(20)))
+    assert waits.count(0) == 5
+
+
+async def test_a_key_has_its_permits_whichever_handle_takes_them(store: Store, clock: ManualClock) -> None:
+    kept = store.permit("k", 1, 5)
+    assert await kept.take(2) == 0
+    assert await store.permit("k", 1, 5).take(2) == 0
+    assert await taken(kept) == 1
+    clock.now += 1000
+    assert await store.permit("k", 1, 5).take(4) == 0
+    assert await taken(kept) == 1
+
+
+async def test_asking_for_a_handle_takes_nothing(store: Store) -> None:
+    for _ in range(10):
+        permit = store.permit("k", 1, 5)
+    assert await taken(permit) == 5
+
+
+async def test_keys_have_their_own_permits(store: Store) -> None:
+    assert [await taken(store.permit(key, 1, 2)) for key in ("a", "b", "a:b", "b:a", "")] == [2] * 5
+
+
+async def test_a_kept_handle_and_a_new_one_agree_after_many_other_keys(store: Store, clock: ManualClock) -> None:
+    """A store may forget a key that has its whole burst again. That must not give a second burst."""
+    kept = store.permit("k", 1, 5)
+    await kept.take(5)
+    clock.now += 10
+    for number in range(100):
+        await store.permit(f"other {number}", 1, 5).take()
+    assert await kept.take(3) == 0
+    assert await store.permit("k", 1, 5).take(2) == 0
+    assert await kept.take() == 1
+
+
+async def test_another_rate_holds_at_once_and_finds_what_was_taken(store: Store, clock: ManualClock) -> None:
+    """Half of the old burst is half of the new one where both fill in the same time; waits follow the new rate."""
+    await store.permit("half", 10, 100).take(50)
+    assert await taken(store.permit("half", 1, 10)) == 5
+    await store.permit("slow", 1 / 86400, 1).take()
+    fast = store.permit("slow", 1, 60)
+    assert await fast.take() == 1
+    clock.now += 1
+    assert await fast.take() == 0
+
+
+async def test_a_permit_tells_what_is_left_and_when_all_will_be_there(store: Store, clock: ManualClock) -> None:
+    permit = store.permit("k", 2, 7)
+    await permit.take()
+    assert permit.remaining() == (6, 0.5)
+    await permit.take(6)
+    assert permit.remaining() == (0, 3.5)
+    await permit.take(3)
+    assert permit.remaining() == (0, 3.5)
+    clock.now += 1.6
+    await permit.take()
+    assert permit.remaining() == (2, 2.4)
+    clock.now += 1000
+    await permit.take()
+    assert permit.remaining() == (6, 0.5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rate=st.floats(0.001, 1000),
+    burst=st.integers(1, 500),
+    steps=st.lists(st.tuples(st.floats(0, 50), st.integers(1, 5))),
+)
+def test_as_many_as_a_permit_says_are_left_can_be_taken_and_no_more(
+    server: RedisServer, rate: float, burst: int, steps: list[tuple[float, int]]
+) -> None:
+    asyncio.run(_take_all(server, rate, burst, steps))
+
+
+async def _take_all(server: RedisServer, rate: float, burst: int, steps: list[tuple[float, int]]) -> None:
+    for kind in KINDS:
+        server.control.flushall()
+        clock = clock_for(kind, server)
+        async with opened(kind, clock, server) as store:
+            permit = store.permit("k", rate, burst)
+            for pause, n in steps:
+                clock.now += pause
+                await permit.take(min(n, burst))
+            left, full_in = permit.remaining()
+            assert 0 <= full_in <= burst / rate + 1e-6
+            if left:
+                assert await permit.take(left) == 0, kind
+            # What is leased comes on top of a burst that came back meanwhile (decision 35).
+            assert await taken(permit) <= (max(1, burst // SHARE) if "redis" in kind else 0), kind

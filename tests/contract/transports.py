@@ -1,0 +1,14 @@
+"""The transports that one suite tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.backend.lean import LeanTransport
+from gateway.backend.transport import Transport
+from gateway.outbound import Outbound
+
+Make = Callable[[], Transport]
+TRANSPORTS: Final[dict[str, Make]] = {"Outbound": Outbound, "LeanTransport": LeanTransport}
+CALL: Final = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'

@@ -1,0 +1,40 @@
+"""Bounded waits, in real time, for what tells nobody that it has happened: another process, a timer, the collector."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+PATIENCE: Final = 20.0
+_PAUSE: Final = 0.01
+
+Seen = TypeVar("Seen")
+
+
+async def until(
+    look: Callable[[], Seen | Awaitable[Seen]], right: Callable[[Seen], object] = bool, within: float = PATIENCE
+) -> Seen:
+    """Look again and again until what is seen is right, and return it. Raise TimeoutError after ``within`` seconds."""
+    seen: Seen | None = None
+    try:
+        async with asyncio.timeout(within):
+            while True:
+                found = look()
+                seen = await found if inspect.isawaitable(found) else found
+                if right(seen):
+                    return seen
+                await asyncio.sleep(_PAUSE)
+    except TimeoutError as error:
+        raise TimeoutError(f"what was seen last within {within} s is not right: {seen!r}") from error
+
+
+def wait_until(holds: Callable[[], object], within: float = PATIENCE) -> None:
+    """Return once something holds, while nothing else runs. Raise TimeoutError after ``within`` seconds."""
+    end = time.monotonic() + within
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"it does not hold within {within} s")
+        time.sleep(_PAUSE)
