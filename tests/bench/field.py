@@ -112,7 +112,7 @@ class Field:
             for count in lanes.CONNECTIONS:
                 self._add(Lane(lanes.at(name, count), lane.process, lane.port, lane.workload), count)
 
-    def _program(self, command: list[str | Path], port: int) -> Process:
+    def program(self, command: list[str | Path], port: int) -> Process:
         return Process(command, self._core, self.folder / f"{port}.log")
 
     def _start_main(self) -> None:
@@ -132,14 +132,20 @@ class Field:
             if lanes.called_by(count) in self.wanted:
                 self._add(main.callers(lanes.called_by(count), work.MODERN_CALL, count))
 
+    def bare_lane(self, python: str | Path = sys.executable) -> Lane:
+        """Return the lane of a bare proxy that is not started yet."""
+        process, port = self._bare(python)
+        return Lane(lanes.BARE, process, port, _plain("jsonrpc"))
+
     def _bare(self, python: str | Path = sys.executable) -> tuple[Process, int]:
         port = free_port()
         urls = [self.backend.url(path) for path in RESULTS]
-        return self._program([python, "-m", "tests.bench.bare_proxy", str(port), *urls], port), port
+        return self.program([python, "-m", "tests.bench.bare_proxy", str(port), *urls], port), port
 
     def _start_bare(self) -> None:
-        process, port = self._bare()
-        self._up(process, Lane(lanes.BARE, process, port, _plain("jsonrpc")))
+        bare = self.bare_lane()
+        process, port = bare.process, bare.port
+        self._up(process, bare)
         self._at_connections(lanes.BARE)
         self._add(Lane(lanes.SLOW_BARE, process, port, _plain("slow")), 50)
         for payload, path in lanes.PAYLOADS.items():
@@ -158,7 +164,7 @@ class Field:
             _, body, _ = gateway.lane("", work.listing(tools)).ask()
             port, page = free_port(), self.folder / f"page-{tools}.json"
             page.write_bytes(body)
-            process = self._program([sys.executable, "-m", "tests.bench.static_answer", str(port), page], port)
+            process = self.program([sys.executable, "-m", "tests.bench.static_answer", str(port), page], port)
             self._up(process, Lane(lanes.static(tools), process, port, work.listing(tools)))
 
     def _one(self, name: str, plan: Plan, core: str | None = None) -> None:
@@ -243,28 +249,28 @@ class Field:
         ):
             port = free_port()
             command = [environments.NODE, environments.HERE / "node" / script, str(port), self.backend.url()]
-            process = self._program(command, port)
+            process = self.program(command, port)
             self._up(process, Lane(name, process, port, asked))
         self._at_connections(lanes.NODE)
 
     def _start_fastmcp(self) -> None:
         port = free_port()
         script = environments.HERE / "fastmcp_server.py"
-        process = self._program([environments.python("fastmcp"), script, str(port), self.backend.url()], port)
+        process = self.program([environments.python("fastmcp"), script, str(port), self.backend.url()], port)
         best = Lane(lanes.FASTMCP, process, port, work.LEGACY_CALL)
         self._up(process, best, Lane(lanes.NEWEST, process, port, work.MODERN_CALL))
 
     def _start_sdk(self) -> None:
         port = free_port()
         command = [environments.python("mcp"), environments.HERE / "mcp_server.py", str(port), self.backend.url()]
-        process = self._program(command, port)
+        process = self.program(command, port)
         self._up(process, Lane(lanes.SDK, process, port, work.MODERN_CALL))
 
     def _start_mcp_proxy(self) -> None:
         port = free_port()
         proxy = [environments.python("mcp_proxy").with_name("mcp-proxy"), "--port", str(port), "--stateless"]
         server = [environments.python("mcp"), environments.HERE / "mcp_server.py", "stdio", self.backend.url()]
-        process = self._program([*proxy, "--log-level", "ERROR", "--", *server], port)
+        process = self.program([*proxy, "--log-level", "ERROR", "--", *server], port)
         self._up(process, Lane(lanes.MCP_PROXY, process, port, work.LEGACY_CALL))
 
     def _start_contextforge(self) -> None:

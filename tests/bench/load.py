@@ -75,14 +75,27 @@ class Lane:
     port: int
     workload: Workload
 
-    def ask(self) -> tuple[int, bytes, int]:
-        """Send the request once: the status, the body, and how many bytes the whole answer had."""
+    def request_bytes(self) -> bytes:
+        """Return the request as it is sent."""
+        path, headers = self._first()
+        body = self.workload.body.encode()
+        own = {"Host": f"127.0.0.1:{self.port}", "Content-Length": str(len(body)), **headers}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in own.items())
+        return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
+
+    def _first(self) -> tuple[str, dict[str, str]]:
+        """Return path and headers of the first variant."""
         work = self.workload
         mount, token = work.variants[0] if work.variants else ("", "")
-        headers = {**work.headers, "Authorization": f"Bearer {token}"} if token else dict(work.headers)
+        own = {"Authorization": f"Bearer {token}"} if token else {}
+        return mount + work.path, {**work.headers, **own}
+
+    def ask(self) -> tuple[int, bytes, int]:
+        """Send the request once: the status, the body, and how many bytes the whole answer had."""
+        path, headers = self._first()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
-            connection.request("POST", mount + work.path, work.body, headers)
+            connection.request("POST", path, self.workload.body, headers)
             answer = connection.getresponse()
             body = answer.read()
             head = len(f"HTTP/1.1 {answer.status} {answer.reason}\r\n\r\n")

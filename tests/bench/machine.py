@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-_PACKAGES = {"wrk": "wrk", "redis-server": "redis-server", "nginx": "nginx-light", "taskset": "util-linux"}
+_PACKAGES = {
+    "wrk": "wrk",
+    "redis-server": "redis-server",
+    "nginx": "nginx-light",
+    "valgrind": "valgrind",
+    "callgrind_control": "valgrind",
+    "taskset": "util-linux",
+}
 _SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 _ROOT = Path(__file__).parents[2]
 _ECHO_MODULE = Path("/usr/lib/nginx/modules/ngx_http_echo_module.so")

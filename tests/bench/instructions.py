@@ -1,0 +1,136 @@
+"""Count the machine instructions of a request: ``python -m tests.bench.instructions``.
+
+Times differ from run to run by a third where others use the machine. This count differs by one in a hundred. It says
+nothing of the kernel, of caches and of waiting: ``make bench`` does. callgrind runs the program, fifty times slower
+than usual.
+"""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from tests.bench import lanes, work
+from tests.bench.field import Field
+from tests.bench.load import Lane
+from tests.bench.machine import Process, Unusable, free_port, program, two_cores
+
+REQUESTS: Final = 320
+CONNECTIONS: Final = 16
+_WARM: Final = 4
+"""Requests of each connection before the count begins."""
+_PATIENCE: Final = 150.0
+_COUNTED: Final = "counted.*"
+_TOTAL: Final = "totals: "
+
+
+def main() -> None:
+    load_core, core = two_cores()
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        folder = Path(name)
+        with Field(folder, load_core, core, ()) as field:
+            slow_python = _slow_python(folder)
+            for kind, start in _kinds(field, folder, slow_python).items():
+                print(f"{kind:40} {_count(start(), folder) / REQUESTS / 1000:8,.1f} thousand instructions", flush=True)
+
+
+def _slow_python(folder: Path) -> Path:
+    """Return a program that runs Python under callgrind, which counts nothing until it is told to."""
+    counted = folder / "counted.%p"
+    command = [program("valgrind"), "--tool=callgrind", "-q", "--instr-atstart=no", f"--callgrind-out-file={counted}"]
+    script = folder / "python"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join([*command, sys.executable])} "$@"\n')
+    script.chmod(0o700)
+    return script
+
+
+def _kinds(field: Field, folder: Path, python: Path) -> dict[str, Callable[[], Lane]]:
+    listing = work.listing(20)
+
+    def gateway(workload: work.Workload) -> Callable[[], Lane]:
+        return lambda: field.gateways.make(python=python).lane("", workload)
+
+    def static() -> Lane:
+        plain = field.gateways.make()
+        with plain.process:
+            lane = plain.lane("", listing)
+            plain.process.wait_until(lane.answers)
+            page = folder / "page.json"
+            page.write_bytes(lane.ask()[1])
+        port = free_port()
+        return Lane(
+            "", field.program([python, "-m", "tests.bench.static_answer", str(port), page], port), port, listing
+        )
+
+    return {
+        "bare aiohttp proxy, call": lambda: field.bare_lane(python),
+        lanes.GATEWAY: gateway(work.MODERN_CALL),
+        "gateway, 2025-06-18": gateway(work.LEGACY_CALL),
+        "static answer of aiohttp, list of 20": static,
+        lanes.LISTED: gateway(listing),
+    }
+
+
+def _count(lane: Lane, folder: Path) -> int:
+    """Return the instructions of all requests together."""
+    process = lane.process
+    with ExitStack() as stack:
+        stack.enter_context(process)
+        process.wait_until(lane.answers, pause=0.5, within=_PATIENCE)
+        connect = lambda: stack.enter_context(socket.create_connection(("127.0.0.1", lane.port)))  # noqa: E731
+        connections = [connect() for _ in range(CONNECTIONS)]
+        threads = stack.enter_context(ThreadPoolExecutor(CONNECTIONS))
+
+        def ask(each: int) -> None:
+            list(threads.map(lambda connection: [_ask(connection, lane) for _ in range(each)], connections))
+
+        ask(_WARM)
+        time.sleep(0.5)  # until the lines of the log are written
+        _tell(process, "--instr=on")
+        ask(REQUESTS // CONNECTIONS)
+        time.sleep(0.5)
+        _tell(process, "--instr=off")
+        _tell(process, "--dump")
+        found = [line for path in folder.glob(_COUNTED) for line in path.read_text().splitlines()]
+        for path in folder.glob(_COUNTED):
+            path.unlink()
+    return max((int(line.removeprefix(_TOTAL)) for line in found if line.startswith(_TOTAL)), default=0)
+
+
+def _tell(process: Process, what: str) -> None:
+    subprocess.run([program("callgrind_control"), what, str(process.pid)], check=True, capture_output=True, timeout=60)
+
+
+def _ask(connection: socket.socket, lane: Lane) -> None:
+    """Send the request and read its answer, which has a Content-Length here."""
+    connection.sendall(lane.request_bytes())
+    head, _, body = _read_until(connection, b"\r\n\r\n").partition(b"\r\n\r\n")
+    lines = head.lower().split(b"\r\n")
+    if b" 200 " not in lines[0]:
+        raise Unusable(f"{lane.name}: {lines[0].decode()}")
+    length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
+    while len(body) < length:
+        body += connection.recv(65536)
+
+
+def _read_until(connection: socket.socket, end: bytes) -> bytes:
+    raw = b""
+    while end not in raw:
+        raw += connection.recv(65536)
+    return raw
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Unusable as reason:
+        sys.exit(f"cannot measure: {reason}")
