@@ -20,6 +20,7 @@ import httptools
 
 from gateway.outbound import (
     CHUNK,
+    KEEPALIVE,
     Answer,
     AnswerTooLarge,
     BadHttp,
@@ -79,8 +80,8 @@ class LeanConnection(asyncio.Protocol):
         self, tls: TlsFiles, on_close: Callable[[LeanConnection], None], reserve: Callable[[int], bool]
     ) -> None:
         self.idle_since = 0.0
-        self.keep_alive: float | None = None
-        """Seconds for which the other side keeps the idle connection, if it told."""
+        self.patience = KEEPALIVE
+        """Seconds for which it is used while idle: half of what the other side keeps it, if it told."""
         self.says_more = False
         """Whether the other side has sent something that was no answer."""
         self._tls = tls
@@ -99,7 +100,7 @@ class LeanConnection(asyncio.Protocol):
         self._reusable = True
         self._deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_context = Context()  # a timer of its own would keep that of an exchange, which is over before it
+        self._timer_context = Context()  # not that of the exchange that sets the timer, which would live as long
 
     @property
     def is_usable(self) -> bool:
@@ -255,7 +256,7 @@ class LeanConnection(asyncio.Protocol):
             return
         keep_alive = incoming.fields.get(b"keep-alive")
         told = None if keep_alive is None else _KEEP_ALIVE.search(keep_alive)
-        self.keep_alive = float(told[1]) if told else None
+        self.patience = min(KEEPALIVE, float(told[1]) / 2) if told else KEEPALIVE
         incoming.answered.set_result(answer)
 
     def _answer_of(self, incoming: _Incoming) -> Answer:
