@@ -249,24 +249,20 @@ class LeanConnection(asyncio.Protocol):
     def _finish(self, incoming: _Incoming) -> None:
         if incoming.answered.done():
             return
-        try:
-            answer = self._answer_of(incoming)
-        except OutboundError as error:
-            self._fail(error)
-            return
-        keep_alive = incoming.fields.get(b"keep-alive")
-        told = None if keep_alive is None else _KEEP_ALIVE.search(keep_alive)
-        self.patience = min(KEEPALIVE, float(told[1]) / 2) if told else KEEPALIVE
-        incoming.answered.set_result(answer)
-
-    def _answer_of(self, incoming: _Incoming) -> Answer:
         chunks, fields = incoming.chunks, incoming.fields
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if body and b"content-encoding" in fields:
             coding = fields[b"content-encoding"].decode("latin-1").strip().lower()
             if coding in ("gzip", "x-gzip", "deflate"):
-                body = self._decompressed(body, coding, incoming)
-        return Answer(incoming.status, _media_type(fields.get(b"content-type", b"")), incoming.headers, body)
+                try:
+                    body = self._decompressed(body, coding, incoming)
+                except OutboundError as error:
+                    self._fail(error)
+                    return
+        told = _KEEP_ALIVE.search(fields[b"keep-alive"]) if b"keep-alive" in fields else None
+        self.patience = min(KEEPALIVE, float(told[1]) / 2) if told else KEEPALIVE
+        content_type = _media_type(fields.get(b"content-type", b""))
+        incoming.answered.set_result(Answer(incoming.status, content_type, incoming.headers, body))
 
     def _decompressed(self, body: bytes, coding: str, incoming: _Incoming) -> bytes:
         """Return the whole body, of any number of gzip members. Its size is bounded while it grows."""
