@@ -115,11 +115,13 @@ class CallBudget:
         """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
         Then the other rates may have been spent for nothing."""
         principal = caller.principal
-        quota = await self._take(self._per_caller, _purpose("call", caller), rate_limit_key(caller))
+        permit = self._permit(self._per_caller, _purpose("call", caller), rate_limit_key(caller))
+        quota = _quota(self._per_caller, permit, await permit.take())
         if tool.limit is not None and not quota.wait:
             quota = await self.spend_tool(caller, tool) or quota
         if self._per_client is not None and principal is not None and not quota.wait:
-            shared = await self._take(self._per_client, "client", principal.issuer, principal.client)
+            permit = self._permit(self._per_client, "client", principal.issuer, principal.client)
+            shared = _quota(self._per_client, permit, await permit.take())
             quota = shared if shared.wait else quota
         return quota
 
@@ -128,14 +130,9 @@ class CallBudget:
         if tool.limit is None:
             return None
         rate = _read_rate(tool.limit, "tool")
-        quota = await self._take(rate, _purpose("tool", caller), rate_limit_key(caller), tool.method)
+        permit = self._permit(rate, _purpose("tool", caller), rate_limit_key(caller), tool.method)
+        quota = _quota(rate, permit, await permit.take())
         return quota if quota.wait else None
-
-    async def _take(self, rate: _Rate, purpose: str, *whose: str) -> Quota:
-        permit = self._permit(rate, purpose, *whose)
-        wait = math.ceil(await permit.take())
-        left, full_in = permit.remaining()
-        return Quota(rate.name, rate.count, rate.period, left, math.ceil(full_in), wait)
 
     def _new_permit(self, rate: _Rate, purpose: str, *whose: str) -> Permit:
         return self._store.permit(_key(purpose, *whose), rate.count / PERIODS[rate.period], rate.burst)
@@ -147,6 +144,11 @@ def _read_rate(text: str, name: str) -> _Rate:
     count = int(number)
     burst = max(_LEAST_BURST, count // _BURST_SHARE)
     return _Rate(name, count, period, min(burst, count) if name == "tool" else burst)
+
+
+def _quota(rate: _Rate, permit: Permit, wait: float) -> Quota:
+    left, full_in = permit.remaining()
+    return Quota(rate.name, rate.count, rate.period, left, math.ceil(full_in), math.ceil(wait))
 
 
 @lru_cache(1000)

@@ -20,7 +20,7 @@ from cachetools import TTLCache
 from yarl import URL
 
 from gateway.backend.lean_connection import LeanConnection
-from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, KEEPALIVE, Answer, BadHttp, ConnectFailed, NoConnection
+from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, Answer, BadHttp, ConnectFailed, NoConnection
 from gateway.resolver import Address, Resolver
 from gateway.single_flight import SingleFlight
 from gateway.tls import TlsFiles, certificate_reason, tls_reason
@@ -50,7 +50,7 @@ class _Origin:
         """Return a connection that can be used, and close those that cannot."""
         while self.idle:
             connection = self.idle.pop()
-            if not self.says_more and now - connection.idle_since < _patience(connection) and connection.is_usable:
+            if not self.says_more and now - connection.idle_since < connection.patience and connection.is_usable:
                 return connection
             connection.abort()
         return None
@@ -250,7 +250,7 @@ class LeanTransport:
         self._sweeper = None
         now = self._loop.time()
         for origin in self._origins.values():
-            for connection in [one for one in origin.idle if now - one.idle_since >= _patience(one)]:
+            for connection in [one for one in origin.idle if now - one.idle_since >= one.patience]:
                 origin.idle.remove(connection)
                 connection.abort()
         if any(origin.idle for origin in self._origins.values()):
@@ -280,8 +280,3 @@ def _line(name: str, value: str) -> str:
 @lru_cache(1000)
 def _is_token(name: str) -> bool:
     return _TOKEN.fullmatch(name) is not None
-
-
-def _patience(connection: LeanConnection) -> float:
-    """Return for how many seconds an idle connection is used: half of what the other side keeps it, if it told."""
-    return KEEPALIVE if connection.keep_alive is None else min(KEEPALIVE, connection.keep_alive / 2)

@@ -20,6 +20,7 @@ import httptools
 
 from gateway.outbound import (
     CHUNK,
+    KEEPALIVE,
     Answer,
     AnswerTooLarge,
     BadHttp,
@@ -79,8 +80,8 @@ class LeanConnection(asyncio.Protocol):
         self, tls: TlsFiles, on_close: Callable[[LeanConnection], None], reserve: Callable[[int], bool]
     ) -> None:
         self.idle_since = 0.0
-        self.keep_alive: float | None = None
-        """Seconds for which the other side keeps the idle connection, if it told."""
+        self.patience = KEEPALIVE
+        """Seconds for which it is used while idle: half of what the other side keeps it, if it told."""
         self.says_more = False
         """True once the other side has sent something that was no answer."""
         self._tls = tls
@@ -99,7 +100,7 @@ class LeanConnection(asyncio.Protocol):
         self._reusable = True
         self._deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_context = Context()  # a timer of its own would keep that of an exchange, which is over before it
+        self._timer_context = Context()  # not that of the exchange that sets the timer, which would live as long
 
     @property
     def is_usable(self) -> bool:
@@ -248,24 +249,20 @@ class LeanConnection(asyncio.Protocol):
     def _finish(self, incoming: _Incoming) -> None:
         if incoming.answered.done():
             return
-        try:
-            answer = self._answer_of(incoming)
-        except OutboundError as error:
-            self._fail(error)
-            return
-        keep_alive = incoming.fields.get(b"keep-alive")
-        told = None if keep_alive is None else _KEEP_ALIVE.search(keep_alive)
-        self.keep_alive = float(told[1]) if told else None
-        incoming.answered.set_result(answer)
-
-    def _answer_of(self, incoming: _Incoming) -> Answer:
         chunks, fields = incoming.chunks, incoming.fields
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if body and b"content-encoding" in fields:
             coding = fields[b"content-encoding"].decode("latin-1").strip().lower()
             if coding in ("gzip", "x-gzip", "deflate"):
-                body = self._decompressed(body, coding, incoming)
-        return Answer(incoming.status, _media_type(fields.get(b"content-type", b"")), incoming.headers, body)
+                try:
+                    body = self._decompressed(body, coding, incoming)
+                except OutboundError as error:
+                    self._fail(error)
+                    return
+        told = _KEEP_ALIVE.search(fields[b"keep-alive"]) if b"keep-alive" in fields else None
+        self.patience = min(KEEPALIVE, float(told[1]) / 2) if told else KEEPALIVE
+        content_type = _media_type(fields.get(b"content-type", b""))
+        incoming.answered.set_result(Answer(incoming.status, content_type, incoming.headers, body))
 
     def _decompressed(self, body: bytes, coding: str, incoming: _Incoming) -> bytes:
         """Return the whole body, of any number of gzip members. Its size is bounded while it grows."""

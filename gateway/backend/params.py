@@ -131,7 +131,8 @@ def build_params(
     structure = structure or binding.structure
     if binding.own_names or binding.default_arguments or binding.fixed_arguments:
         arguments = binding.complete_arguments(arguments)
-    arguments = _with_defaults(binding, structure, arguments)
+    if binding.sent:
+        arguments = _with_defaults(binding, structure, arguments)
     if binding.spread_argument is not None and isinstance(arguments.get(binding.spread_argument), dict):
         arguments = arguments[binding.spread_argument]
     elif structure is Structure.BY_POSITION:
@@ -150,8 +151,6 @@ def build_params(
 def _with_defaults(binding: Binding, structure: Structure, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments with the defaults to be sent. By position, defaults end at the first argument without a
     value: one after it would need a value there."""
-    if not binding.sent:
-        return arguments
     if structure is not Structure.BY_POSITION:
         return {**binding.sent, **arguments}
     filled = dict(arguments)

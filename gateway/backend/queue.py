@@ -246,8 +246,11 @@ class FairQueue:
             self._listing.remove(caller)
         else:
             self._free_slots += 1
-            _subtract_one(self._by_caller, caller)
-            _subtract_one(self._by_tool, tool)
+            for counts, key in ((self._by_caller, caller), (self._by_tool, tool)):
+                if counts[key] > 1:
+                    counts[key] -= 1
+                else:
+                    del counts[key]
         if answered and (slot.is_for_listing or tool is not LISTING):
             if len(self._answered_at) >= _MOST_REMEMBERED:
                 self._answered_at.clear()  # costs a busy tool a third of the slots until its next answer
@@ -275,11 +278,3 @@ class FairQueue:
         self._lines.discard(waiter)
         if not waiter.turn.done():
             waiter.turn.set_exception(why)
-
-
-def _subtract_one(counts: dict[Hashable, int], key: Hashable) -> None:
-    left = counts[key] - 1
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]

@@ -66,12 +66,12 @@ class ResendBudget:
         return True
 
     def _now(self) -> list[float]:
-        now = self._clock()
-        if not self._counts or now - self._counts[-1][0] >= _SLOT:
-            self._counts.append([now, 0, 0])
-        while now - self._counts[0][0] >= WINDOW:
-            self._counts.popleft()
-        return self._counts[-1]
+        now, counts = self._clock(), self._counts
+        if not counts or now - counts[-1][0] >= _SLOT:
+            counts.append([now, 0, 0])
+        while now - counts[0][0] >= WINDOW:
+            counts.popleft()
+        return counts[-1]
 
 
 @dataclass(slots=True)
