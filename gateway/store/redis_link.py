@@ -20,7 +20,7 @@ from redis.asyncio.client import PubSub
 
 from gateway.background import Background, retry_delay
 from gateway.store import StoreFault, scripts
-from gateway.store.redis_client import CONNECT, Server, close_client, identify
+from gateway.store.redis_client import CONNECT, RedisProcess, close_client, identify
 from gateway.text import excerpt
 
 SLOW: Final = 0.1
@@ -70,7 +70,7 @@ class Link:
         """Why Redis is away, "" while it is there."""
         self.replicas = 1
         """How many replicas there were when Redis was heard of last."""
-        self._server = Server()
+        self._server = RedisProcess()
         self._channel = f"{prefix}notices"
         self._beat_keys = [f"{prefix}replicas", self._channel]
         self._beat_script = redis.register_script(scripts.BEAT % time_script)
@@ -205,7 +205,7 @@ class Link:
                 losses = 1 if time.monotonic() - there_since >= _STABLE else losses + 1
             await self._pause(retry_delay(max(1, losses)))
 
-    async def _connect(self, pubsub: PubSub) -> Server:
+    async def _connect(self, pubsub: PubSub) -> RedisProcess:
         """Do all once that is needed. Return which server it is. Raises where Redis cannot, or is slow once it is
         connected."""
         server = await identify(self.redis)
@@ -214,7 +214,7 @@ class Link:
         await _within(self._slow, self._beat())
         return server
 
-    async def _find(self, server: Server) -> None:
+    async def _find(self, server: RedisProcess) -> None:
         """Take Redis for there."""
         self._lost.clear()
         self.away = ""
