@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -63,7 +62,6 @@ class RedisStore:
         self._leases: LRUCache[tuple[str, float, int], Lease] = LRUCache(MAX_LEASES)
         self._late_marks: TTLCache[str, float] = TTLCache(MAX_LATE_MARKS, _MARK_TTL, clock)
         self._complete_after = complete_after
-        self._complete_at = -math.inf
         script = redis.register_script
         self._read = script(scripts.READ % time_script)
         self._write = script(scripts.WRITE % time_script)
@@ -91,7 +89,7 @@ class RedisStore:
         if await self._local.has(key):  # allowed while Redis was away, or known here already
             return False
         try:
-            if self._refuses and self._clock() < self._complete_at:
+            if self._refuses and time.monotonic() < self._link.other_since + self._complete_after:
                 raise Away
             is_new = await self._set("marker", key, b"", ttl, once=True)
         except Away:
@@ -212,7 +210,6 @@ class RedisStore:
         """Tell Redis what was marked while it was away, and another server than before all that this replica marked."""
         marks = dict(self._late_marks)
         if is_other:
-            self._complete_at = self._clock() + self._complete_after
             marks = self._local.marked() | marks
         waiting = iter(marks.items())
         while some := list(islice(waiting, _MARKS_AT_ONCE)):

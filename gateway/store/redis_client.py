@@ -52,7 +52,7 @@ async def close_client(redis: Redis) -> None:
             await sentinel.aclose()
 
 
-class Server(NamedTuple):
+class RedisProcess(NamedTuple):
     """What Redis says of itself: the id of its process, which a restart and a failover change, and how it evicts keys
     where memory is short. Both are "" where it does not say; the latter also where it evicts none."""
 
@@ -60,16 +60,16 @@ class Server(NamedTuple):
     evicts: str = ""
 
 
-async def identify(redis: Redis) -> Server:
+async def identify(redis: Redis) -> RedisProcess:
     """Return which server this is. Raise :class:`StoreFault` where it is a node of a Redis Cluster."""
     try:
         info = await redis.info()
     except ResponseError:
-        return Server()  # this user may not ask
+        return RedisProcess()  # this user may not ask
     if info.get("cluster_enabled"):
         raise StoreFault("this is a Redis Cluster, which is not supported: name one server, or Sentinels")
     policy = str(info.get("maxmemory_policy", "")) if info.get("maxmemory") else ""
-    return Server(str(info.get("run_id", "")), "" if policy == "noeviction" else policy)
+    return RedisProcess(str(info.get("run_id", "")), "" if policy == "noeviction" else policy)
 
 
 def _revealed(secret: Any) -> str | None:

@@ -8,6 +8,7 @@ then on nothing is sent but by one job in the background, which connects anew un
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -20,7 +21,7 @@ from redis.asyncio.client import PubSub
 
 from gateway.background import Background, retry_delay
 from gateway.store import StoreFault, scripts
-from gateway.store.redis_client import CONNECT, Server, close_client, identify
+from gateway.store.redis_client import CONNECT, RedisProcess, close_client, identify
 from gateway.text import excerpt
 
 SLOW: Final = 0.1
@@ -50,9 +51,8 @@ class Away(Exception):
 class Link:
     """Send commands to Redis while it is there. ``prefix`` begins the names of all keys and channels. ``time_script``
     is Lua for the time (:data:`scripts.SERVER_TIME`). ``receive`` gets the notices of other replicas, ``returned`` is
-    awaited each time that Redis is found, and told whether it is another server than before, which may have lost
-    something. ``pause`` waits before Redis is tried again, ``slow`` is the seconds after which an answer is too
-    late."""
+    awaited each time that Redis is found, and told whether it is another server than before. ``pause`` waits before
+    Redis is tried again, ``slow`` is the seconds after which an answer is too late."""
 
     def __init__(
         self,
@@ -70,7 +70,9 @@ class Link:
         """Why Redis is away, "" while it is there."""
         self.replicas = 1
         """How many replicas there were when Redis was heard of last."""
-        self._server = Server()
+        self.other_since = -math.inf
+        """When another server than before was found, which may have lost something, in monotonic seconds."""
+        self._server = RedisProcess()
         self._channel = f"{prefix}notices"
         self._beat_keys = [f"{prefix}replicas", self._channel]
         self._beat_script = redis.register_script(scripts.BEAT % time_script)
@@ -190,9 +192,10 @@ class Link:
             there_since = None
             pubsub = self.redis.pubsub()
             try:
-                await self._find(await _within(CONNECT, self._connect(pubsub)))
+                server = await _within(CONNECT, self._connect(pubsub))
                 there_since = time.monotonic()
-                await self._stay_until_lost(pubsub)
+                self._find(server)
+                await self._stay_until_lost(pubsub, server)
             except StoreFault as fault:
                 self._fault = fault
                 self.lose(str(fault))
@@ -205,7 +208,7 @@ class Link:
                 losses = 1 if time.monotonic() - there_since >= _STABLE else losses + 1
             await self._pause(retry_delay(max(1, losses)))
 
-    async def _connect(self, pubsub: PubSub) -> Server:
+    async def _connect(self, pubsub: PubSub) -> RedisProcess:
         """Do all once that is needed. Return which server it is. Raises where Redis cannot, or is slow once it is
         connected."""
         server = await identify(self.redis)
@@ -214,35 +217,44 @@ class Link:
         await _within(self._slow, self._beat())
         return server
 
-    async def _find(self, server: Server) -> None:
+    def _find(self, server: RedisProcess) -> None:
         """Take Redis for there."""
         self._lost.clear()
         self.away = ""
         if self._logged_away is not False:
             self._logged_away = False
             log.info("the shared store is there", replicas=self.replicas)
+        if self._is_other(server):
+            self.other_since = time.monotonic()
         if server.evicts and server.id != self._server.id:
             log.warning(
                 "the shared store evicts keys where memory is short: what was used once may then be used again",
                 policy=server.evicts,
                 remedy="set maxmemory-policy noeviction in Redis",
             )
-        await self._returned(self._server.id not in ("", server.id))
-        if not self.away:  # else it may not know all yet
-            self._server = server
         self._tried.set()
 
-    async def _stay_until_lost(self, pubsub: PubSub) -> None:
+    def _is_other(self, server: RedisProcess) -> bool:
+        return self._server.id not in ("", server.id)
+
+    async def _tell(self, server: RedisProcess) -> None:
+        """Do what is to be done each time that Redis is found."""
+        await self._returned(self._is_other(server))
+        if not self.away:  # else it may not know all yet
+            self._server = server
+
+    async def _stay_until_lost(self, pubsub: PubSub, server: RedisProcess) -> None:
         """Beat and read notices, until one of both or any command fails."""
+        telling = asyncio.create_task(self._tell(server))
         work = [asyncio.ensure_future(one) for one in (self._beat_on(), self._read_on(pubsub), self._lost.wait())]
         try:
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
             for one in done:
                 one.result()
         finally:
-            for one in work:
+            for one in (telling, *work):
                 one.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
+            await asyncio.gather(telling, *work, return_exceptions=True)
 
     async def _beat(self) -> None:
         count = await self._beat_script(self._beat_keys, [self.replica, int(SILENT * 1e6)])
