@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.backend.client import HEADERS
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.cli import report
 from gateway.cli.diagnosis import Diagnosis, Trouble, diagnose
@@ -15,11 +16,13 @@ from gateway.cli.elsewhere import Elsewhere
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.cli.token_report import TokenReport
 from gateway.config import ConfigError
+from gateway.credentials.digest import backend_transport
+from gateway.credentials.none import NoCredential
 from gateway.errors import CatalogUnavailable, GatewayError, UnknownTool
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
 from gateway.service import Service
-from gateway.service_files import ServiceFiles
+from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import CustomListing, ServiceSettings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
@@ -123,8 +126,13 @@ async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -
         finally:
             await other.close()
 
-    trouble = Trouble(settings, steps, caller.principal is not None, Elsewhere(parts.outbound), probe_listing)
-    found = await diagnose(trouble)
+    # Not the client of calls, which may answer challenges.
+    outbound = backend_transport(settings, NoCredential, backend_tls(settings), HEADERS, lambda _: True)
+    try:
+        has_token = caller.principal is not None
+        found = await diagnose(Trouble(settings, steps, has_token, Elsewhere(outbound), probe_listing))
+    finally:
+        await outbound.close()
 
     secrets = prepare_secrets(parts.secrets)
 
