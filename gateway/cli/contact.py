@@ -17,10 +17,12 @@ from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.cli.token_report import TokenReport
 from gateway.config import ConfigError
 from gateway.credentials.digest import backend_transport
+from gateway.credentials.grants import CredentialUnavailable
 from gateway.credentials.none import NoCredential
 from gateway.errors import CatalogUnavailable, GatewayError, UnknownTool
 from gateway.listing.dialect import NoListing, Step
-from gateway.model import ANONYMOUS, Caller, Catalog, Listing
+from gateway.model import ANONYMOUS, Caller, Catalog, Listing, SourceAnswer
+from gateway.outbound import ConnectFailed, DeadlinePassed, OutboundError
 from gateway.service import Service
 from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import CustomListing, ServiceSettings
@@ -74,6 +76,8 @@ async def _work(parts: Service, work: Work, token: str | None) -> Any:
         cause = error.__cause__
         if isinstance(cause, NoListing):
             raise await _no_listing(parts, caller, cause.steps) from error
+        if isinstance(cause, CredentialUnavailable):
+            raise await _no_credential(parts, caller, cause) from error
         reason = cause.message if isinstance(cause, GatewayError) else error.message
         raise ContactFailed(NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED, (reason,)) from error
     catalog = parts.access.visible_catalog(caller, catalog) if token else catalog
@@ -111,6 +115,18 @@ def _nearest_tool(message: str, catalog: Catalog) -> str:
         return " is hidden by catalog.include and exclude"
     near = difflib.get_close_matches(name, catalog.by_name, n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+async def _no_credential(parts: Service, caller: Caller, failure: CredentialUnavailable) -> ContactFailed:
+    """Return why there is no credential. A login that got no answer is treated like a question about the listing."""
+    error = failure.__cause__
+    if isinstance(error, OutboundError):
+        late, unreachable = isinstance(error, DeadlinePassed), isinstance(error, ConnectFailed)
+        answer = SourceAnswer(str(error), unreachable=unreachable, away=True, late=late)
+        return await _no_listing(parts, caller, (Step("login", answer),))
+    cause = f"The gateway gets no credential for the service: {printable(failure.reason)}."
+    found = Diagnosis(cause, report.correct_credentials(parts.settings))
+    return ContactFailed(NO_LISTING, tuple(_lines(parts.settings, (), found)), found)
 
 
 async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -> ContactFailed:
