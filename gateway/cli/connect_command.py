@@ -51,7 +51,8 @@ def connect(
         fail(UNUSABLE, f"--entry {name}: use at most 64 letters, digits, hyphens and underscores.")
     file = target or (client.file() if client.file else None)
     try:
-        entry = client.entry(_command(given, service, token_file), service.resource if http else None)
+        command = () if http else _command(given, service, token_file)
+        entry = client.entry(command, service.resource if http else None)
     except NotAdded as error:
         fail(UNUSABLE, f"{error}.")
     if not write:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from gateway.auth.refusals import InvalidToken, Undecidable
+from gateway.backend.client import HEADERS
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.cli import report
 from gateway.cli.diagnosis import Diagnosis, Trouble, diagnose
@@ -14,11 +15,15 @@ from gateway.cli.elsewhere import Elsewhere
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.cli.token_report import TokenReport
 from gateway.config import ConfigError
+from gateway.credentials.digest import backend_transport
+from gateway.credentials.grants import CredentialUnavailable
+from gateway.credentials.none import NoCredential
 from gateway.errors import CatalogUnavailable, GatewayError, UnknownTool
 from gateway.listing.dialect import NoListing, Step
-from gateway.model import ANONYMOUS, Caller, Catalog, Listing
+from gateway.model import ANONYMOUS, Caller, Catalog, Listing, SourceAnswer
+from gateway.outbound import ConnectFailed, DeadlinePassed, OutboundError
 from gateway.service import Service
-from gateway.service_files import ServiceFiles
+from gateway.service_files import ServiceFiles, backend_tls
 from gateway.settings import CustomListing, ServiceSettings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
@@ -70,6 +75,8 @@ async def _work(parts: Service, work: Work, token: str | None) -> Any:
         cause = error.__cause__
         if isinstance(cause, NoListing):
             raise await _no_listing(parts, caller, cause.steps) from error
+        if isinstance(cause, CredentialUnavailable):
+            raise await _no_credential(parts, caller, cause) from error
         reason = cause.message if isinstance(cause, GatewayError) else error.message
         raise ContactFailed(NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED, (reason,)) from error
     catalog = parts.access.visible_catalog(caller, catalog) if token else catalog
@@ -108,6 +115,18 @@ def _nearest_tool(message: str, catalog: Catalog) -> str:
     return did_you_mean(name, catalog.by_name)
 
 
+async def _no_credential(parts: Service, caller: Caller, failure: CredentialUnavailable) -> ContactFailed:
+    """Return why there is no credential. A login that got no answer is treated like a question about the listing."""
+    error = failure.__cause__
+    if isinstance(error, OutboundError):
+        late, unreachable = isinstance(error, DeadlinePassed), isinstance(error, ConnectFailed)
+        answer = SourceAnswer(str(error), unreachable=unreachable, away=True, late=late)
+        return await _no_listing(parts, caller, (Step("login", answer),))
+    cause = f"The gateway gets no credential for the service: {printable(failure.reason)}."
+    found = Diagnosis(cause, report.correct_credentials(parts.settings))
+    return ContactFailed(NO_LISTING, tuple(_lines(parts.settings, (), found)), found)
+
+
 async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -> ContactFailed:
     settings = parts.settings
 
@@ -121,8 +140,13 @@ async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -
         finally:
             await other.close()
 
-    trouble = Trouble(settings, steps, caller.principal is not None, Elsewhere(parts.outbound), probe_listing)
-    found = await diagnose(trouble)
+    # Not the client of calls, which may answer challenges.
+    outbound = backend_transport(settings, NoCredential, backend_tls(settings), HEADERS, lambda _: True)
+    try:
+        has_token = caller.principal is not None
+        found = await diagnose(Trouble(settings, steps, has_token, Elsewhere(outbound), probe_listing))
+    finally:
+        await outbound.close()
 
     secrets = prepare_secrets(parts.secrets)
 

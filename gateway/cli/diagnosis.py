@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from gateway.cli.elsewhere import Elsewhere
+from gateway.cli.report import correct_credentials
 from gateway.credentials import credential_modes
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
@@ -172,7 +173,7 @@ async def _error_about_access(trouble: Trouble) -> Diagnosis | None:
 
 
 def _access(trouble: Trouble, step: Step) -> Diagnosis:
-    settings, http, knob = trouble.settings, step.answer.http, trouble.settings.knob
+    settings, http = trouble.settings, step.answer.http
     said = step.answer.summary
     modes = credential_modes(settings)
     if modes.lists_per_caller:
@@ -187,13 +188,11 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
         scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
         asked = f": it asks for {scheme}" if _SCHEME.fullmatch(scheme) else ""
         return Diagnosis(f"It wants credentials, and none are sent ({said}{asked}).", _set_credentials(trouble))
-    own = settings.backend.listing.credentials.mode != "auto"
-    where = knob("backend.listing.credentials" if own else "backend.credentials")
     if http is not None and http.status == 403:
         cause = f"It refuses the credentials that are sent, or they lack the right to list ({said})."
     else:
         cause = f"It refuses the credentials that are sent ({said})."
-    return Diagnosis(cause, f"Correct {where}, whose mode is {mode.name}.")
+    return Diagnosis(cause, correct_credentials(settings))
 
 
 async def _unavailable(trouble: Trouble) -> Diagnosis | None:

@@ -32,6 +32,14 @@ class GrantRefused(Exception):
         self.error = error
 
 
+class CredentialUnavailable(BackendUnavailable):
+    """Raised where the gateway gets no credential for the backend. ``reason`` is for the operator, not for callers."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("The gateway has no credential for the backend")
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Hold a bearer token, and for how many seconds it is valid; None where the server does not say."""
@@ -101,10 +109,10 @@ def _grant_of(members: Mapping[str, Any]) -> Grant:
     return Grant(token, expires_in, issued_type if isinstance(issued_type, str) else None)
 
 
-def credential_unavailable(reason: str) -> BackendUnavailable:
-    """Return the error for a failure that only the operator can fix. Its reason is logged, not told to the caller."""
+def credential_unavailable(reason: str) -> CredentialUnavailable:
+    """Return the error for a failure that only the operator can fix, and log its reason."""
     log.error("no token for the backend", reason=reason)
-    return BackendUnavailable("The gateway has no credential for the backend")
+    return CredentialUnavailable(reason)
 
 
 def _unavailable(reason: str) -> AuthUnavailable:

@@ -116,7 +116,7 @@ class LoginCredential(Credential):
                 self._refused_at = self._clock()
             raise credential_unavailable(f"login: {self._redacted(str(refusal))}") from None
         except OutboundError as error:
-            raise credential_unavailable(f"login: {error}") from None
+            raise credential_unavailable(f"login: {error}") from error
         self._parts = parts
         log.info("logged in at the backend", method=self._login.method)
         return parts

@@ -151,10 +151,19 @@ async def test_a_tls_port_that_only_closes_is_told_by_a_second_look(tmp_path: Pa
         assert backend.requests == [], "the certificate is not trusted, so nothing was sent"
 
 
-async def test_the_questions_to_other_places_carry_no_credential() -> None:
+@dataclass(frozen=True)
+class ChallengingElsewhere:
+    async def play(self, exchange: Exchange) -> None:
+        challenge = ("WWW-Authenticate", 'Digest realm="r", nonce="n", qop="auth"')
+        there = exchange.request.path == "/jsonrpc"
+        await (Body(b"", 404, HTML) if there else Body(b"", 401, HTML, headers=(challenge,))).play(exchange)
+
+
+@each("knobs", [STATIC, ("backend.credentials={mode: digest, user: gw, password: s3same-0pens}",)])
+async def test_the_questions_to_other_places_carry_no_credential(knobs: tuple[str, ...]) -> None:
     async with ScriptedBackend() as backend:
-        every_call(Body(b"", 404, HTML))(backend)
-        found = await diagnosed(backend.url, *STATIC)
+        every_call(ChallengingElsewhere())(backend)
+        found = await diagnosed(backend.url, *knobs)
         assert "There is no JSON-RPC endpoint at /jsonrpc: it answers HTTP 404" in found.cause
         elsewhere = {
             request.path: request.headers

@@ -139,6 +139,21 @@ async def test_check_says_that_it_logs_in_and_shows_no_secret(service: LoginServ
     assert "session-1" not in ran.said
 
 
+async def test_check_tells_the_cause_of_a_login_that_gives_nothing_and_what_to_do_next(service: LoginService) -> None:
+    other = KNOBS.replace(PASSWORD, "not-the-pa55word")
+    service.on("auth.login", error(5, "not with not-the-pa55word"))
+    refused = (await run("check", *settings(service.url, other))).err.splitlines()
+    cause = "The gateway gets no credential for the service: login: HTTP 200, error 5: not with [redacted]; no text"
+    assert [line for line in refused if line.startswith(f"cause        {cause}")]
+    assert "next         Correct backend.credentials, whose mode is login." in refused
+    gone = (await run("check", *settings(service.refused_url, KNOBS))).err.splitlines()
+    assert "  login: connection refused" in gone
+    assert [line for line in gone if line.startswith("cause        Nothing listens at ")]
+    assert "next         Start the service, or set backend.url to where it listens." in gone
+    scheme = (await run("check", *settings(service.url.replace("http:", "https:"), KNOBS))).err.splitlines()
+    assert f"next         Set backend.url to {service.url}" in scheme
+
+
 async def test_a_login_may_have_a_path_and_a_cookie_and_headers_that_need_nothing(service: LoginService) -> None:
     cookies = (("Set-Cookie", "lang=en; Path=/"), ("Set-Cookie", 'sid="a-session==1"; HttpOnly; Path=/'))
     service.on("auth.login", result(True, headers=(*cookies, ("X-Id", "41"))))

@@ -272,6 +272,11 @@ def test_no_token_of_a_url_gets_into_an_entry(arguments: tuple[str, ...]) -> Non
     assert "s3cret" not in ran.stderr
 
 
+def test_an_entry_with_the_gateways_url_has_no_secret_to_keep_out(home: Path) -> None:
+    ran = connect(home, f"{URL}?api_key=s3cret", "--set", f"{IN}.mode=static", "--set", f"{IN}.value=s3cret", "--http")
+    assert json.loads(ran.stdout)["mcpServers"]["crm"] == {"type": "http", "url": "http://127.0.0.1:8080/mcp"}
+
+
 def test_a_reference_to_a_secret_and_what_a_login_gives_are_none(home: Path) -> None:
     (home / "key").write_text("s3cret")
     login = f"{{method: a, params: ['${{file:{home}/key}}'], find: {{t: $.result}}}}"
