@@ -19,7 +19,7 @@ PET = {
 
 @pytest.fixture
 def shop(openrpc_server: Service) -> Iterator[Service]:
-    """With a fresh memory; the process must outlive the test."""
+    """Yield the server with a fresh memory; the process must outlive the test."""
     openrpc_server.restart()
     yield openrpc_server
     assert openrpc_server.running, openrpc_server.output
