@@ -15,7 +15,7 @@ _NOMINAL: Final = 0.004
 
 @contextmanager
 def quickly(limit: float = 0.05) -> Iterator[None]:
-    """Bounds the processor seconds of what is inside. What other tests left in memory is kept from the collector
+    """Bound the processor seconds of what is inside. What other tests left in memory is kept from the collector
     meanwhile, which would go through all of it."""
     before = _pace()
     gc.freeze()

@@ -32,7 +32,7 @@ class Answer:
     cut: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As ``node/door.mjs`` reads it."""
+        """Return the form that ``node/door.mjs`` reads."""
         return vars(self) | {"headers": dict(self.headers), "body": b64encode(self.body).decode()}
 
 

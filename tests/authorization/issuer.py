@@ -118,7 +118,7 @@ class ForgedIssuer:
     # Tokens
 
     def claims(self, **changes: Any) -> dict[str, Any]:
-        """Those of a sound token, with ``changes``; :data:`forge.OMIT` leaves one out."""
+        """Return the claims of a sound token, with ``changes``; :data:`forge.OMIT` leaves one out."""
         now = int(self._clock())
         usual = {
             "iss": self.issuer,
@@ -132,7 +132,7 @@ class ForgedIssuer:
         return forge.over(usual | ({"scope": self.scope} if self.scope else {}), changes)
 
     def header(self, key: Key | None = None, **changes: Any) -> dict[str, Any]:
-        """That of a sound token signed by ``key``."""
+        """Return the header of a sound token signed by ``key``."""
         key = key or self.keys[0]
         return forge.over({"typ": "at+jwt", "alg": key.alg, "kid": key.kid}, changes)
 
@@ -155,7 +155,7 @@ class ForgedIssuer:
     # Keys
 
     def publish(self, *keys: Key | Mapping[str, Any]) -> None:
-        """Makes these, and no others, the key set; a mapping is a JWK as it is."""
+        """Make these, and no others, the key set; a mapping is a JWK as it is."""
         self.jwks["keys"] = [key.jwk if isinstance(key, Key) else dict(key) for key in keys]
 
     def rotate(self) -> Key:
@@ -199,7 +199,7 @@ class ForgedIssuer:
         self._undisturbed.set()
 
     async def held(self, document: str, count: int = 1) -> None:
-        """Returns once so many requests for the document are held. Raises :class:`TimeoutError`."""
+        """Return once so many requests for the document are held. Raise :class:`TimeoutError`."""
         path = self._at(document)
         async with asyncio.timeout(PATIENCE), self._hold_changed:
             await self._hold_changed.wait_for(lambda: self._held.count(path) >= count)

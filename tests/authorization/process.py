@@ -101,7 +101,7 @@ class AuthorizationServer(Service):
         await self._order("DELETE", "/disturbances")
 
     async def held(self, document: str) -> None:
-        """Returns once a request for the document is held. Raises :class:`TimeoutError`."""
+        """Return once a request for the document is held. Raise :class:`TimeoutError`."""
         await self._order("GET", f"/held?{urlencode({'path': self._at(document)})}")
 
     # Keys
@@ -120,7 +120,7 @@ class AuthorizationServer(Service):
         await self.publish(self._generations[0])
 
     async def reset(self) -> None:
-        """As after the start: the first keys, no disturbances, no counts. What was issued stays valid."""
+        """Bring back the first keys, without disturbances and counts. What was issued stays valid."""
         await self.restore()
         if self._generations != [1]:
             await self.publish(1)
@@ -152,7 +152,7 @@ class AuthorizationServer(Service):
         return json.loads(text) if text else None
 
     async def _text(self, method: str, url: str, **options: Any) -> str:
-        """Raises :class:`Refused` for anything but success."""
+        """Return the body. Raise :class:`Refused` for anything but success."""
         async with (
             aiohttp.ClientSession(timeout=PATIENCE) as session,
             session.request(method, url, allow_redirects=False, ssl=self._trust, **options) as response,

@@ -178,7 +178,7 @@ class OidcProvider(AuthorizationServer):
         raise ServiceFailed(f"{self.name} redirects without end, lastly to {url}")
 
     async def token(self, form: Mapping[str, str | None], client: Client, *, dpop: Key | None = None) -> Issued:
-        """Asks the token endpoint; members that are None are left out. Raises :class:`Refused`."""
+        """Ask the token endpoint; members that are None are left out. Raise :class:`Refused`."""
         url = self.base + self.paths["token"]
         headers = {} if dpop is None else {"DPoP": dpop_proof(dpop, "POST", url)}
         body = await self._post(url, form, client, headers)
@@ -246,12 +246,12 @@ class MockServer(AuthorizationServer):
 
 
 def oidc_provider(resources: Sequence[Resource], authority: Authority | None = None) -> OidcProvider:
-    """With ``authority`` over https. Raises :class:`ServiceMissing` where npm's packages are not installed."""
+    """Return a server, with ``authority`` over https. Raise :class:`ServiceMissing` where npm's packages are missing."""
     return OidcProvider(resources, authority)
 
 
 def mock_server() -> MockServer:
-    """Raises :class:`ServiceMissing` where npm's packages are not installed."""
+    """Return a server. Raise :class:`ServiceMissing` where npm's packages are missing."""
     return MockServer()
 
 

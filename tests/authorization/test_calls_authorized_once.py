@@ -103,7 +103,7 @@ async def test_each_call_of_a_batch_is_authorized_once_and_made_once(way: Way) -
 
 @every_way
 async def test_a_call_that_is_refused_was_authorized_once_and_is_not_made(way: Way) -> None:
-    """Before a byte of the answer: the status says it, also where a stream was asked for."""
+    """The status says it before a byte of the answer, also where a stream was asked for."""
     async with stand(*KNOBS) as it:
         with authorized() as tools:
             answer = await way(it.of("ann", "other"))

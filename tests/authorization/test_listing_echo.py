@@ -39,7 +39,7 @@ def document() -> dict[str, Any]:
 
 
 def escaped(value: Any) -> bytes:
-    r"""As PHP writes it, ``\/``, and .NET, ``\u002B``."""
+    r"""Return it as PHP writes it, ``\/``, and .NET, ``\u002B``."""
     return json.dumps(value).replace("/", "\\/").replace("+", "\\u002B").encode()
 
 

@@ -84,7 +84,7 @@ class Desk:
     signed: bool
 
     async def check(self, shape: Shape, key: Key | None = None) -> VerifiedToken:
-        """Raises :class:`InvalidToken`. An answer is given for an opaque token."""
+        """Verify a token. Raise :class:`InvalidToken`. An answer is given for an opaque token."""
         if not self.signed:
             self.issuer.disturb("introspection", Answer(body=encoded(shape.claims)))
             return await self.verifier.verify_token(OPAQUE)
@@ -97,7 +97,7 @@ class Desk:
 
 @asynccontextmanager
 async def desk(preset: str, key: Key, *, introspects: bool = False, **knobs: Any) -> AsyncIterator[Desk]:
-    """With the page's configuration, and ``knobs`` of the issuer changed; callers' tokens are shown to the backend."""
+    """Yield a desk with the page's configuration, the issuer's ``knobs`` changed. The backend is shown callers' tokens."""
     settings = page(preset).settings
     kid = page(preset).access.header.get("kid")
     published = {name: value for name, value in key.jwk.items() if name != "kid"} | ({"kid": kid} if kid else {})

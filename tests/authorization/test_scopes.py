@@ -195,7 +195,7 @@ async def test_pages_are_of_what_the_caller_may_call(surface: str) -> None:
 
 
 async def test_a_tool_that_is_not_shown_can_be_stepped_up_to() -> None:
-    """Not 404: a client that knows the name learns what it takes."""
+    """The answer is not 404: a client that knows the name learns what it takes."""
     async with stand("catalog.tools.add.scopes=[write]") as it:
         answer = await it.of("ann").get("/mcp/tools/describe?name=add")
         assert (answer.status, challenge_of(answer)["scope"]) == (403, "write")

@@ -73,7 +73,7 @@ async def test_what_a_caller_does_not_see_is_not_described_to_it(it: Stand) -> N
 
 @pytest.mark.parametrize("surface", LISTS)
 async def test_a_cursor_is_its_callers_alone(surface: str) -> None:
-    """Bound to issuer and subject, as a session is: it goes on with the caller's next token, and in another client."""
+    """It is bound to issuer and subject, as a session is: the caller's next token and another client go on with it."""
     refused = (400, "invalid_cursor") if surface == REST else (200, -32602)
     async with stand("catalog.page_size=1", "auth.anonymous=list") as it:
         it.listings.shows("ann", ADD, ECHO, FAIL)

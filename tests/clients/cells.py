@@ -27,7 +27,7 @@ Check = Callable[[Row, Driver, Any, Served, str], Awaitable[None]]
 
 
 async def check(capability: str, row: Row, driver: Driver, world: World) -> None:
-    """Raises :class:`Failed`, with the conversation, and what :meth:`Driver.observe` raises."""
+    """Check one cell. Raise :class:`Failed`, with the conversation, and what :meth:`Driver.observe` raises."""
     if capability == "stdio":
         await _check_stdio(row, driver, world)
         return

@@ -24,7 +24,7 @@ async def test_the_official_suite_finds_nothing_unexpected(run: Run, tmp_path: P
 
 
 def test_the_readme_names_the_knobs_that_the_figures_take() -> None:
-    """Those of the fixture, read from the fixture: without some of them an operator gets other figures."""
+    """The knobs are read from the fixture: without some of them an operator gets other figures."""
     start = README.index("with these knobs of the operator:") + 1
     named = README[start : README.index("```", start)]
     assert named == [f"  {knob}" for knob in operator_knobs()]

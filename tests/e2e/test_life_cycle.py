@@ -108,7 +108,7 @@ async def test_a_second_signal_ends_the_drain_at_once(backend: ScriptedBackend) 
 
 
 async def test_a_name_whose_look_up_hangs_does_not_keep_the_process_from_its_end() -> None:
-    """Nor does it keep it from its start."""
+    """It does not keep it from its start either."""
     knobs = settings("http://hangs.example.com/jsonrpc", "server.shutdown_timeout=100ms")
     async with Program("serve", *knobs, module=SLOW_NAMES) as program:
         await program.said("hangs.example.com is looked up")

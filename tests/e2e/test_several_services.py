@@ -102,7 +102,7 @@ async def test_the_service_with_users_lists_for_each_and_is_shown_their_tokens(r
 
 @pytest.mark.parametrize(("of", "at"), PAIRS)
 async def test_a_token_for_one_is_refused_at_another_on_every_surface(it: Several, of: str, at: str) -> None:
-    """Whether another server issued it (books), or the same one for another audience (site and files)."""
+    """Either another server issued it (books), or the same one for another audience (site and files)."""
     stranger = it.client(at, it.clients[of].token)
     answers = [await stranger.list(surface) for surface in LISTS]
     answers += [await called(stranger, at, surface) for surface in CALLS]
@@ -135,7 +135,7 @@ async def test_each_says_who_issues_tokens_for_it_and_the_root_says_nothing(it: 
 
 
 async def test_a_session_of_one_is_none_at_another(it: Several) -> None:
-    """All three are the same person's, site's and files' of the same issuer."""
+    """All three sessions are of the same person; site and files have the same issuer."""
     headers = {name: legacy_headers(LATEST, await client.initialize()) for name, client in it.clients.items()}
     for of, at in PAIRS:
         assert (await it.clients[at].mcp(request("ping"), headers[of])).fault == (404, -32600)

@@ -113,7 +113,7 @@ class Callers:
 
 
 def addresses(network: int, count: int) -> list[str]:
-    """So many of this machine's: all of 127.0.0.0/8 are."""
+    """Return so many addresses of this machine: all of 127.0.0.0/8 are."""
     return [f"127.0.{network}.{number}" for number in range(1, count + 1)]
 
 

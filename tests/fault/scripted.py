@@ -67,7 +67,7 @@ class Listener:
         await self._server.wait_closed()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Not a coroutine, so that what has connected is known from the start, and closed for sure."""
+        """Serve a connection. This is no coroutine: what has connected is known from the start, and closed for sure."""
         if self._closed:
             writer.close()
             return
@@ -191,7 +191,7 @@ class ScriptedBackend(Listener):
 
     @property
     def refused_url(self) -> str:
-        """Where connections are refused: the port is bound, so that nobody takes it, but nobody listens."""
+        """Return a URL where connections are refused: its port is bound, so that nobody takes it, and nobody listens."""
         return f"http://{_LOOPBACK}:{self._reserved.getsockname()[1]}/jsonrpc"
 
     def on(self, method: str, behaviour: Behaviour) -> None:

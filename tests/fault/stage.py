@@ -39,7 +39,7 @@ class Stage:
     async def callers(
         self, network: int, count: int, rate: float, *, mount: str = "/near", tool: str = "work", wait: float = 0.0
     ) -> Callers:
-        """So many callers, each with an address of its own in a network of their own (1 to 254)."""
+        """Return so many callers, each with an address of its own in a network of their own (1 to 254)."""
         sessions = [await self._stack.enter_async_context(session(one)) for one in addresses(network, count)]
         return Callers(self.ledger, [Bearer(one, self.port, None, mount) for one in sessions], rate, tool, wait)
 

@@ -33,7 +33,7 @@ def backend(backend: ScriptedBackend) -> ScriptedBackend:
 
 
 class Callers:
-    """Calls of one gateway by many callers."""
+    """Many callers of one gateway."""
 
     def __init__(self, front: Front) -> None:
         self.front = front

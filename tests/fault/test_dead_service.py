@@ -72,7 +72,7 @@ async def test_a_gateway_that_starts_before_its_service_lists_it_when_it_comes(b
 
 
 async def time_out(backend: ScriptedBackend, gateway: Front, tool: str, times: int) -> None:
-    """So many calls of a tool that end at their deadline, all at once."""
+    """Make so many calls of a tool at once, which all end at their deadline."""
     arguments = TWO_AND_THREE if tool == "add" else {"value": 1}
     called = await asyncio.gather(*(gateway.call("rest", tool, arguments) for _ in range(times)))
     assert {each.status for each in called} == {504}

@@ -24,7 +24,7 @@ TWO_AND_THREE: Final = {"a": 2, "b": 3}
 async def test_the_end_of_an_idle_connection_costs_no_call(
     backend: ScriptedBackend, surface: Surface, ending: Ending
 ) -> None:
-    """As gunicorn does after two seconds: the gateway sees the end, and opens another connection."""
+    """Gunicorn ends it after two seconds: the gateway sees the end, and opens another connection."""
     async with front(backend.url) as gateway:
         for number in range(3):
             lingering = Lingering(ending=ending)

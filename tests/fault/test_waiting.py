@@ -84,7 +84,7 @@ async def test_an_exchange_that_got_no_connection_says_that_nothing_was_sent(bac
 
 
 async def test_a_service_that_takes_no_connection_before_the_deadline_was_sent_nothing() -> None:
-    """Its queue of connections is full, as that of an overloaded service is."""
+    """Its queue of connections is full, as an overloaded service's is."""
     with socket.socket() as service, socket.socket() as queued:
         service.bind(("127.0.0.1", 0))
         service.listen(0)

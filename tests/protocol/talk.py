@@ -45,7 +45,7 @@ def request(method: str, params: Any = None, id: Any = 1) -> dict[str, Any]:
 
 
 def modern_request(method: str, params: Mapping[str, Any] | None = None, id: Any = 1) -> dict[str, Any]:
-    """As it should be; a ``_meta`` in ``params`` adds to the usual one."""
+    """Return a request as it should be; a ``_meta`` in ``params`` adds to the usual one."""
     given = params or {}
     return request(method, {**given, "_meta": {**meta(), **given.get("_meta", {})}}, id)
 
@@ -71,7 +71,7 @@ class Answer:
 
     @property
     def messages(self) -> Any:
-        """Those of a stream that has ended."""
+        """Return the messages of a stream that has ended."""
         assert self.headers["Content-Type"] == "text/event-stream", self
         return [json.loads(line[6:]) for line in self.body.splitlines() if line.startswith(b"data: ")]
 

@@ -175,7 +175,7 @@ async def test_a_refresh_lists_anew_at_once(session: ClientSession, gateway: Ser
 async def test_a_refresh_asks_once_more_where_a_listing_is_under_way(
     session: ClientSession, waiting: Server, backend: ScriptedBackend
 ) -> None:
-    """That one may have been answered before what changed."""
+    """The listing under way may have been answered before the change."""
     asking = asyncio.create_task(refreshed(session, waiting))
     backend.on("rpc.discover", result(openrpc((Rpc("novel"),))))
     # An answer of the admin port that was asked later: the refresh has been taken up.

@@ -135,7 +135,7 @@ async def test_a_name_with_a_meaning_elsewhere_is_checked_like_any_other(
 async def test_what_a_client_says_about_itself_does_not_reach_the_backend(
     client: Client, backend: ScriptedBackend
 ) -> None:
-    """R17 and H22: no ``_meta``, and of the headers none but our own; with auth off no token either (design.md §4)."""
+    """R17 and H22: no ``_meta``, and of the headers none but our own; with auth off no token either."""
     mine = {
         "Authorization": "Bearer secret-of-the-caller",
         "Cookie": "sid=secret-of-the-caller",
@@ -165,7 +165,7 @@ async def test_what_a_client_says_about_itself_does_not_reach_the_backend(
 async def test_a_tool_answers_to_the_name_of_its_method_as_well(
     connect: Connect, backend: ScriptedBackend, era: str
 ) -> None:
-    """design.md §6, catalog.names: a call may use the raw method name where it is unambiguous."""
+    """A call may use the raw method name where it is unambiguous."""
     client = await connect("catalog.tools.add.name=sum")
     for name in ("sum", "add"):
         called = await client.speak(era, "tools/call", {"name": name, "arguments": {"a": 2, "b": 3}})

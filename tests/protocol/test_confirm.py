@@ -103,7 +103,7 @@ async def test_a_missing_answer_asks_again(client: Client, backend: ScriptedBack
 
 
 async def test_an_answer_without_a_state_is_none(client: Client, backend: ScriptedBackend) -> None:
-    """Otherwise a model could agree with itself before anybody was asked."""
+    """A model could agree with itself before anybody was asked."""
     await asked(client, inputResponses=ACCEPT)
     assert backend.requests == []
 
@@ -204,7 +204,7 @@ async def test_the_older_eras_get_an_error(client: Client, backend: ScriptedBack
 async def test_rest_and_a_tool_s_own_path_refuse_with_confirmation_required(
     client: Client, backend: ScriptedBackend
 ) -> None:
-    """design.md §3: a surface that cannot ask a person."""
+    """These surfaces cannot ask a person."""
     invoked = await client.post("/mcp/tools/invoke", {"name": "add", "arguments": TWO_AND_THREE})
     assert invoked.fault == (403, "confirmation_required")
     assert (await client.post("/mcp/tools/add", request("add", TWO_AND_THREE))).fault == (403, 403)

@@ -200,7 +200,7 @@ async def test_a_value_that_no_header_can_say_is_told_as_a_bad_argument(
 
 
 async def test_a_mismatch_is_told_before_bad_arguments(client: Client) -> None:
-    """mcp.md §2, order: headers, then arguments."""
+    """The order is that of the official servers: headers, then arguments."""
     assert (await place(client, {"Mcp-Param-Region": "6"}, 5)).fault == (400, -32020)
     assert (await place(client, {"Mcp-Param-Region": "5"}, 5)).result["isError"] is True
 

@@ -51,7 +51,7 @@ async def ask(client: Client, era: str, method: str, id: bytes, params: dict[str
 @pytest.mark.parametrize("era", ERAS)
 @each("id", GOOD)
 async def test_an_id_comes_back_as_it_came(client: Client, era: str, id: bytes) -> None:
-    """Same type, same value: on results, on protocol errors, and from the backend's side."""
+    """The type and the value are the same: on results, on protocol errors, and from the backend's side."""
     numbers = {"name": "numbers"}
     for method, params in (("tools/list", None), ("nope", None), ("tools/call", numbers), ("tools/call", {})):
         answer = await ask(client, era, method, id, params)

@@ -212,7 +212,7 @@ async def test_a_state_that_is_not_as_it_was_given_is_refused(
 
 
 async def test_a_state_is_good_for_its_own_call_alone(client: Client, backend: ScriptedBackend) -> None:
-    """Bound to the tool and the arguments: an answer must not serve another question."""
+    """It is bound to the tool and the arguments: an answer must not serve another question."""
     state = await asked_state(client, backend)
     answers = {"inputResponses": ANSWER, "requestState": state}
     assert (await ask(client, "politics", **answers)).fault == (200, -32602)
@@ -309,7 +309,7 @@ async def test_requires_names_what_the_client_lacks_before_the_backend_is_asked(
 
 
 async def test_a_header_that_disagrees_is_told_before_a_missing_capability(connect: Connect) -> None:
-    """mcp.md §2, order."""
+    """The order is that of the official servers."""
     topic = "{schema: {type: string, x-mcp-header: Topic}}"
     client = await connect("catalog.tools.plain.requires={roots: {}}", f"catalog.tools.plain.arguments.topic={topic}")
     body = modern_request("tools/call", {"name": "plain", "arguments": {"topic": "x"}})

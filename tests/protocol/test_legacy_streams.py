@@ -165,7 +165,7 @@ async def test_who_does_not_accept_a_stream_is_refused(client: Client, accept: s
 async def test_another_era_s_version_is_405_even_with_a_session(
     client: Client, backend: ScriptedBackend, verb: str, version: str
 ) -> None:
-    """mcp.md §1: the modern era has POST alone."""
+    """The modern era has POST alone."""
     session = await client.initialize()
     answer = await client.send(verb, "/mcp", headers=JSON | legacy_headers(version, session))
     assert answer.fault == (405, 405)

@@ -199,7 +199,7 @@ async def test_a_gateway_that_stops_ends_the_stream_with_its_result(
 
 @pytest.mark.parametrize("accept", ["application/json", "application/json, text/html", "*/*"])
 async def test_who_does_not_accept_a_stream_is_refused(client: Client, accept: str) -> None:
-    """mcp.md §1: 406, since the only answer is a stream."""
+    """406, since the only answer is a stream."""
     body = modern_request("subscriptions/listen", {"notifications": TOOLS})
     answer = await client.mcp(body, modern_headers("subscriptions/listen") | {"Accept": accept})
     assert answer.fault == (406, 406)
@@ -248,7 +248,7 @@ async def test_many_who_come_at_once_get_no_more_streams_than_allowed(connect: C
 
 
 async def test_streams_are_counted_by_caller(connect: Connect) -> None:
-    """Who fills the own share takes nothing from others."""
+    """Who fills its own share takes nothing from others."""
     client = await connect("limits.streams=1", "server.trusted_proxies=[127.0.0.0/8]")
     body = modern_request("subscriptions/listen", {"notifications": TOOLS})
     headers = modern_headers("subscriptions/listen")

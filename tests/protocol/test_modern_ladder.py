@@ -1,7 +1,7 @@
 """2026-07-28: what is refused, in which order, with which status and code.
 
 The rungs are of basic/index "Request metadata", basic/transports/streamable-http "Standard headers" (SEP-2243) and
-basic/versioning. mcp.md §2 has the order that the official servers share.
+basic/versioning. The order is the one that the official servers share.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ async def test_an_unserved_version_is_told_which_are_served(client: Client) -> N
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05"])
 async def test_a_legacy_version_in_the_envelope_is_unserved_there(client: Client, version: str) -> None:
-    """mcp.md §3: the envelope makes a request modern, whatever it says, and only modern versions are served so."""
+    """The envelope makes a request modern, whatever it says, and only modern versions are served so."""
     headers = {"MCP-Protocol-Version": version, "Mcp-Method": "tools/list"}
     answer = await client.mcp(request("tools/list", {"_meta": meta(version)}), headers)
     assert answer.fault == (400, -32022)
@@ -143,7 +143,7 @@ async def test_an_envelope_that_lacks_what_is_required_is_400(client: Client, en
 
 
 async def test_a_modern_header_without_params_is_400(client: Client) -> None:
-    """mcp.md §3, routing row 2."""
+    """The header alone makes a request modern, and there an envelope is required."""
     assert (await client.mcp(request("tools/list"), modern_headers("tools/list"))).fault == (400, -32602)
 
 
@@ -192,7 +192,7 @@ async def test_a_header_that_does_not_say_what_the_body_says_is_refused(
 
 @pytest.mark.parametrize("name", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
 async def test_a_standard_header_must_not_be_there_twice_even_if_both_agree(client: Client, name: str) -> None:
-    """mcp.md §8: duplicates are refused, since two readers may pick different ones."""
+    """Duplicates are refused, since two readers may pick different ones."""
     headers = modern_headers("tools/call", "add")
     body = json.dumps(modern_request("tools/call", ADD)).encode()
     answer = await client.send("POST", "/mcp", body, [*JSON.items(), *headers.items(), (name, headers[name])])

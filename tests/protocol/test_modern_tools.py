@@ -30,7 +30,7 @@ async def test_discover_says_what_is_served_and_who_serves_it(client: Client) ->
 
 
 async def test_discover_does_not_depend_on_the_backend(connect: Connect, backend: ScriptedBackend) -> None:
-    """mcp.md §3: an error here would send clients back to the legacy era for good."""
+    """An error here would send clients back to the legacy era for good."""
     client = await connect(url=backend.refused_url)
     assert (await client.modern("server/discover")).result["supportedVersions"] == [MODERN]
     listed = await client.modern("tools/list")
@@ -165,7 +165,7 @@ async def test_a_backend_that_talks_html_is_a_tool_error_without_the_html(
 
 @each("params", [{}, {"name": None}, {"name": 5}, {"name": ""}, {"name": ["add"]}])
 async def test_a_call_without_a_name_is_invalid_params_in_band(client: Client, params: dict[str, Any]) -> None:
-    """mcp.md §2: the shape of CallToolRequest, -32602 on 200, so that no client takes us for another era."""
+    """The shape of CallToolRequest is wrong: -32602 on 200, so that no client takes us for another era."""
     assert (await client.modern("tools/call", params)).fault == (200, -32602)
 
 

@@ -129,7 +129,7 @@ async def test_a_refusal_has_the_form_of_its_path_below_the_mount(
 
 
 async def test_broken_framing_is_refused_in_the_form_of_its_path_below_the_mount(it: Several) -> None:
-    """Before the path has led to a route."""
+    """The path has not led to a route yet."""
     for path, id in (("/crm/mcp", {}), ("/crm/jsonrpc", {"id": None}), ("/shop/mcp/tools/x", {"id": None})):
         raw = await exchange(it.port.number, f"POST {path} HTTP/2.0\r\nHost: 127.0.0.1\r\n\r\n".encode())
         assert status_of(raw) == MalformedHttp.status

@@ -126,7 +126,7 @@ async def test_an_origin_that_is_not_allowed_is_403(connect: Connect, backend: S
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
 async def test_our_own_origin_may_call(client: Client, name: str) -> None:
-    """mcp.md §10: Host and Origin equal to the URL's own host and port. It needs no CORS headers."""
+    """Host and Origin are equal to the URL's own host and port. It needs no CORS headers."""
     own = f"{name}:{client.port}"
     assert (await call(client, Host=own, Origin=f"http://{own}")).result["isError"] is False
     answer = await client.mcp(request("tools/call", ADD), {"Host": own, "Origin": f"http://{own}"})
@@ -137,7 +137,7 @@ async def test_our_own_origin_may_call(client: Client, name: str) -> None:
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
 @pytest.mark.parametrize("other", ["127.0.0.1", "localhost", "[::1]"])
 async def test_our_own_port_may_call_by_any_name_of_loopback(client: Client, name: str, other: str) -> None:
-    """mcp.md §10: the default allow-list contains 127.0.0.1:port, localhost:port and [::1]:port."""
+    """The default allow-list contains 127.0.0.1:port, localhost:port and [::1]:port."""
     headers = {"Host": f"{name}:{client.port}", "Origin": f"http://{other}:{client.port}"}
     assert (await call(client, **headers)).result["isError"] is False
 

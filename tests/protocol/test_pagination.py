@@ -170,7 +170,7 @@ async def test_a_cursor_is_refused_by_a_gateway_with_another_secret(connect: Con
 async def test_a_cursor_is_good_on_every_gateway_with_the_same_secret(
     connect: Connect, tmp_path: Path, surface: str
 ) -> None:
-    """server.secret_file: replicas behind one address, and a secret that is being replaced (design.md §1, signing)."""
+    """server.secret_file: replicas behind one address, and a secret that is being replaced."""
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("the-old-secret-of-32-bytes-or-so\n")
     new.write_text("the-new-secret-of-32-bytes-or-so\nthe-old-secret-of-32-bytes-or-so\n")
@@ -186,7 +186,7 @@ async def test_a_cursor_is_good_on_every_gateway_with_the_same_secret(
 async def test_a_cursor_is_good_for_ten_minutes(
     connect: Connect, backend: ScriptedBackend, tmp_path: Path, surface: str
 ) -> None:
-    """These are a replica's, whose clock is what it says."""
+    """The cursors are those of a replica, whose clock is what the test says."""
     file = tmp_path / "secret"
     file.write_text("a-secret-of-32-bytes-or-somewhat-more\n")
     client = await connect(*PAGES_OF_TWO, f"server.secret_file={file}")
@@ -232,7 +232,7 @@ async def test_a_reload_changes_how_many_cursors_can_be_followed(
 
 
 async def test_all_surfaces_share_one_budget(connect: Connect) -> None:
-    """Or a client could list three times as often as it may."""
+    """A client could otherwise list three times as often as it may."""
     client = await connect(*TIGHT)
     assert (await page(client, MODERN)).status == 200
     assert (await client.get("/mcp/tools/describe?name=alpha")).status == 200

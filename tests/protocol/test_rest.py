@@ -1,4 +1,4 @@
-"""REST: list, describe and invoke, as design.md §6 has them."""
+"""REST: list, describe and invoke."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ async def test_what_the_backend_did_wrong_is_an_error_of_its_kind(
 
 
 async def test_a_backend_that_is_down_is_503_for_lists_and_calls(connect: Connect, backend: ScriptedBackend) -> None:
-    """Never an empty list that a client would believe (design.md §3)."""
+    """Never an empty list that a client would believe."""
     client = await connect(url=backend.refused_url)
     for answer in (
         await client.get(LIST),

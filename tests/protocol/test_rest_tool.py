@@ -1,4 +1,4 @@
-"""``/mcp/tools/{name}``: one tool, spoken to in JSON-RPC 2.0 (design.md §6)."""
+"""``/mcp/tools/{name}``: one tool, spoken to in JSON-RPC 2.0."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_call_by_name_is_answered_as_json_rpc(client: Client, backend: S
 
 
 async def test_positions_become_the_names_they_stand_for(client: Client, backend: ScriptedBackend) -> None:
-    """So that they are checked like arguments by name, and reach the backend as it takes them."""
+    """They are then checked like arguments by name, and reach the backend as it takes them."""
     answer = await client.post("/mcp/tools/add", request("add", [2, 3]))
     assert answer.json["result"] == {"sum": 5}
     assert [call.params for call in backend.requests] == [{"a": 2, "b": 3}]

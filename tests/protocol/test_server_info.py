@@ -56,7 +56,7 @@ async def introduced(client: Client, era: str) -> tuple[dict[str, Any], Any]:
 
 
 def known(era: str, members: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of an implementation that a revision has."""
+    """Return those members of an implementation that a revision has."""
     names = {"name", "version"}
     if era not in ("2025-03-26", "2024-11-05"):
         names.add("title")

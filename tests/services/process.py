@@ -81,7 +81,7 @@ class Service:
         return Path(self._directory.name, OUTPUT_FILE).read_text(errors="replace")
 
     def start(self) -> Self:
-        """Returns when the port accepts connections. Another port when somebody else took the first."""
+        """Start, and return when the port accepts connections. It is another port when somebody else took the first."""
         self._directory = tempfile.TemporaryDirectory(prefix=f"{self.name}-")
         try:
             for attempt in range(1, PORT_ATTEMPTS + 1):
@@ -99,7 +99,7 @@ class Service:
         return self
 
     def restart(self) -> None:
-        """Stops when it still runs, and starts with a fresh memory on the same port."""
+        """Stop when it still runs, and start with a fresh memory on the same port."""
         assert self._directory is not None, "restart() is for a service that was started"
         self.stop()
         self._start(self._directory.name)
@@ -131,7 +131,7 @@ class Service:
             return
 
     def close(self) -> None:
-        """Stops, and removes the directory. A later start() is on another port."""
+        """Stop, and remove the directory. A later start() is on another port."""
         self.stop()
         directory, self._directory = self._directory, None
         if directory is not None:

@@ -27,7 +27,7 @@ async def names(client: Client) -> list[str]:
 
 @pytest.fixture(params=MODES)
 def connect(request: pytest.FixtureRequest) -> Callable[[str], Client]:
-    """Makes a client of one mode for a gateway's MCP address."""
+    """Make a client of one mode for a gateway's MCP address."""
     return lambda url: Client(url, mode=request.param)
 
 

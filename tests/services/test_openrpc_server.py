@@ -19,7 +19,7 @@ PET = {
 
 @pytest.fixture
 def shop(openrpc_server: Service) -> Iterator[Service]:
-    """With a fresh memory; the process must outlive the test."""
+    """Yield the server with a fresh memory; the process must outlive the test."""
     openrpc_server.restart()
     yield openrpc_server
     assert openrpc_server.running, openrpc_server.output
@@ -101,7 +101,7 @@ async def test_no_call_of_any_kind_ends_the_process(shop: Service, gateway: Fron
 
 
 async def test_the_operators_structure_wins_over_the_listings(shop: Service) -> None:
-    """Here to the worse: the server takes get_pet by position alone, as it says."""
+    """Here it makes things worse: the server takes get_pet by position alone, as it says."""
     async with front(shop.url, "backend.params.structure=by-name") as gateway:
         assert (await gateway.call("rest", "get_pet", {"petId": 1})).failed
         assert (await gateway.call("rest", "list_pets", {"limit": 1})).value == [REX]

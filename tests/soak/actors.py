@@ -119,7 +119,7 @@ class Actor:
         self.it.ledger.tell(number, "failed", "the caller hung up")
 
     async def cancels(self, client: Bearer) -> None:
-        """As the older eras do."""
+        """Cancel a call as the older eras do."""
         number = self.it.ledger.number()
         try:
             session = await client.initialize()

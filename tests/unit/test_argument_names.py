@@ -1,250 +1,109 @@
-"""Whatever a stranger sends: no crash, no fetch, and nothing unsound is published."""
+"""Names of arguments that LLM APIs take, and the way back to the method's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-from types import MappingProxyType
+import re
 from typing import Any
 
 import jsonschema
 import pytest
-import referencing
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import jsonrpc
-from gateway.backend.error_redaction import MAX_BYTES, ErrorRedactor
-from gateway.catalog.build import Builder
-from gateway.catalog.normalize import ToolPolicy, build_tool
-from gateway.errors import ParseError
-from gateway.listing.dialect import Dialect, NoListing
-from gateway.listing.drupal import Drupal
-from gateway.listing.introspection import SystemIntrospection
-from gateway.listing.jsonrpc_mcp import JsonrpcMcp
-from gateway.listing.openrpc import OpenRpc
-from gateway.model import Method, NameStyle, Parameter, SourceAnswer
-from gateway.schema.bundling import UnsoundSchema
-from gateway.schema.validation import ValidatorCache
-from gateway.settings import CatalogSettings, Params, ToolOverride
-from tests.pace import quickly
+from gateway.catalog.argument_names import publish_names
 
-STABLE = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-VALIDATORS = ValidatorCache()
+STRING = {"type": "string"}
+NUMBER = {"type": "number"}
+SUITS = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
-PLAIN = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+
+def schema_of(*names: str, **members: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": dict.fromkeys(names, STRING), **members}
+
+
+def test_names_that_suit_leave_the_schema_alone() -> None:
+    schema = schema_of("a", "b.c", "d-e_f", "x" * 64, required=["a"])
+    assert publish_names(schema) == (schema, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("Transaction hash", "Transaction_hash"), ("$filter", "filter"), ("a/b[c]", "a_b_c"), ("größe", "gr_e")],
 )
-KEYWORDS = st.sampled_from(
-    ["type", "properties", "required", "items", "prefixItems", "anyOf", "allOf", "oneOf", "not", "$ref", "$defs",
-     "enum", "const", "default", "pattern", "patternProperties", "additionalProperties", "dependencies", "extends",
-     "disallow", "divisibleBy", "enums", "additionalItems", "exclusiveMinimum", "nullable", "$recursiveRef",
-     "$dynamicRef", "$dynamicAnchor", "$recursiveAnchor", "unevaluatedProperties", "contains", "examples", "0",
-     "dependentSchemas", "if", "then", "$schema", "$id", "$anchor", "id", "description", "minimum", "format",
-     "a", "b", "a/b~c"]
-)  # fmt: skip
-WORDS = st.sampled_from(
-    ["object", "array", "string", "#", "#/", "#/$defs/a", "#/properties/a", "#/components/schemas/X",
-     "http://e.example/x", "^a+$", "(?=a)", "http://json-schema.org/draft-07/schema#", "(", "😀",
-     "http://json-schema.org/draft-03/schema#", "any", "#x", "x", "X", "int"]
-)  # fmt: skip
-SCHEMAS = st.recursive(
-    PLAIN | WORDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYWORDS, inner, max_size=5),
-    max_leaves=25,
-)
-MEMBERS = st.sampled_from(
-    ["openrpc", "methods", "name", "params", "schema", "required", "result", "components", "schemas", "$ref",
-     "tags", "servers", "url", "paramStructure", "x-scopes", "data", "type", "id", "attributes", "usage",
-     "links", "self", "output", "title", "tools", "inputSchema", "outputSchema", "nextCursor", "annotations",
-     "auth", "scopes", "description", "deprecated", "summary", "info"]
-)  # fmt: skip
-TERMS = st.sampled_from(
-    ["1.2.6", "1.3", "JsonRpcMethod", "by-name", "either", "#/components/x", "/path", "//evil", "m", "n"]
-)  # fmt: skip
-DOCUMENTS = st.recursive(
-    PLAIN | TERMS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(MEMBERS, inner, max_size=6),
-    max_leaves=40,
-)
+def test_a_name_that_does_not_suit_is_made_to(name: str, shown: str) -> None:
+    schema, renamed = publish_names(schema_of(name, "other", required=[name]))
+    assert schema == schema_of(shown, "other", required=[shown])
+    assert renamed == {shown: name}
 
 
-class OneDocument:
-    """A source that answers every question with the same document, and counts the questions."""
-
-    url = "http://backend.example/jsonrpc"
-    base = origin = "http://backend.example"
-    listing_url = file = None
-    documents: Mapping[str, str] = MappingProxyType({})
-
-    def __init__(self, document: Any) -> None:
-        self._seen = SourceAnswer("JSON", document, has_value=True)
-        self.asked: list[str] = []
-
-    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
-        self.asked.append(method)
-        return self._seen
-
-    async def get_document(self, url: str) -> SourceAnswer:
-        self.asked.append(url)
-        return self._seen
-
-    async def read_file(self, file: str) -> bytes:
-        raise OSError
+def test_the_order_of_arguments_stays() -> None:
+    schema, _ = publish_names(schema_of("z y", "a", "b c"))
+    assert list(schema["properties"]) == ["z_y", "a", "b_c"]
 
 
-def entries(member: str, head: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Documents of about the right shape, whose entries are anything."""
-    return DOCUMENTS.map(lambda entry: head | {member: [entry, entry] if not isinstance(entry, list) else entry})
+@pytest.mark.parametrize("name", ["日本", "", "x" * 65])
+def test_what_is_lost_is_made_up_for_by_a_suffix(name: str) -> None:
+    ((shown, own),) = publish_names(schema_of(name))[1].items()
+    assert own == name
+    assert SUITS.fullmatch(shown)
 
 
-ROUGHLY = (
-    DOCUMENTS
-    | entries("methods", {"openrpc": "1.2.6", "components": {"schemas": {"X": {"type": "null"}}}})
-    | entries("data", {"links": {"self": "x"}})
-    | entries("tools", {"nextCursor": None})
-    | st.lists(DOCUMENTS, max_size=5)
-    | st.fixed_dictionaries(
-        {
-            "openrpc": st.just("1.3.2"),
-            "methods": st.lists(
-                st.fixed_dictionaries(
-                    {"name": TERMS},
-                    optional={
-                        "params": DOCUMENTS
-                        | st.lists(
-                            st.fixed_dictionaries(
-                                {}, optional={"name": DOCUMENTS, "schema": SCHEMAS, "required": PLAIN}
-                            )
-                        ),
-                        "result": DOCUMENTS | st.fixed_dictionaries({"schema": SCHEMAS}),
-                        "tags": DOCUMENTS,
-                        "servers": DOCUMENTS,
-                        "paramStructure": DOCUMENTS,
-                        "x-scopes": DOCUMENTS,
-                        "deprecated": PLAIN,
-                        "summary": DOCUMENTS,
-                    },
-                ),
-                max_size=4,
-            ),
-        }
-    )
-    | st.fixed_dictionaries(
-        {
-            "tools": st.lists(
-                st.fixed_dictionaries(
-                    {"name": TERMS, "inputSchema": SCHEMAS},
-                    optional={"outputSchema": SCHEMAS, "annotations": DOCUMENTS, "title": DOCUMENTS},
-                ),
-                max_size=4,
-            )
-        }
-    )
-)
-DIALECTS = [OpenRpc(), Drupal(), JsonrpcMcp(), SystemIntrospection()]
+def test_names_that_would_meet_are_told_apart_whatever_their_order() -> None:
+    names = ["a b", "a/b", "a_b"]
+    found = [publish_names(schema_of(*order))[1] for order in (names, names[::-1])]
+    assert found[0] == found[1]
+    assert set(found[0].values()) == {"a b", "a/b"}
+    assert "a_b" not in found[0]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
-@STABLE
-@given(document=ROUGHLY)
-async def test_any_document_is_a_listing_or_none_and_builds(dialect: Dialect, document: Any) -> None:
-    source = OneDocument(document)
-    try:
-        listing = await dialect.fetch_listing(source)
-    except NoListing:
-        return
-    assert all(question.startswith(("http://backend.example/", "system.", "rpc.")) for question in source.asked)
-    catalog = await Builder(Params(), VALIDATORS).build_catalog(listing, CatalogSettings(exclude=()))
-    names = {method.name for method in listing.methods}
-    assert {tool.method for tool in catalog.tools} <= names
-    quarantined = {entry.name for entry in catalog.quarantined}
-    assert names <= {tool.method for tool in catalog.tools} | quarantined
-    for tool in catalog.tools:
-        check_published(tool.input_schema)
-        jsonrpc.encode([tool.output_schema, tool.annotations, tool.meta])
+def test_a_name_keeps_its_new_one_when_others_come_and_go() -> None:
+    for others in (("b",), ("c d", "e"), ()):
+        assert publish_names(schema_of(*others, "$a"))[1]["a"] == "$a"
 
 
-def check_published(schema: Any) -> None:
-    assert schema["type"] == "object"
-    jsonschema.Draft202012Validator.check_schema(schema)
-    assert b"e.example" not in jsonrpc.encode(list(references(schema)))
-
-
-def references(schema: Any, within_map: bool = False) -> Any:
-    """The references of a schema; what is data (enum, const, default) holds none."""
-    if isinstance(schema, dict):
-        for key, child in schema.items():
-            if key == "$ref" and not within_map:
-                yield child
-            elif within_map or key not in ("enum", "const", "default"):
-                yield from references(child, not within_map and key in ("properties", "patternProperties", "$defs"))
-    elif isinstance(schema, list):
-        for child in schema:
-            yield from references(child)
-
-
-@settings(STABLE, max_examples=200)
-@given(
-    schema=SCHEMAS,
-    root=st.fixed_dictionaries({"components": st.fixed_dictionaries({"schemas": st.just({"X": {"type": "null"}})})}),
-)
-def test_any_parameter_schema_makes_a_tool_or_is_unsound(schema: Any, root: Any) -> None:
-    method = Method("m", "openrpc", parameters=(Parameter("a/b", schema, True), Parameter("c")), root=root)
-    with quickly(0.5), suppress(UnsoundSchema):
-        tool = build_tool(
-            method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS
+def test_every_place_that_speaks_of_the_same_object_follows() -> None:
+    schema, _ = publish_names(
+        schema_of(
+            "a b",
+            "c d",
+            dependentRequired={"a b": ["c d"]},
+            dependentSchemas={"c d": {"properties": {"a b": NUMBER}}},
+            anyOf=[{"required": ["a b"]}, {"required": ["c d"]}],
         )
-        check_published(tool.input_schema)
-        assert [tool.binding.own_names.get(name, name) for name in tool.input_schema["properties"]] == ["a/b", "c"]
-
-
-@settings(STABLE, max_examples=200)
-@given(schema=SCHEMAS)
-def test_any_whole_input_schema_makes_a_tool_or_is_unsound(schema: Any) -> None:
-    method = Method(
-        "m", "jsonrpc_mcp", input_schema=schema if isinstance(schema, dict) else {"properties": schema}, result=schema
+        | {"if": {"properties": {"a b": {"const": "x y"}}}, "then": {"required": ["c d"]}, "not": {"required": ["no"]}}
     )
-    try:
-        tool = build_tool(
-            method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS
-        )
-    except UnsoundSchema:
-        return
-    check_published(tool.input_schema)
-    if isinstance(tool.output_schema, dict):
-        jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+    assert schema == schema_of(
+        "a_b",
+        "c_d",
+        dependentRequired={"a_b": ["c_d"]},
+        dependentSchemas={"c_d": {"properties": {"a_b": NUMBER}}},
+        anyOf=[{"required": ["a_b"]}, {"required": ["c_d"]}],
+    ) | {"if": {"properties": {"a_b": {"const": "x y"}}}, "then": {"required": ["c_d"]}, "not": {"required": ["no"]}}
 
 
-@STABLE
-@given(schema=SCHEMAS, arguments=st.dictionaries(st.sampled_from("ab"), DOCUMENTS, max_size=2))
-def test_what_is_published_decides_as_the_reference_implementation_does_where_that_one_can(
-    schema: Any, arguments: Any
-) -> None:
-    method = Method("m", "openrpc", parameters=(Parameter("a", schema), Parameter("b")))
-    try:
-        tool = build_tool(
-            method, {NameStyle.MCP: "m", NameStyle.LLM: "m"}, ToolOverride(), ToolPolicy(Params()), VALIDATORS
-        )
-    except UnsoundSchema:
-        return
-    if b'"pattern' in jsonrpc.encode(tool.input_schema):
-        return  # the two know different regular expressions
-    reference = jsonschema.Draft202012Validator(tool.input_schema, registry=referencing.Registry())
-    assert VALIDATORS.compile(tool.input_schema).is_valid(arguments) == reference.is_valid(arguments)
+def test_names_within_arguments_are_the_methods_business() -> None:
+    inner = {"type": "object", "properties": {"x y": STRING}, "required": ["x y"]}
+    schema, _ = publish_names({"type": "object", "properties": {"a b": inner}})
+    assert schema["properties"] == {"a_b": inner}
 
 
-@STABLE
-@given(raw=st.binary(max_size=60) | DOCUMENTS.map(jsonrpc.encode))
-def test_any_bytes_are_a_message_or_an_error_of_ours(raw: bytes) -> None:
-    with suppress(ParseError, jsonrpc.BadMessage):
-        jsonrpc.parse_message(jsonrpc.decode_strictly(raw))
-    with suppress(ValueError):
-        jsonrpc.parse_response(raw, "1")
+@pytest.mark.parametrize(
+    "members",
+    [{"propertyNames": {"pattern": " "}}, {"patternProperties": {" ": STRING}}, {"allOf": [{"$ref": "#/$defs/x"}]}],
+)
+def test_a_schema_whose_meaning_would_change_stays_as_it_is(members: dict[str, Any]) -> None:
+    schema = schema_of("a b", **members)
+    assert publish_names(schema) == (schema, {})
 
 
-@STABLE
-@given(message=st.text(), data=DOCUMENTS)
-def test_any_fault_is_described_within_the_cap(message: str, data: Any) -> None:
-    described = ErrorRedactor(["backend.example"]).error_text(jsonrpc.ResponseError(1, message, data))
-    assert 0 < len(described.encode()) <= MAX_BYTES
+@given(st.dictionaries(st.text(max_size=70), st.integers(), max_size=6), st.data())
+def test_every_set_of_names_has_a_way_there_and_back(values: dict[str, int], data: st.DataObject) -> None:
+    required = data.draw(st.lists(st.sampled_from(sorted(values)), unique=True)) if values else []
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in values}, "required": required}
+    schema["additionalProperties"] = False
+    shown, renamed = publish_names(schema)
+    assert all(SUITS.fullmatch(name) for name in shown["properties"])
+    back = {own: new for new, own in renamed.items()}
+    arguments = {back.get(name, name): value for name, value in values.items()}
+    jsonschema.Draft202012Validator(shown).validate(arguments)
+    assert {renamed.get(name, name): value for name, value in arguments.items()} == values

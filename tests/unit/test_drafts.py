@@ -314,7 +314,7 @@ DRAFTS = {
 
 
 def extends_what_is_closed(schema: Any) -> bool:
-    """Here we take Kodi's word rather than draft 3's, by which nothing can add to a closed type."""
+    """Tell where we take Kodi's word rather than draft 3's, by which nothing can add to a closed type."""
     if isinstance(schema, dict):
         return ("extends" in schema and "'additionalProperties': False" in repr(schema)) or any(
             map(extends_what_is_closed, schema.values())

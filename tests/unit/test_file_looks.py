@@ -47,7 +47,7 @@ def test_a_file_that_was_replaced_changed(watcher: FileWatcher, file: Path) -> N
 
 
 def test_a_file_with_the_same_size_and_time_of_writing_changed(watcher: FileWatcher, file: Path) -> None:
-    """As tools leave it that keep times."""
+    """Tools that keep times leave such a file."""
     before = file.stat()
     file.write_text("two")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))

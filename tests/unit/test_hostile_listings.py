@@ -30,7 +30,7 @@ GOOD = {"name": "good", "params": [{"name": "a", "schema": {"type": "string"}}]}
 
 @contextmanager
 def promptly(limit: float = 0.05) -> Iterator[None]:
-    """Bounds processor time, without that of full collections: listings are read without any."""
+    """Bound processor time, without that of full collections: listings are read without any."""
     with COLLECTOR.gc_paused(), quickly(limit):
         yield
 

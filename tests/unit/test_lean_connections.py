@@ -68,7 +68,7 @@ async def test_what_the_service_says_of_its_patience_counts_if_it_is_less(clock:
 
 @by_hand
 async def test_the_connection_that_was_used_last_is_used_next(clock: Clock) -> None:
-    """So that those that a rush opened are idle long enough to be closed."""
+    """The connections that a rush opened are then idle long enough to be closed."""
     backend = ScriptedBackend()
     async with transport_to(backend) as transport:
         await asyncio.gather(*(post(transport, backend.url) for _ in range(5)))
@@ -179,7 +179,7 @@ async def test_exchanges_at_the_same_time_share_the_look_up_of_a_name(monkeypatc
 
 @each("more", (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"\x00", b"\r\n\r\nHTTP"))
 async def test_a_service_that_says_more_than_its_answers_gets_a_connection_for_each_call(more: bytes) -> None:
-    """As snapserver 0.26, which answers each POST twice: here a moment after the first answer was read."""
+    """Snapserver 0.26 answers each POST twice: here a moment after the first answer was read."""
     backend = ScriptedBackend()
     transport = LeanTransport()
     told = Lingering(more, "keep")

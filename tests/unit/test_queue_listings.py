@@ -96,7 +96,7 @@ async def test_newcomers_wait_for_a_second_when_listings_begin_to_hang(clock: Cl
 
 @by_hand
 async def test_a_timer_that_is_early_by_a_millisecond_leaves_no_newcomer_waiting(clock: Clock) -> None:
-    """As those of uvloop, which counts whole milliseconds."""
+    """The timers of uvloop are, since it counts whole milliseconds."""
     late = 0.0
     queue = FairQueue(16, lambda: clock.now - late)
     held = [await queue.take(number, LISTING, PATIENCE) for number in range(4)]

@@ -96,7 +96,7 @@ def test_what_a_schema_holds_is_found_as_its_specification_says(schema: Json) ->
 
 
 def test_arguments_that_are_one_reference_are_what_it_leads_to() -> None:
-    """As zod-to-json-schema writes them."""
+    """Zod-to-json-schema writes them so."""
     arguments = {"type": "object", "properties": {"a": {"$ref": "#/definitions/Args/properties/b"}, "b": TEXT}}
     assert object_schema({"$ref": "#/definitions/Args", "definitions": {"Args": arguments}}) == {
         "type": "object",

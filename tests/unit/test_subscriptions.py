@@ -175,7 +175,7 @@ async def test_a_reader_that_is_cancelled_loses_no_event() -> None:
 
 @virtually
 async def test_many_listeners_are_woken_in_slices_with_room_for_others_between() -> None:
-    """So that a thousand streams do not stall the calls under way."""
+    """A thousand streams must not stall the calls under way."""
     changes = hub()
     listeners = [Listener(changes) for _ in range(1000)]
     await at(1)
