@@ -63,11 +63,12 @@ class ParamStructures:
 
         Raises :class:`InvalidArguments`, and what ``send`` raises.
         """
-        key = binding.method, binding.endpoint
-        known = binding.structure if binding.structure_is_known else self._learned.get(key)
-        params = build_params(binding, arguments, self._conventions, known)
-        if known is not None:
-            return await send(params)
+        if binding.structure_is_known:
+            return await send(build_params(binding, arguments, self._conventions))
+        learned = self._learned.get((binding.method, binding.endpoint))
+        if learned is not None:
+            return await send(build_params(binding, arguments, self._conventions, learned))
+        params = build_params(binding, arguments, self._conventions)
         try:
             result = await send(params)
         except ParamsRefused as refusal:

@@ -29,7 +29,6 @@ from gateway.backend.transport import Transport
 from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.settings import CustomListing
-from gateway.text import shorten
 from gateway.turns import run_in_turns
 
 PLAIN: Final = MessageForm()
@@ -195,7 +194,7 @@ class BackendSource:
             return SourceAnswer("a result", result, has_value=True), False
         unauthorized = answer.status == 401 or self._parts.refused_with(fault)
         denied = unauthorized or answer.status == 403
-        said = shorten(redact_text(fault.message, self._secrets), _EXCERPT)
+        said = _excerpt(redact_text(fault.message, self._secrets))
         text, message = f"error {fault.code}: {said}", said or "no message"
         found = SourceAnswer(text, denied=denied, unauthorized=unauthorized, error=message)
         return found, not denied and _complains(fault)
@@ -258,3 +257,7 @@ def _unusable_answer(answer: Answer, violation: str = "") -> SourceAnswer:
     elif answer.status == 200 and violation:
         what = f"no JSON-RPC response: {violation}"
     return SourceAnswer(f"HTTP {answer.status}, {what}", away=answer.status in _PROXY_STATUSES)
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"
