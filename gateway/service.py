@@ -41,7 +41,7 @@ from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
-from gateway.model import ANONYMOUS, SHARED, Caller, Catalog, NameStyle, View
+from gateway.model import SHARED, Caller, Catalog, NameStyle, View
 from gateway.mount import Knowledge, Mount
 from gateway.search.tools import SEARCH_CATALOG, builtin_tools
 from gateway.service_auth import ServiceAuth
@@ -165,10 +165,8 @@ class Service:
             return "the first listing has not come yet"
         return self.auth.issuers.unready()
 
-    async def caller(self, token: str | None) -> Caller:
+    async def caller(self, token: str) -> Caller:
         """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.refusals`."""
-        if token is None:
-            return ANONYMOUS
         principal = (await self.auth.issuers.verifier(self.auth.policies).verify_token(token)).principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 

@@ -246,7 +246,7 @@ class MockServer(AuthorizationServer):
 
 
 def oidc_provider(resources: Sequence[Resource], authority: Authority | None = None) -> OidcProvider:
-    """Return a server, with ``authority`` over https. Raise :class:`ServiceMissing` where npm's packages are missing."""
+    """Return a server, with ``authority`` over https. Raise :class:`ServiceMissing` where npm's packages are."""
     return OidcProvider(resources, authority)
 
 

@@ -97,7 +97,7 @@ class Desk:
 
 @asynccontextmanager
 async def desk(preset: str, key: Key, *, introspects: bool = False, **knobs: Any) -> AsyncIterator[Desk]:
-    """Yield a desk with the page's configuration, the issuer's ``knobs`` changed. The backend is shown callers' tokens."""
+    """Yield a desk with the page's configuration, the issuer's ``knobs`` changed. The backend sees callers' tokens."""
     settings = page(preset).settings
     kid = page(preset).access.header.get("kid")
     published = {name: value for name, value in key.jwk.items() if name != "kid"} | ({"kid": kid} if kid else {})

@@ -191,7 +191,7 @@ class ScriptedBackend(Listener):
 
     @property
     def refused_url(self) -> str:
-        """Return a URL where connections are refused: its port is bound, so that nobody takes it, and nobody listens."""
+        """Return a URL where connections are refused: its port is bound, so nobody takes it, and nobody listens."""
         return f"http://{_LOOPBACK}:{self._reserved.getsockname()[1]}/jsonrpc"
 
     def on(self, method: str, behaviour: Behaviour) -> None:

@@ -183,9 +183,7 @@ async def test_a_session_that_ended_while_redis_was_away_has_ended_for_all_once_
         assert await store.has("session-ended:1")
         assert not await other.has("session-ended:1")
         server.start()
-        async with asyncio.timeout(PATIENCE):
-            while not await other.has("session-ended:1"):  # noqa: ASYNC110, the other replica decides when
-                await asyncio.sleep(0.01)
+        await until(lambda: other.has("session-ended:1"))
 
 
 async def test_limits_are_divided_by_the_replicas_that_were_seen_last(server: RedisServer) -> None:

@@ -10,8 +10,9 @@ from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
 from gateway.store.redis_link import SILENT, Away
-from tests.fault.test_redis_away import PATIENCE, is_away, is_there, opened, until
+from tests.fault.redis_stores import PATIENCE, is_away, is_there, opened
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -30,9 +31,7 @@ async def test_what_was_used_at_one_replica_stays_used_at_all_after_redis_lost_e
         server.start()
         await is_there(one)
         await is_there(other)
-        async with asyncio.timeout(PATIENCE):
-            while not await other.has("session-ended:1"):  # noqa: ASYNC110, the other replica decides when
-                await asyncio.sleep(0.01)
+        await until(lambda: other.has("session-ended:1"))
         assert not await other.add("consent:1", 60)
         assert 0 < server.control.pttl(server.control.keys("*marker:consent:*")[0]) <= 70_000
 
