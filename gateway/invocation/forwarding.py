@@ -14,7 +14,7 @@ from gateway.credentials import Credential
 from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, Unauthorized
 from gateway.invocation.input_requests import CONFIRM, RequestState
 from gateway.limits import rate_limit_key
-from gateway.model import Binding, Caller, CallExtras, Tool
+from gateway.model import Caller, CallExtras, Tool
 from gateway.text import masked_url
 
 log = structlog.get_logger()
@@ -64,7 +64,9 @@ class Forwarder:
         trace = {} if extras is None else extras.trace
         parts = await self._credential.request_parts(caller)
         timeout = binding.timeout or self._timeout
-        attempts = Attempts(rate_limit_key(caller), _key(binding), timeout, self._budget, binding.repeatable)
+        # The queue and the breaker count by it.
+        key = binding.method if binding.endpoint is None else f"{binding.method} at {binding.endpoint}"
+        attempts = Attempts(rate_limit_key(caller), key, timeout, self._budget, binding.repeatable)
 
         async def send(params: ParamsValue) -> Any:
             nonlocal parts
@@ -114,11 +116,6 @@ class Forwarder:
         if answer_started:
             return BackendUnauthorized(message)
         return Unauthorized(message, error=error, scopes=self._baseline)
-
-
-def _key(binding: Binding) -> str:
-    """Return what the queue and the breaker count as one tool."""
-    return binding.method if binding.endpoint is None else f"{binding.method} at {binding.endpoint}"
 
 
 def _input_members(tool: Tool, extras: CallExtras, state: RequestState | None) -> dict[str, Any]:
