@@ -16,7 +16,7 @@ from gateway.catalog.lint import lacks_description
 from gateway.credentials import credential_modes
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
-from gateway.model import Catalog, NameStyle
+from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings import ServiceSettings
 from gateway.settings.server import ServerSettings
 from gateway.text import masked_url, printable
@@ -90,19 +90,18 @@ def tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:
     """Yield a line for each tool: its name, its arguments (optional ones in brackets), its description's first line."""
     rows = []
     for tool in catalog.tools:
-        required = tool.input_schema.get("required", ())
-        properties = tool.input_schema.get("properties", {})
-        arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
-        rows.append(
-            (
-                f"{tool.name_for(name_style)}({arguments})",
-                "" if lacks_description(tool) else tool.description.partition("\n")[0],
-            )
-        )
+        description = "" if lacks_description(tool) else tool.description.partition("\n")[0]
+        rows.append((f"{tool.name_for(name_style)}({arguments_of(tool)})", description))
     width = min(max((len(head) for head, _ in rows), default=0), 48)
     room = max(shutil.get_terminal_size((120, 24)).columns - width - 6, 30)
     for head, description in rows:
         yield f"{head:<{width}}  {_shorten(description, room)}".rstrip()
+
+
+def arguments_of(tool: Tool) -> str:
+    """Return the names of a tool's arguments, optional ones in brackets."""
+    required = tool.input_schema.get("required", ())
+    return ", ".join(name if name in required else f"[{name}]" for name in tool.input_schema.get("properties", {}))
 
 
 def tools_json(catalog: Catalog, name_style: NameStyle) -> str:

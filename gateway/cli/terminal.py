@@ -66,7 +66,12 @@ def show_tools(catalog: Catalog, name_style: NameStyle) -> None:
 
 def _tools_table(catalog: Catalog, name_style: NameStyle) -> Iterator[str]:
     rows = [
-        (tool.name_for(name_style), _arguments(tool), _hint(tool), "" if lacks_description(tool) else tool.description)
+        (
+            tool.name_for(name_style),
+            report.arguments_of(tool),
+            _hint(tool),
+            "" if lacks_description(tool) else tool.description,
+        )
         for tool in catalog.tools
     ]
     yield from table(("TOOL", "ARGUMENTS", "", "DESCRIPTION"), rows, shutil.get_terminal_size((120, 24)).columns)
@@ -89,11 +94,6 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) ->
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return (" " * _GAP).join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=True) if size).rstrip()
-
-
-def _arguments(tool: Tool) -> str:
-    required = tool.input_schema.get("required", ())
-    return ", ".join(name if name in required else f"[{name}]" for name in tool.input_schema.get("properties", {}))
 
 
 def _hint(tool: Tool) -> str:
