@@ -123,7 +123,8 @@ async def _no_credential(parts: Service, caller: Caller, failure: CredentialUnav
         answer = SourceAnswer(str(error), unreachable=unreachable, away=True, late=late)
         return await _no_listing(parts, caller, (Step("login", answer),))
     cause = f"The gateway gets no credential for the service: {printable(failure.reason)}."
-    found = Diagnosis(cause, report.correct_credentials(parts.settings))
+    again = "Run this command again later."
+    found = Diagnosis(cause, again if failure.busy else report.correct_credentials(parts.settings))
     return ContactFailed(NO_LISTING, tuple(_lines(parts.settings, (), found)), found)
 
 

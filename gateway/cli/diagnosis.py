@@ -41,7 +41,7 @@ _REMEDIES: Final = {
 }
 _GATEWAY_STATUSES: Final = (502, 504)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
-_SECONDS: Final = re.compile("[0-9]{1,6}")
+_SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _XML: Final = re.compile(r"[/+]xml$")
 
 

@@ -33,11 +33,13 @@ class GrantRefused(Exception):
 
 
 class CredentialUnavailable(BackendUnavailable):
-    """Raised where the gateway gets no credential for the backend. ``reason`` is for the operator, not for callers."""
+    """Raised where the gateway gets no credential for the backend. ``reason`` is for the operator, not for callers;
+    ``busy`` says that nobody decided about the credential."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, busy: bool) -> None:
         super().__init__("The gateway has no credential for the backend")
         self.reason = reason
+        self.busy = busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,10 @@ def _grant_of(members: Mapping[str, Any]) -> Grant:
     return Grant(token, expires_in, issued_type if isinstance(issued_type, str) else None)
 
 
-def credential_unavailable(reason: str) -> CredentialUnavailable:
+def credential_unavailable(reason: str, *, busy: bool = False) -> CredentialUnavailable:
     """Return the error for a failure that only the operator can fix, and log its reason."""
     log.error("no token for the backend", reason=reason)
-    return CredentialUnavailable(reason)
+    return CredentialUnavailable(reason, busy=busy)
 
 
 def _unavailable(reason: str) -> AuthUnavailable:

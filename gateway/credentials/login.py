@@ -114,7 +114,7 @@ class LoginCredential(Credential):
         except LoginRefused as refusal:
             if not refusal.busy:
                 self._refused_at = self._clock()
-            raise credential_unavailable(f"login: {self._redacted(str(refusal))}") from None
+            raise credential_unavailable(f"login: {self._redacted(str(refusal))}", busy=refusal.busy) from None
         except OutboundError as error:
             raise credential_unavailable(f"login: {error}") from error
         self._parts = parts

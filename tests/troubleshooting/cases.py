@@ -101,11 +101,18 @@ ACCESS: Final = (
     Case("The service says so in a JSON-RPC error.",
          check("backend.url={deluge}", "backend.listing.dialect=custom",
                "backend.listing.custom={method: web.get_plugins, methods: '$[*]'}"), 3, "It wants credentials"),
+    Case("The password of a login is wrong.",
+         check("backend.url={deluge}", "backend.credentials.mode=login", "backend.credentials.password=no-passw0rd",
+               "backend.credentials.login={method: auth.login, params: ['{password}'], "
+               "find: {session: $.cookies._session_id}}",
+               "backend.credentials.send={headers: {Cookie: '_session_id={session}'}}"), 3,
+         "Correct backend.credentials, whose mode is login."),
     Case("A login page is in front of the service.", at("login"), 3, "login page"),
     Case("A single sign-on redirects to its login page.", at("nginx", "/portal"), 3, "redirects to a login page"),
 )  # fmt: skip
 STATE: Final = (
     Case("The service is in maintenance.", at("nginx", "/maintenance/"), 3, "Run this command again in 600 s"),
+    Case("The service fails, whatever is asked.", at("nginx", "/failing/"), 3, "Look into the log of the service."),
     Case("A proxy runs, and the service behind it does not.", at("nginx", "/away/"), 3, "A proxy answers"),
     Case("The service is slow, or hangs.", check("backend.url={frozen}", "backend.listing.timeout=1s"), 3, "in time"),
 )

@@ -62,6 +62,7 @@ http {
     location = /moved { return 308 /jsonrpc; }
     location = /portal { return 302 /login?next=/portal; }
     location /maintenance/ { add_header Retry-After @BUSY@ always; return 503; }
+    location /failing/ { return 500; }
     location /away/ { proxy_pass http://@CLOSED_PORT@; }
     location /private/ { auth_basic private; auth_basic_user_file @DIR@/passwords; proxy_pass @SERVICE@; }
     location /blocked/ { deny all; }
