@@ -246,12 +246,12 @@ class MockServer(AuthorizationServer):
 
 
 def oidc_provider(resources: Sequence[Resource], authority: Authority | None = None) -> OidcProvider:
-    """Return a server, with ``authority`` over https. Raise :class:`ServiceMissing` where npm's packages are."""
+    """Return one, with ``authority`` over https. Raise :class:`ServiceMissing` where npm's packages are missing."""
     return OidcProvider(resources, authority)
 
 
 def mock_server() -> MockServer:
-    """Return a server. Raise :class:`ServiceMissing` where npm's packages are missing."""
+    """Return one. Raise :class:`ServiceMissing` where npm's packages are missing."""
     return MockServer()
 
 
