@@ -22,6 +22,7 @@ from gateway import jsonrpc
 from gateway.backend.admission import CallAdmission
 from gateway.backend.breaker import INTERVAL, CircuitOpen
 from gateway.backend.error_redaction import ErrorRedactor
+from gateway.backend.large_results import parse_large_response
 from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
@@ -37,6 +38,7 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
+from gateway.json_bounds import SMALL
 from gateway.model import NO_RESULT, Version
 from gateway.outbound import (
     Answer,
@@ -135,14 +137,17 @@ class BackendClient:
         headers: Mapping[str, str],
         endpoint: str | None = None,
         version: Version = Version.TWO,
+        as_written: bool = False,
     ) -> Any:
-        """Return the ``result`` of a call. Raises :class:`ToolFault`, whose message the caller may read."""
+        """Return the ``result`` of a call; with ``as_written`` a large one may come as :data:`~gateway.jsonrpc.Raw`.
+        Raises :class:`ToolFault`, whose message the caller may read."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = f"c{next(self._ids)}"
         answer = await self._post(id, method, params, parts, headers, endpoint, attempts, version)
         try:
             bare = version is Version.ONE and answer.status < 300
-            result, fault = jsonrpc.parse_response(answer.body, id, bare=bare)
+            parse = parse_large_response if as_written and len(answer.body) > SMALL else jsonrpc.parse_response
+            result, fault = parse(answer.body, id, bare=bare)
         except ValueError as error:
             raise self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
@@ -150,7 +155,8 @@ class BackendClient:
         # A service may quote what it was sent. Nearly none does, so the bytes are searched before the value is walked.
         if any(form in answer.body for form in (*self._secrets_in_results, *parts.secrets_in_results)):
             own = () if parts.callers_own else parts.secrets
-            return await redact_result(result, (*self._secrets, *own))
+            value = jsonrpc.decode(result) if type(result) is jsonrpc.Raw else result
+            return await redact_result(value, (*self._secrets, *own))
         return result
 
     async def send_notification(

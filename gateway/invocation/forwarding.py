@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -62,7 +63,11 @@ class Forwarder:
         """
         binding = tool.binding
         trace = {} if extras is None else extras.trace
-        exchange = self._client.send_notification if binding.notification else self._client.call_method
+        exchange: Callable[..., Awaitable[Any]] = self._client.call_method
+        if binding.notification:
+            exchange = self._client.send_notification
+        elif not tool.reads_results:
+            exchange = partial(self._client.call_method, as_written=True)
         parts = await self._credential.request_parts(caller)
         timeout = binding.timeout or self._timeout
         attempts = Attempts(rate_limit_key(caller), _key(binding), timeout, self._budget, binding.repeatable)
