@@ -141,7 +141,7 @@ def _decode_json(raw: bytes | memoryview | Raw, decode: Callable[[bytes | memory
 
 def _check_depth(raw: bytes, value: Any, limit: int) -> None:
     """Raise :class:`ValueError` where a value nests deeper than ``limit`` levels; ``raw`` is its text."""
-    if nests_deeper(raw, value, limit):
+    if (len(raw) > SMALL or raw.count(b"{") + raw.count(b"[") >= limit) and nests_deeper(raw, value, limit):
         raise ValueError("nested too deeply")
 
 
