@@ -1,4 +1,4 @@
-"""Measure what JSON can cost its reader: its numbers before it is decoded, its depth and members after that.
+"""Measure what JSON can cost its reader: its numbers before it is decoded, its depth and members before or after that.
 
 The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except the numbers that it is slow at.
 """
@@ -6,26 +6,51 @@ The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from math import isinf
 from typing import Any, Final
 
 SMALL: Final = 16 * 1024
 """Bytes of JSON up to which the content matters little: slow numbers cost some 20 ms at most."""
-_KEPT: Final = b'"eE+-0123456789'
-_DROPPED: Final = bytes(set(range(256)) - set(_KEPT))
 _CONTAINERS: Final = (dict, list)
-_LONG_EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{3}")
-_SLOW: Final = re.compile(rb"[0-9.][eE][+-]?[0-9]{3}")
+_SHAPES: Final = {
+    **dict.fromkeys(b"0123456789.", b"0"),
+    **dict.fromkeys(b"eE", b"e"),
+    **dict.fromkeys(b"[,: \t\r\n", b" "),
+}
+_SHAPE: Final = b"".join(_SHAPES.get(byte, b"x") for byte in range(256))
+_SIGNS: Final = b"+-"
+_LONG_EXPONENT: Final = b"0e000"
+_LONG_NUMBER: Final = re.compile(b" 0++e000")
+_MANY_DIGITS: Final = b"0" * 200
+"""Fewer, with an exponent of two digits, are no infinity; far fewer than the engine reads in an integer."""
+_LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(_LEVELS))
+_NO_MARKS: Final = bytes(set(_NO_BRACKETS) - set(b'"'))
+_TEXT: Final = re.compile(rb'"[^"]*+"')
+_MANY_TEXTS: Final = 4000
+_ROUNDS: Final = 8
 
 
 def has_slow_numbers(raw: bytes | memoryview) -> bool:
-    """Tell whether a JSON text has numbers with an exponent of three digits.
+    """Tell whether a JSON text may have numbers with an exponent of three digits. False is certain.
 
     The engine takes 8 µs for ``1e300``, twenty times what Python takes: a mebibyte of them would hold the loop for more
-    than a second. The first search clears most texts, and is ten times as fast as the second.
+    than a second.
     """
-    text = bytes(raw)
-    return _LONG_EXPONENT.search(text.translate(None, _DROPPED)) is not None and _SLOW.search(text) is not None
+    return _has_long_exponents(bytes(raw).translate(_SHAPE, _SIGNS))
+
+
+def may_have_huge_numbers(raw: bytes) -> bool:
+    """Tell whether a JSON text may have numbers that are too large to be read. False is certain."""
+    shape = raw.translate(_SHAPE, _SIGNS)
+    return _MANY_DIGITS in shape or _has_long_exponents(shape)
+
+
+def _has_long_exponents(shape: bytes) -> bool:
+    """Tell it of a text in which all digits are alike, and all that stands before a number. The first search takes
+    0.5 ms for a mebibyte and clears most texts, but not identifiers of hexadecimal digits. The second one does."""
+    return _LONG_EXPONENT in shape and _LONG_NUMBER.search(b" " + shape) is not None
 
 
 def read_float(text: str) -> float:
@@ -34,6 +59,40 @@ def read_float(text: str) -> float:
     if isinf(value):
         raise ValueError("Number out of range")
     return value
+
+
+def nesting_fault(skeleton: bytes, most_levels: int, most_containers: int) -> str:
+    """Return what is wrong with the nesting of JSON without its strings, "" if nothing is."""
+    brackets = skeleton.translate(None, _NO_BRACKETS)
+    if brackets.count(b"{") + brackets.count(b"[") > most_containers:
+        return f"More than {most_containers} objects and arrays"
+    too_deep = max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > most_levels
+    return f"Nested deeper than {most_levels} levels" if too_deep else ""
+
+
+def nests_deeper(raw: bytes, value: Any, limit: int) -> bool:
+    """Tell whether a decoded value nests deeper than ``limit`` levels; ``raw`` is its text."""
+    return may_nest_deeper(raw, limit) and is_deeper_than(value, limit)
+
+
+def may_nest_deeper(raw: bytes, limit: int) -> bool:
+    """Tell whether the value of valid JSON may nest deeper than ``limit`` levels. False is certain. It takes 1 ms for a
+    mebibyte, half of what :func:`is_deeper_than` takes."""
+    if b"\\" in raw:  # an escaped quote is no end of a string
+        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = raw.translate(None, _NO_MARKS)
+    # Two quotes side by side are a string without brackets, or lie between two strings with some, which become one.
+    # Sixteen are as good as two, and eight times as fast.
+    marks = marks.replace(b'"' * 16, b"").replace(b'""', b"")
+    if len(marks) < 2 * limit:
+        return False
+    if b'"' in marks:
+        if marks.count(b'"') > _MANY_TEXTS:
+            return True  # to look at the value costs no more
+        marks = _TEXT.sub(b"", marks)
+    for _ in range(_ROUNDS):  # each takes away one level at least, from within, and two at most
+        marks = marks.replace(b"[]", b"").replace(b"{}", b"")
+    return 2 * _ROUNDS + len(marks) // 2 >= limit
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:

@@ -13,14 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate
 from types import NoneType
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
-from gateway.json_bounds import SMALL, count_members, has_slow_numbers, is_deeper_than, read_float
+from gateway.json_bounds import SMALL, count_members, has_slow_numbers, nesting_fault, nests_deeper, read_float
 
 Raw: TypeAlias = msgspec.Raw
 """JSON that is serialized already, as a part of a value for :func:`encode`, which writes plain bytes as base64."""
@@ -47,8 +46,6 @@ _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _elements = msgspec.json.Decoder(list[Raw]).decode
 _decode_slow_numbers = msgspec.json.Decoder(float_hook=read_float).decode
 _encode = msgspec.json.Encoder().encode
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _SPACED_COLON = re.compile(rb'"\s+:')
 _ESCAPED = re.compile(rb"\\u00(?:22|3[Aa])")  # a quote, or a colon
 # An unclosed string matches to the end: otherwise each quote in it would be tried as a start, in quadratic time.
@@ -122,14 +119,14 @@ def pretty(value: Any) -> str:
     return msgspec.json.format(encode(value), indent=2).decode()
 
 
-def decode(raw: bytes | memoryview) -> Any:
+def decode(raw: bytes | memoryview | Raw) -> Any:
     """Return the value of JSON from a backend or a file. Raise :class:`ValueError` with what is wrong."""
     value = _decode_json(raw)
     _check_depth(bytes(raw), value, _MAX_READ_DEPTH)
     return value
 
 
-def _decode_json(raw: bytes | memoryview, decode: Callable[[bytes | memoryview], Any] = _decode) -> Any:
+def _decode_json(raw: bytes | memoryview | Raw, decode: Callable[[bytes | memoryview | Raw], Any] = _decode) -> Any:
     if decode is _decode and len(raw) > SMALL and has_slow_numbers(raw):
         decode = _decode_slow_numbers
     try:
@@ -142,14 +139,20 @@ def _decode_json(raw: bytes | memoryview, decode: Callable[[bytes | memoryview],
 
 def _check_depth(raw: bytes, value: Any, limit: int) -> None:
     """Raise :class:`ValueError` where a value nests deeper than ``limit`` levels; ``raw`` is its text."""
-    if raw.count(b"{") + raw.count(b"[") > limit and is_deeper_than(value, limit):
+    if (len(raw) > SMALL or raw.count(b"{") + raw.count(b"[") >= limit) and nests_deeper(raw, value, limit):
         raise ValueError("nested too deeply")
 
 
 def members_of(raw: bytes | memoryview) -> dict[str, Raw]:
-    """Return the members of a JSON object, each as it is written. Raise :class:`ValueError`."""
+    """Return the members of a JSON object, each as it is written. Raise :class:`ValueError` for JSON that is malformed,
+    but neither for bytes that are not UTF-8 nor for numbers that are too large to be read."""
     members: dict[str, Raw] = _decode_json(raw, _members)
     return members
+
+
+def compact(raw: bytes | Raw) -> bytes:
+    """Return sound JSON without white space between its parts."""
+    return msgspec.json.format(bytes(raw), indent=-1)
 
 
 def elements_of(raw: bytes | memoryview) -> list[Raw]:
@@ -165,7 +168,8 @@ def decode_strictly(raw: bytes) -> Any:
     skeleton: bytes | None = None
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         skeleton = _STRINGS.sub(b"", raw)
-        _check_brackets(skeleton.translate(None, _NO_BRACKETS))
+        if fault := nesting_fault(skeleton, MAX_DEPTH, MAX_CONTAINERS):
+            raise BadMessage(fault)
     try:
         value = _decode_json(raw)
     except ValueError as error:
@@ -202,14 +206,6 @@ def decode_any_ids(raw: bytes) -> Any:
         for index in unusual_ids:
             messages[index]["id"] = members_of(memoryview(texts[index]))["id"]
     return value
-
-
-def _check_brackets(brackets: bytes) -> None:
-    """Raise :class:`BadMessage` for too many brackets, or too deep nesting."""
-    if brackets.count(b"{") + brackets.count(b"[") > MAX_CONTAINERS:
-        raise BadMessage(f"More than {MAX_CONTAINERS} objects and arrays")
-    if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > MAX_DEPTH:
-        raise BadMessage(f"Nested deeper than {MAX_DEPTH} levels")
 
 
 def parse_message(value: Any) -> Message:

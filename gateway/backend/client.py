@@ -22,6 +22,7 @@ from gateway import jsonrpc
 from gateway.backend.admission import CallAdmission
 from gateway.backend.breaker import INTERVAL, CircuitOpen
 from gateway.backend.error_redaction import ErrorRedactor
+from gateway.backend.large_results import parse_large_response
 from gateway.backend.queue import NoTurn, QueueFull
 from gateway.backend.redaction import redact_result, written_forms
 from gateway.backend.request_parts import RequestParts
@@ -37,6 +38,7 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
+from gateway.json_bounds import SMALL
 from gateway.model import NO_RESULT, Version
 from gateway.outbound import (
     Answer,
@@ -136,11 +138,12 @@ class BackendClient:
         endpoint: str | None = None,
         version: Version = Version.TWO,
         is_notification: bool = False,
+        as_written: bool = False,
     ) -> Any:
-        """Return the ``result`` of a call. Return :data:`NO_RESULT` for a notification, also where the service answers
-        it. Raises :class:`ToolFault`, whose message the caller may read: those in :data:`_FAULTS`, and
-        :class:`BackendUnauthorized` for a status by which the backend refuses the credential, whatever the body
-        says."""
+        """Return the ``result`` of a call; with ``as_written`` a large one may come as :data:`~gateway.jsonrpc.Raw`.
+        Return :data:`NO_RESULT` for a notification, also where the service answers it. Raises :class:`ToolFault`, whose
+        message the caller may read: those in :data:`_FAULTS`, and :class:`BackendUnauthorized` for a status by which
+        the backend refuses the credential, whatever the body says."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
         id = None if is_notification else f"c{next(self._ids)}"
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
@@ -162,14 +165,16 @@ class BackendClient:
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
         if answer.status in parts.refusing_statuses:
             raise BackendUnauthorized(_REFUSED)
-        result = self._read(answer, id, method, parts, version)
+        parse = parse_large_response if as_written and len(answer.body) > SMALL else jsonrpc.parse_response
+        result = self._read(answer, id, method, parts, version, parse)
         # A service may quote what it was sent. Nearly none does, so the bytes are searched before the value is walked.
         # Callers may see their own token.
         forms = self._secrets_in_results
         if not parts.callers_own:
             forms += parts.secrets_in_results
         if forms and any(form in answer.body for form in forms):
-            return await redact_result(result, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
+            value = jsonrpc.decode(result) if type(result) is jsonrpc.Raw else result
+            return await redact_result(value, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
         return result
 
     def _check_repeat(self, error: OutboundError, method: str, attempts: Attempts) -> None:
@@ -182,13 +187,21 @@ class BackendClient:
         if not again:
             raise kind(message, retry_after=_retry_unsent(error)) from error
 
-    def _read(self, answer: Answer, id: str | None, method: str, parts: RequestParts, version: Version) -> Any:
+    def _read(
+        self,
+        answer: Answer,
+        id: str | None,
+        method: str,
+        parts: RequestParts,
+        version: Version,
+        parse: Callable[..., tuple[Any, jsonrpc.ResponseError | None]],
+    ) -> Any:
         """Return the result in an answer, :data:`NO_RESULT` for a notification, which has no ``id``."""
         if id is None and answer.status < 300 and not answer.body.strip():
             return NO_RESULT
         try:
             bare = version is Version.ONE and answer.status < 300 and id is not None
-            result, fault = jsonrpc.parse_response(answer.body, id or "", bare=bare)
+            result, fault = parse(answer.body, id or "", bare=bare)
         except ValueError as error:
             if id is None and answer.status < 300:
                 return NO_RESULT

@@ -83,6 +83,7 @@ class Forwarder:
                         endpoint=binding.endpoint,
                         version=binding.version,
                         is_notification=binding.notification,
+                        as_written=not (tool.reads_results or binding.notification),
                     )
                 except BackendUnauthorized:
                     if not attempts.may_repeat(Reason.CREDENTIAL_REFUSED):

@@ -63,13 +63,14 @@ def _text_result(text: str, *, failed: bool = False) -> dict[str, Any]:
 def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
     if isinstance(value, str):
         result = _text_result(value)
-        return result if tool.output_schema is None else result | _structured_content(tool, value, value, shape)
+        return result if tool.output_schema is None else result | _structured_content(tool, value, shape)
     raw = jsonrpc.encode(value)  # once, for the text and for structuredContent
-    return _text_result(raw.decode()) | _structured_content(tool, value, jsonrpc.Raw(raw), shape)
+    structured = _structured_content(tool, jsonrpc.Raw(raw), shape, is_object=raw.startswith(b"{"))
+    return _text_result(raw.decode()) | structured
 
 
-def _structured_content(tool: Tool, value: Any, shown: Any, shape: ResultShape) -> dict[str, Any]:
-    """Return the member ``structuredContent``, or ``{}`` where there is none. ``shown`` is the value or its JSON.
+def _structured_content(tool: Tool, value: Any, shape: ResultShape, *, is_object: bool = False) -> dict[str, Any]:
+    """Return the member ``structuredContent``, or ``{}`` where there is none. ``value`` may be its JSON.
 
     Where the revision requires an object, another value is wrapped as ``{"result": …}``, as its output schema is
     (:mod:`~gateway.mcp.projection`). Without an output schema it is left out.
@@ -77,10 +78,10 @@ def _structured_content(tool: Tool, value: Any, shown: Any, shape: ResultShape) 
     if not shape.structured:
         return {}
     if shape.objects_only and tool.output_schema is not None and not is_object_schema(tool.output_schema):
-        return {"structuredContent": {"result": shown}}
-    if shape.objects_only and not isinstance(value, dict):
+        return {"structuredContent": {"result": value}}
+    if shape.objects_only and not is_object:
         return {}
-    return {"structuredContent": shown}
+    return {"structuredContent": value}
 
 
 def _block_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def _block_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
     if "structuredContent" not in given:
         return result
     structured = given["structuredContent"]
-    return result | _structured_content(tool, structured, structured, shape)
+    return result | _structured_content(tool, structured, shape, is_object=isinstance(structured, dict))
 
 
 def _block(block: Any, position: int, shape: ResultShape) -> Mapping[str, Any]:

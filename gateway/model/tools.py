@@ -88,6 +88,8 @@ class HeaderParameter:
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 """Hints of MCP on what a tool may do (``ToolAnnotations``)."""
 
+_TYPE_ALONE: Final = {"type", "title", "description"}
+
 CLOSED: Final = {"additionalProperties": False}
 """Keyword that makes a schema of all arguments refuse others."""
 
@@ -147,6 +149,14 @@ class Tool:
         """Return the schema that arguments are checked against."""
         schema = self.input_check or self.input_schema
         return {**schema, **CLOSED} if self.closed else schema
+
+    @cached_property
+    def reads_results(self) -> bool:
+        """Return whether the gateway looks into the tool's results. Others are only passed on, where they have the type
+        that the schema may name."""
+        schema = self.output_check or self.output_schema
+        has_rules = isinstance(schema, Mapping) and not schema.keys() <= _TYPE_ALONE
+        return self.returns_blocks or self.input_required or has_rules
 
     @property
     def all_annotations(self) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""Pass large results on as they are written, without values of Python between.
+
+To decode a mebibyte of JSON, and to encode it again, holds the event loop for some milliseconds. Most results are only
+shown to the caller, so that sound JSON is all that is needed. These bytes fail the same checks as decoded ones would.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway import jsonrpc
+from gateway.json_bounds import SMALL, may_have_huge_numbers, may_nest_deeper
+from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Raw, ResponseError
+
+_CONTAINERS: Final = (b"{", b"[")
+_ESCAPES: Final = (b"\\u", b"\\/")
+"""What models should not have to read: others escape less than the service did."""
+_SPACES: Final = (b'": ', b", ")
+
+
+def parse_large_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
+    """Do as :func:`gateway.jsonrpc.parse_response`, but return a result that is an object or an array as
+    :data:`~gateway.jsonrpc.Raw` where that takes no decoding. Which of two members of one name counts, is left to its
+    reader."""
+    result = _result_as_written(raw, id)
+    return jsonrpc.parse_response(raw, id, bare=bare) if result is None else (result, None)
+
+
+def _result_as_written(raw: bytes, id: str) -> Raw | None:
+    """Return the result of a response, without line breaks, or None for a response that has to be decoded to be judged.
+
+    Malformed JSON, lone surrogates included, is found here. Where bytes are not UTF-8, or where there may be too large
+    numbers or too many levels, only the values tell.
+    """
+    if b"\\" in raw and any(escape in raw for escape in _ESCAPES):
+        return None
+    if may_have_huge_numbers(raw) or may_nest_deeper(raw, MAX_SHOWN_DEPTH):
+        return None
+    try:
+        raw.decode()
+        members = jsonrpc.members_of(raw)
+        if jsonrpc.decode(members.get("id", NULL)) not in (None, id):
+            return None
+    except ValueError:
+        return None
+    result = members.get("result", NULL)
+    if members.get("error", NULL) != NULL or bytes(memoryview(result)[:1]) not in _CONTAINERS:
+        return None
+    # A line break would end the line of an event. Spaces are only more to read: who writes them does so from the start.
+    is_spaced = any(space in raw[:SMALL] for space in _SPACES)
+    return Raw(jsonrpc.compact(result)) if is_spaced or b"\n" in raw or b"\r" in raw else result
