@@ -165,8 +165,7 @@ class BackendClient:
             await asyncio.sleep(random.uniform(*_PAUSE))  # noqa: S311, not a secret
         if answer.status in parts.refusing_statuses:
             raise BackendUnauthorized(_REFUSED)
-        parse = parse_large_response if as_written and len(answer.body) > SMALL else jsonrpc.parse_response
-        result = self._read(answer, id, method, parts, version, parse)
+        result = self._read(answer, id, method, parts, version, as_written and len(answer.body) > SMALL)
         # A service may quote what it was sent. Nearly none does, so the bytes are searched before the value is walked.
         # Callers may see their own token.
         forms = self._secrets_in_results
@@ -188,19 +187,14 @@ class BackendClient:
             raise kind(message, retry_after=_retry_unsent(error)) from error
 
     def _read(
-        self,
-        answer: Answer,
-        id: str | None,
-        method: str,
-        parts: RequestParts,
-        version: Version,
-        parse: Callable[..., tuple[Any, jsonrpc.ResponseError | None]],
+        self, answer: Answer, id: str | None, method: str, parts: RequestParts, version: Version, as_written: bool
     ) -> Any:
         """Return the result in an answer, :data:`NO_RESULT` for a notification, which has no ``id``."""
         if id is None and answer.status < 300 and not answer.body.strip():
             return NO_RESULT
         try:
             bare = version is Version.ONE and answer.status < 300 and id is not None
+            parse = parse_large_response if as_written else jsonrpc.parse_response
             result, fault = parse(answer.body, id or "", bare=bare)
         except ValueError as error:
             if id is None and answer.status < 300:
