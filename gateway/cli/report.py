@@ -104,12 +104,6 @@ def arguments_of(tool: Tool) -> str:
     return ", ".join(name if name in required else f"[{name}]" for name in tool.input_schema.get("properties", {}))
 
 
-def arguments_of(tool: Tool) -> str:
-    """Return the names of a tool's arguments, optional ones in brackets."""
-    required = tool.input_schema.get("required", ())
-    return ", ".join(name if name in required else f"[{name}]" for name in tool.input_schema.get("properties", {}))
-
-
 def tools_json(catalog: Catalog, name_style: NameStyle) -> str:
     projector = PROJECTOR.with_name_style(name_style)
     return jsonrpc.pretty({"tools": [projector.project(tool) for tool in catalog.tools]})
