@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gateway.backend.request_parts import RequestParts
-from gateway.credentials.contract import Credential, basic_header, parts_to_send
+from gateway.credentials.contract import Credential, CredentialModes, basic_header, colon_faults, parts_to_send
 from gateway.credentials.grants import TokenClient
 from gateway.model import Caller
+from gateway.settings import ServiceSettings
 
 
 class BasicCredential(Credential):
@@ -19,6 +22,10 @@ class BasicCredential(Credential):
         given = self._given()
         headers = basic_header(str(given["user"]), str(given["password"]))
         self._parts = parts_to_send(self._settings.send, given, headers=headers)
+
+    @classmethod
+    def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
+        yield from colon_faults(settings)
 
     async def request_parts(self, caller: Caller) -> RequestParts:
         return self._parts

@@ -101,6 +101,12 @@ def basic_header(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
+def colon_faults(settings: ServiceSettings) -> Iterator[str]:
+    """Yield a fault where the service would take a part of the user name for the password."""
+    if ":" in (settings.backend.credentials.user or ""):
+        yield f"{settings.knob('backend.credentials.user')}: must have no colon (RFC 7617 §2, RFC 7616 §3.4)"
+
+
 @dataclass(frozen=True)
 class CredentialModes:
     """Hold the modes of calls and of the listing, with ``auto`` resolved, and whether each caller has its own view.

@@ -11,7 +11,7 @@ from gateway.backend.http_digest import HttpDigest
 from gateway.backend.lanes import Lanes
 from gateway.backend.lean import LeanTransport
 from gateway.backend.request_parts import RequestParts
-from gateway.credentials.contract import Credential, CredentialModes, parts_to_send
+from gateway.credentials.contract import Credential, CredentialModes, colon_faults, parts_to_send
 from gateway.credentials.grants import TokenClient
 from gateway.model import Caller
 from gateway.outbound import Outbound
@@ -37,8 +37,7 @@ class DigestCredential(Credential):
             yield f"{where}: with {cls.name} for one of listing and calls, both need it; leave this at auto"
         if settings.backend.transport == "lean":
             yield f"{settings.knob('backend.transport')}: lean cannot answer HTTP Digest; leave this at auto"
-        if ":" in (settings.backend.credentials.user or ""):
-            yield f"{settings.knob('backend.credentials.user')}: must have no colon (RFC 7616 §3.4)"
+        yield from colon_faults(settings)
 
     async def request_parts(self, caller: Caller) -> RequestParts:
         return self._parts

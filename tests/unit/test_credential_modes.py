@@ -185,6 +185,12 @@ def test_auto_is_the_callers_token_where_callers_bring_one_and_else_nothing() ->
     assert (shared.calls, shared.effective_listing, shared.lists_per_caller) == (SameResource, NoCredential, False)
 
 
+@pytest.mark.parametrize("mode", ["basic", "digest"])
+def test_a_user_name_with_a_colon_would_end_before_it(mode: str) -> None:
+    (fault,) = faults(f"backend.credentials={{mode: {mode}, user: 'a:b', password: sesame}}")
+    assert fault.startswith("backend.credentials.user: must have no colon")
+
+
 @pytest.mark.parametrize("mode", [mode.name for mode in MODES.values() if mode.per_caller])
 def test_what_everybody_is_shown_is_not_asked_for_in_a_callers_name(mode: str) -> None:
     (fault,) = faults(
