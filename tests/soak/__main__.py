@@ -39,7 +39,8 @@ GROWTH: Final = 1.10
 _BEFORE_RESTART: Final = 0.2
 """The share of the time before replicas are replaced."""
 _WARM: Final = 0.3
-"""The share of the time that warms up. Memory is compared between the tenth after it and the last tenth."""
+"""The share of the time that warms up, of processes that were replaced since then. Memory is compared between the tenth
+after it and the last tenth."""
 _KEPT: Final = 8
 """Connections that nginx keeps to the gateways."""
 _STORE: Final = 16
@@ -88,6 +89,7 @@ async def soak(seconds: float, seed: int, replicas: int) -> int:
                 memory += await _watch(it, 0, [*work, restarted], restarted)
                 codes = restarted.result()
                 findings.expect("replicas that were replaced ended well", not any(codes), codes)
+                memory = []  # of other processes, which begin to warm up
             memory += await _watch(it, seconds * (1 - _BEFORE_RESTART), work)
             over.set()
             await asyncio.gather(*work)
