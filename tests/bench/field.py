@@ -128,9 +128,10 @@ class Field:
         ]
         self._up(main.process, *found)
         self._at_connections(lanes.GATEWAY)
-        for count in lanes.CALLERS:
-            if lanes.called_by(count) in self.wanted:
-                self._add(main.callers(lanes.called_by(count), work.MODERN_CALL, count))
+        # Ten thousand tokens stay in its memory: the other lanes are asked of a gateway without them.
+        many = self.gateways.make()
+        wanted = [count for count in lanes.CALLERS if lanes.called_by(count) in self.wanted]
+        self._up(many.process, *(many.callers(lanes.called_by(count), work.MODERN_CALL, count) for count in wanted))
 
     def bare_lane(self, python: str | Path = sys.executable) -> Lane:
         """Return the lane of a bare proxy that is not started yet."""

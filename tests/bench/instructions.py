@@ -1,6 +1,6 @@
 """Count the machine instructions of a request: ``python -m tests.bench.instructions``.
 
-Times differ from run to run by a third where others use the machine. This count differs by one in a hundred. It says
+Times differ from run to run by a third where others use the machine. This count differs by a few in a hundred. It says
 nothing of the kernel, of caches and of waiting: ``make bench`` does. callgrind runs the program, fifty times slower
 than usual.
 """
@@ -59,7 +59,7 @@ def _kinds(field: Field, folder: Path, python: Path) -> dict[str, Callable[[], L
     def gateway(workload: work.Workload) -> Callable[[], Lane]:
         return lambda: field.gateways.make(python=python).lane("", workload)
 
-    def static() -> Lane:
+    def static(server: str) -> Lane:
         plain = field.gateways.make()
         with plain.process:
             lane = plain.lane("", listing)
@@ -67,15 +67,15 @@ def _kinds(field: Field, folder: Path, python: Path) -> dict[str, Callable[[], L
             page = folder / "page.json"
             page.write_bytes(lane.ask()[1])
         port = free_port()
-        return Lane(
-            "", field.program([python, "-m", "tests.bench.static_answer", str(port), page], port), port, listing
-        )
+        process = field.program([python, "-m", f"tests.bench.{server}", str(port), page], port)
+        return Lane("", process, port, listing)
 
     return {
         "bare aiohttp proxy, call": lambda: field.bare_lane(python),
         lanes.GATEWAY: gateway(work.MODERN_CALL),
         "gateway, 2025-06-18": gateway(work.LEGACY_CALL),
-        "static answer of aiohttp, list of 20": static,
+        "the least server, list of 20": lambda: static("least_server"),
+        lanes.STATIC: lambda: static("static_answer"),
         lanes.LISTED: gateway(listing),
     }
 

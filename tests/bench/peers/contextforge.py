@@ -34,6 +34,7 @@ _SETTINGS: Final = {
     "DISABLE_ACCESS_LOG": "true",
     "LOG_LEVEL": "ERROR",
     "TOOL_RATE_LIMIT": "100000000",
+    "RATE_LIMITING_ENABLED": "false",
     "JSON_RESPONSE_ENABLED": "true",
     "USE_STATEFUL_SESSIONS": "false",
 }
