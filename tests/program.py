@@ -72,6 +72,7 @@ class Program:
         self._arguments = arguments
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
+        self._closed_streams = 0
         self._news = asyncio.Condition()
 
     @property
@@ -81,7 +82,7 @@ class Program:
     async def said(self, text: str) -> str:
         """The first line with ``text`` in it, awaited."""
         async with asyncio.timeout(PATIENCE), self._news:
-            await self._news.wait_for(lambda: text in self.output or all(task.done() for task in self._readers))
+            await self._news.wait_for(lambda: text in self.output or self._closed_streams == len(self._readers))
         assert text in self.output, f"ended without saying {text!r}:\n{self.output}"
         return next(line for line in self.lines if text in line)
 
@@ -143,6 +144,9 @@ class Program:
             async with self._news:
                 self.lines.append(line.decode().rstrip("\n"))
                 self._news.notify_all()
+        async with self._news:
+            self._closed_streams += 1
+            self._news.notify_all()
 
 
 @asynccontextmanager

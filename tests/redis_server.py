@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -13,18 +12,12 @@ from typing import Final, Self
 import redis
 
 from tests.manual_clock import ManualClock
+from tests.services.process import free_port
 from tests.waiting import wait_until
 
 _PATIENCE: Final = 10.0
 TEST_TIME: Final = "redis.call('GET', 'test-clock')"
 """What :class:`ServerClock` sets, as Lua: in place of the server's own time."""
-
-
-def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        number: int = bound.getsockname()[1]
-        return number
 
 
 class RedisServer:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.fault.scripted import ScriptedBackend
 from tests.program import run, serving, settings
-from tests.redis_server import RedisServer, free_port
+from tests.redis_server import RedisServer
+from tests.services.process import free_port
 
 
 @pytest.fixture

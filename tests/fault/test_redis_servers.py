@@ -13,7 +13,8 @@ from gateway.store import StoreFault
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
 from tests.fault.redis_stores import is_away, is_there, opened
-from tests.redis_server import RedisServer, free_port
+from tests.redis_server import RedisServer
+from tests.services.process import free_port
 from tests.tls import Authority
 from tests.waiting import wait_until
 

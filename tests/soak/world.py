@@ -24,7 +24,8 @@ from tests.fault.proxy import FaultProxy
 from tests.fault.scripted import ScriptedBackend
 from tests.nginx import Nginx
 from tests.program import Program
-from tests.redis_server import RedisServer, free_port
+from tests.redis_server import RedisServer
+from tests.services.process import free_port
 
 LISTING: Final = "rpc.discover"
 AGREED: Final = Rpc("agreed", WORK.params, WORK.result, "Work, once a person has agreed")
