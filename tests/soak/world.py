@@ -3,7 +3,6 @@ issuers stand behind fault proxies."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -181,7 +180,8 @@ async def world(folder: Path, replicas: int = 1) -> AsyncIterator[World]:
         write(file, proxy.url("/jsonrpc"), signing, asked, 0, shared)
         proxies = first, second
         it = World(file, [], [], 0, ledger, signing, asked, proxies, backend, proxy, shared, redis)
-        started = await asyncio.gather(*(it.start(stack, port) for port in shared["ports"]))
+        # One after the other: restart() expects them in the order of their ports.
+        started = [await it.start(stack, port) for port in shared["ports"]]
         it.port = started[0]["port"]
         if redis is not None:
             # A request that was not sent yet may go to the other replica; one that was sent goes nowhere else.
