@@ -14,7 +14,7 @@ from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Raw, ResponseError
 
 _CONTAINERS: Final = (b"{", b"[")
 _ESCAPES: Final = (b"\\u", b"\\/")
-"""What models should not have to read: others escape less than the service did."""
+"""Escapes that models should not have to read: to decode and encode again leaves fewer."""
 _SPACES: Final = (b'": ', b", ")
 
 

@@ -53,8 +53,8 @@ async def close_client(redis: Redis) -> None:
 
 
 class RedisProcess(NamedTuple):
-    """What Redis says of itself: the id of its process, which a restart and a failover change, and how it evicts keys
-    where memory is short. Both are "" where it does not say; the latter also where it evicts none."""
+    """Hold what Redis says of itself: the id of its process, which a restart and a failover change, and how it evicts
+    keys where memory is short. Both are "" where it does not say; the latter also where it evicts none."""
 
     id: str = ""
     evicts: str = ""

@@ -29,6 +29,8 @@ CONNECTIONS: Final = 16
 _WARM: Final = 4
 """Requests of each connection before the count begins."""
 _PATIENCE: Final = 150.0
+_SETTLING: Final = 0.5
+"""Seconds in which the thread of the log writes its lines: nothing tells when it has."""
 _COUNTED: Final = "counted.*"
 _TOTAL: Final = "totals: "
 
@@ -94,10 +96,10 @@ def _count(lane: Lane, folder: Path) -> int:
             list(threads.map(lambda connection: [_ask(connection, lane) for _ in range(each)], connections))
 
         ask(_WARM)
-        time.sleep(0.5)  # until the lines of the log are written
+        time.sleep(_SETTLING)
         _tell(process, "--instr=on")
         ask(REQUESTS // CONNECTIONS)
-        time.sleep(0.5)
+        time.sleep(_SETTLING)
         _tell(process, "--instr=off")
         _tell(process, "--dump")
         found = [line for path in folder.glob(_COUNTED) for line in path.read_text().splitlines()]
