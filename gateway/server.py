@@ -29,10 +29,10 @@ from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
 from gateway.web.accepting import bind
-from gateway.web.connection import Bounds, Port, listen_on
 from gateway.web.connection_limit import ConnectionLimit
 from gateway.web.held_answers import HeldAnswers
 from gateway.web.ops import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
+from gateway.web.port import Bounds, Port, listen_on
 from gateway.web.public import AddressReader, Origins, PublicHandler
 
 _OTHER_DESCRIPTORS: Final = 64

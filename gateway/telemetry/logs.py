@@ -2,8 +2,7 @@
 
 Logging never raises and never waits: a log that cannot be written costs no answer (:mod:`gateway.telemetry.lines`).
 
-The renderers escape control characters in values, so that a caller cannot forge a line. aiohttp logs a traceback for
-each malformed request; these become sampled lines, or a flood of garbage would fill the disk.
+The renderers escape control characters in values, so that a caller cannot forge a line.
 """
 
 from __future__ import annotations
@@ -22,12 +21,8 @@ from structlog.typing import EventDict, Processor
 
 from gateway import jsonrpc
 from gateway.telemetry.lines import Lines
-from gateway.telemetry.sampling import Sampler
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_SAMPLE_SECONDS: Final = 10.0
-_BAD_HTTP: Final = ("aiohttp.http_exceptions", "aiohttp.web_protocol")
-"""Modules of what aiohttp raises for a malformed head, and for a malformed body that no handler reads."""
 INFO: Final = _LEVELS["info"]
 threshold = INFO
 """The least severity that is written. The access log compares it before it makes a line for each request."""
@@ -162,11 +157,7 @@ def set_level(name: str) -> None:
 
 
 class _LibraryHandler(logging.Handler):
-    """Log each record of a library as one line without a traceback. Malformed requests are sampled."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bad_http = Sampler(1, _SAMPLE_SECONDS)
+    """Log each record of a library as one line without a traceback."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -176,11 +167,6 @@ class _LibraryHandler(logging.Handler):
 
     def _emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()
-        if record.name == "aiohttp.server" and _is_bad_http(record):
-            more = self._bad_http.admit()
-            if more is not None:
-                log.warning("malformed HTTP refused", **more)
-            return
         method = log.error if record.levelno >= logging.ERROR else log.warning
         method("library", logger=record.name, message=record.getMessage(), **_cause(record))
 
@@ -188,10 +174,6 @@ class _LibraryHandler(logging.Handler):
 def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
     where = failure.err_msg or "in a finalizer"
     structlog.get_logger().error("exception ignored", where=where, exc_info=failure.exc_value)
-
-
-def _is_bad_http(record: logging.LogRecord) -> bool:
-    return any(kind.__module__ in _BAD_HTTP for kind in type(_error(record)).__mro__)
 
 
 def _error(record: logging.LogRecord) -> BaseException | None:

@@ -1,92 +1,126 @@
-"""Answer with JSON in one write of head and body.
-
-:class:`aiohttp.web.Response` builds the headers of each answer anew, most of them the same each time, and passes them
-through a chain of signals. Nearly all answers are JSON, so their constant headers are kept here as text. The methods
-that are overridden are the public ones of :class:`aiohttp.web.StreamResponse`, which aiohttp's server calls.
-"""
+"""Write answers: whole ones in one piece of head and body, and streams part by part."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
-from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import HttpVersion, HttpVersion10
+from gateway.web.request import HTTP10, HttpRequest
 
 JSON: Final = "application/json"
-COMMON_HEADERS: Final = {"Server": "gateway", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-"""Headers of every answer. aiohttp's own ``Server`` names its version and Python's."""
+TEXT: Final = "text/plain; charset=utf-8"
 LARGE: Final = 64 * 1024
 """Bytes of a body that is not copied to join it with its head."""
-_CONTENT_TYPE: Final = f"Content-Type: {JSON}\r\n"
+COMMON_HEADERS: Final = {"Server": "gateway", "X-Content-Type-Options": "nosniff"}
+"""Headers of every answer. A ``Server`` that names versions would help attackers (RFC 9110 §10.2.4)."""
+NO_STORE: Final = {"Cache-Control": "no-store"}
+"""Header of every answer that has no ``Cache-Control`` of its own."""
 _FORBIDDEN: Final = re.compile(r"[\0-\x08\n-\x1f\x7f]")
 
 
-class JsonAnswer(web.StreamResponse):
-    """Answer with a ``body`` of JSON, or without content where it is empty. ``headers`` are those beside the constant
-    ones, and may be changed until it is sent."""
+class HttpAnswer:
+    """Answer with a ``body``, or without content where it is empty. ``headers`` are those beside the constant ones, and
+    may be changed until it is sent."""
 
-    def __init__(self, body: bytes = b"", status: int = 200) -> None:
-        super().__init__(status=status)
+    __slots__ = ("body", "content_type", "headers", "status")
+
+    def __init__(
+        self,
+        body: bytes = b"",
+        status: int = 200,
+        content_type: str = JSON,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         # msgspec leaves up to half as much again unused behind what it writes, and a slow client makes this last.
         self.body = body if len(body) <= LARGE else bytes(memoryview(body))
-        self._keeps_alive: bool | None = None  # None until it is known, as aiohttp has it
-        self._is_sent = False
+        self.status = status
+        self.content_type = content_type
+        self.headers = {} if headers is None else dict(headers)
 
-    @property
-    def prepared(self) -> bool:
-        return self._is_sent
+    def __repr__(self) -> str:
+        return f"<HttpAnswer {self.status}, {len(self.body)} bytes>"
 
-    @property
-    def keep_alive(self) -> bool | None:
-        return self._keeps_alive
-
-    def force_close(self) -> None:
-        self._keeps_alive = False
-
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+    def send(self, request: HttpRequest) -> None:
         """Send the whole answer. HEAD gets the head alone (RFC 9110 §9.3.2)."""
-        if self._is_sent:
-            return None
-        self._is_sent = True
-        writer = request.writer
-        self._keeps_alive = request.keep_alive if self._keeps_alive is None else self._keeps_alive
-        head = self._head(request.version)
-        if request.method == "HEAD":
-            await writer.write_eof(head)
-        elif len(self.body) > LARGE:
-            await writer.write(head)
-            await writer.write_eof(self.body)
-        else:
-            await writer.write_eof(head + self.body)
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing: :meth:`prepare` has sent it all."""
-
-    def _head(self, version: HttpVersion) -> bytes:
-        lines = [_HEADS.of(self.status)]
-        if self.body:
-            lines.append(_CONTENT_TYPE)
+        body = self.body
+        lines = []
+        if body:
+            lines.append(_CONTENT_TYPE if self.content_type is JSON else f"Content-Type: {self.content_type}\r\n")
         if self.status != HTTPStatus.NO_CONTENT:  # which must not have this header (RFC 9110 §8.6)
-            lines.append(f"Content-Length: {len(self.body)}\r\n")
-        for name, value in self.headers.items():
-            if not value.isprintable() and _FORBIDDEN.search(value):  # the former is ten times as fast
-                raise ValueError(f"the header {name} has a character that would break the head")
-            lines.append(f"{name}: {value}\r\n")
-        if not self._keeps_alive:
-            lines.append("Connection: close\r\n")
-        elif version == HttpVersion10:
-            lines.append("Connection: keep-alive\r\n")
-        lines.append("\r\n")
-        return "".join(lines).encode()
+            lines.append(f"Content-Length: {len(body)}\r\n")
+        head = _head(request, self.status, lines, self.headers)
+        write = request.wire.transport.write
+        if not body or request.method == "HEAD":
+            write(head)
+        elif len(body) > LARGE:
+            write(head)
+            write(body)
+        else:
+            write(head + body)
 
 
-class _Heads:
+class StreamedAnswer:
+    """Answer with parts that are sent as they come, until the stream ends."""
+
+    __slots__ = ("_is_chunked", "_request", "content_type", "has_begun", "headers", "status")
+
+    def __init__(self, content_type: str, headers: Mapping[str, str]) -> None:
+        self.content_type = content_type
+        self.headers = dict(headers)
+        self.status = 200
+        self.has_begun = False
+        self._is_chunked = False
+
+    async def begin(self, request: HttpRequest) -> None:
+        """Send the head. Raise :class:`ConnectionError` where the client is gone, as the other methods do."""
+        self._request = request
+        self.has_begun = request.is_stream = True
+        self._is_chunked = request.version != HTTP10
+        lines = [f"Content-Type: {self.content_type}\r\n"]
+        if self._is_chunked:
+            lines.append("Transfer-Encoding: chunked\r\n")
+        else:
+            request.keep_alive = False  # the end of the connection is that of the stream
+        request.wire.transport.write(_head(request, self.status, lines, self.headers))
+        await request.wire.drain()
+
+    async def write(self, part: bytes) -> None:
+        """Send a part, which is not empty. Return once the kernel has it: a client that does not read stops the
+        stream."""
+        wire = self._request.wire
+        wire.transport.write(b"%x\r\n%b\r\n" % (len(part), part) if self._is_chunked else part)
+        await wire.drain()
+
+    async def end(self) -> None:
+        if self._is_chunked:
+            self._request.wire.transport.write(b"0\r\n\r\n")
+            await self._request.wire.drain()
+
+
+def _head(request: HttpRequest, status: int, lines: list[str], headers: Mapping[str, str]) -> bytes:
+    """Return the head of the answer to a request, which has begun then."""
+    request.has_answer = True
+    if request.wire.is_draining:
+        request.keep_alive = False
+    for name, value in headers.items():
+        if not value.isprintable() and _FORBIDDEN.search(value):  # the former is ten times as fast
+            raise ValueError(f"the header {name} has a character that would break the head")
+        lines.append(f"{name}: {value}\r\n")
+    if "Cache-Control" not in headers:
+        lines.append(_NO_STORE)
+    if not request.keep_alive:
+        lines.append("Connection: close\r\n")
+    elif request.version == HTTP10:
+        lines.append("Connection: keep-alive\r\n")
+    lines.append("\r\n")
+    return (_BEGINNINGS.of(status) + "".join(lines)).encode()
+
+
+class _Beginnings:
     """Hold the beginning of heads by their status, each for as long as its Date is right: a second."""
 
     def __init__(self) -> None:
@@ -103,9 +137,15 @@ class _Heads:
         return head
 
 
+def _lines(headers: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+
+
 def _beginning(status: int, now: int) -> str:
-    common = "".join(f"{name}: {value}\r\n" for name, value in COMMON_HEADERS.items())
-    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{common}Date: {formatdate(now, usegmt=True)}\r\n"
+    date = formatdate(now, usegmt=True)
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{_lines(COMMON_HEADERS)}Date: {date}\r\n"
 
 
-_HEADS: Final = _Heads()
+_CONTENT_TYPE: Final = f"Content-Type: {JSON}\r\n"
+_NO_STORE: Final = _lines(NO_STORE)
+_BEGINNINGS: Final = _Beginnings()

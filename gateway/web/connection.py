@@ -1,347 +1,350 @@
-"""Serve the connections of a port: slow clients, malformed HTTP, half-closed clients, and the shutdown.
+"""Serve one connection of a client: read its requests, have them answered one after the other, and end it.
 
 What a client can cost is bounded: the time for a head (:data:`HEAD_TIMEOUT`) and for a body
-(:data:`gateway.web.site.BODY_TIMEOUT`), and the time to take an answer, or what a stream has sent (``write_timeout``).
-
-aiohttp's low-level server has no settings for some of this, so it gets our own connections. They override public
-methods of :class:`aiohttp.web.RequestHandler`: ``handle_error``, ``shutdown`` and those of :class:`asyncio.Protocol`.
-The request factory is a public argument of :class:`aiohttp.web.Server`, the methods of our writer are those of
-:class:`aiohttp.abc.AbstractStreamWriter`.
+(:data:`gateway.web.site.BODY_TIMEOUT`), the time to take an answer or what a stream has sent (``write_timeout``), and
+what it sends ahead of answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from collections.abc import Callable
+from typing import Final, Protocol
 
-from aiohttp import web
-from aiohttp.http import HttpVersion11, RawRequestMessage, StreamWriter
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.streams import StreamReader
-from multidict import CIMultiDict
+import structlog
 
 from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, RequestTimeout
-from gateway.limits import rate_limit_key
-from gateway.mcp.messages import EVENT_STREAM
-from gateway.model import Caller
-from gateway.web.accepting import Acceptor, bind
-from gateway.web.answer import COMMON_HEADERS, LARGE, JsonAnswer
-from gateway.web.connection_limit import ConnectionLimit
+from gateway.telemetry.sampling import Sampler
+from gateway.web.answer import HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, raw_response
-from gateway.web.framing import BadFraming, check_framing, parser_fault
 from gateway.web.held_answers import HeldAnswers
-from gateway.web.slow_clients import HEAD_TIMEOUT, MAX_AHEAD, MAX_HEAD, HeadDeadline, UntakenAnswer
+from gateway.web.request import HTTP10, HttpRequest, RequestReader, framing_fault
+from gateway.web.slow_clients import Deadline
+from gateway.web.wire import Wire
 
+HEAD_TIMEOUT: Final = 10.0
+"""Seconds for the head of a request to arrive, from the connection or from its first byte on."""
+MAX_AHEAD: Final = 512 * 1024
+"""Bytes of requests that are sent before the answer to an earlier one."""
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
-_NO_WAIT: Final = 0.001  # aiohttp takes 0 for "no limit"
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
-_LARGE_HEAD: Final = MalformedHttp(f"The head of the request is larger than {MAX_HEAD // 1024} KiB")
-_UNEXPECTED: Final = ExpectationFailed("Expect must be 100-continue")
+_LINGERING: Final = 10.0
+"""Seconds for the rest of a body that nobody needs. A connection that is closed with bytes unread is reset, which may
+overtake the answer."""
+_PIECE: Final = 16 * 1024
+"""Bytes that are parsed at a time. So not many small requests are parsed before one of them is answered."""
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
+_LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
+_UNEXPECTED: Final = ExpectationFailed("Expect must be 100-continue")
+_SAMPLE_SECONDS: Final = 10.0
+
+log = structlog.get_logger()
 
 
 class Handler(Protocol):
     """Answer the requests of a port."""
 
-    async def __call__(self, request: web.BaseRequest, /) -> web.StreamResponse: ...
+    async def __call__(self, request: HttpRequest, /) -> HttpAnswer | StreamedAnswer:
+        """Return the answer. A stream has been sent by then."""
+        ...
 
-    def refusal(self, request: web.BaseRequest, error: GatewayError) -> JsonAnswer:
+    def refusal(self, request: HttpRequest, error: GatewayError) -> HttpAnswer:
         """Return the answer to a request that did not reach the handler, or that made it raise."""
         ...
 
 
-class Writer(StreamWriter):
-    """Write one answer, as aiohttp does, and add the headers that every answer has, also aiohttp's own answers. Each
-    write returns once the kernel has all of it. ``caller`` is whose answer it is, once that is known."""
+class Serving:
+    """Hold what the connections of one port share."""
 
-    def __init__(self, connection: Connection, message: RawRequestMessage, body: StreamReader) -> None:
-        super().__init__(connection, connection.loop)
-        self.connection = connection
-        self.body = body
-        self.caller: Caller | None = None
-        self.next_has_begun = False
-        self.takes_interim = message.version >= HttpVersion11
-        self.is_stream = False
-        self.is_complete = False
+    def __init__(self, handler: Handler, write_timeout: float, held: HeldAnswers) -> None:
+        self.handler = handler
+        self.write_timeout = write_timeout
+        self.held = held
+        self.is_draining = False
+        self.connections: set[Connection] = set()
+        """Those that are open."""
+        self._malformed = Sampler(1, _SAMPLE_SECONDS)
 
-    async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
-        headers["Server"] = COMMON_HEADERS["Server"]
-        for name, value in COMMON_HEADERS.items():
-            headers.setdefault(name, value)
-        if self.connection.server.is_draining:
-            headers["Connection"] = "close"
-            self.connection.close()  # after this answer
-        self.is_stream = headers.get("Content-Type") == EVENT_STREAM
-        if not status_line.startswith("HTTP/1."):  # aiohttp repeats the request's version
-            status_line = f"HTTP/1.1{status_line[len('HTTP/1.1') :]}"
-        await super().write_headers(status_line, headers)
-
-    async def write(self, chunk: Any, *, drain: bool = True, LIMIT: int = 0) -> None:  # noqa: N803, aiohttp's name
-        """Write a part. aiohttp would let 64 KiB of events gather for a client that does not read."""
-        await super().write(chunk, drain=False)
-        await self.drain()
-
-    async def write_eof(self, chunk: bytes = b"") -> None:
-        if len(chunk) > LARGE:
-            self.send_headers()
-        await super().write_eof(chunk)
-        self.is_complete = True
-        if self.next_has_begun:
-            self.connection.await_head()
+    def log_malformed(self) -> None:
+        """Log that malformed HTTP is refused. Lines are sampled: a flood of garbage must not fill the disk."""
+        more = self._malformed.admit()
+        if more is not None:
+            log.warning("malformed HTTP refused", **more)
 
 
-class Connection(web.RequestHandler):
-    """Serve one connection of a client. ``answer`` belongs to the latest request; it exists once its head is read."""
+class Connection(Wire):
+    """Serve one connection. ``task`` answers the request that is running, which is at most one."""
 
-    answer: Writer | None = None
+    __slots__ = (
+        "_ahead",
+        "_aside",
+        "_aside_size",
+        "_deadline",
+        "_fault",
+        "_is_deaf",
+        "_is_last",
+        "_loop",
+        "_on_lost",
+        "_reader",
+        "_request",
+        "_serving",
+        "task",
+    )
 
-    def __init__(self, server: _Server, on_lost: Callable[[], None]) -> None:
-        loop = asyncio.get_running_loop()
-        super().__init__(
-            server,
-            loop=loop,
-            keepalive_timeout=_KEEPALIVE,
-            access_log=None,  # type: ignore[arg-type]
-            auto_decompress=False,  # it would unpack the whole body of a refused request, too
-        )
-        self.server = server
-        self.loop = loop
-        self.held = server.held
+    def __init__(self, serving: Serving, on_lost: Callable[[], None]) -> None:
+        super().__init__(serving.held, serving.write_timeout)
+        self.task: asyncio.Task[None] | None = None
+        self.is_draining = serving.is_draining
+        self._serving = serving
+        self._loop = asyncio.get_running_loop()
         self._on_lost = on_lost
-        self._refusal = server.handler.refusal
-        self._head = HeadDeadline(lambda: self._end_head(_LATE_HEAD))
-        self._ahead = 0  # bytes since the latest request
-        self._has_sent = self._is_refused = False
-        self._is_reading_paused = False
-        self._untaken = UntakenAnswer(server.held, server.write_timeout)
+        self._reader: RequestReader | None = None
+        self._request: HttpRequest | None = None
+        self._ahead: list[HttpRequest] = []
+        """Requests that wait for the answer to an earlier one."""
+        self._aside: list[bytes] = []
+        """What came behind these, not parsed yet."""
+        self._aside_size = 0
+        self._fault: MalformedHttp | None = None
+        """What is said, after the answers to earlier requests, of what could not be read."""
+        self._is_last = False  # no request is begun after the running one
+        self._is_deaf = False  # what comes is not read
+        self._deadline = Deadline(self._too_late)
+
+    # asyncio calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._socket = cast(asyncio.Transport, transport)  # self.transport is None while the last bytes go out
-        self._socket.set_write_buffer_limits(high=0)  # pause_writing() is called for each byte that has to wait
-        self.await_head()
+        self._serving.connections.add(self)
+        self._expect(HEAD_TIMEOUT)
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._head.close()
-        self._untaken.end()
+    def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._deadline.close()
+        self._is_deaf = self._is_last = True
+        self._serving.connections.discard(self)
+        if self.task is not None:
+            self.task.cancel()
         self._on_lost()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_refused:  # what follows a malformed request is not read
+        if self._is_deaf:
             return
-        answer = self.answer
-        is_head = answer is None or answer.body.is_eof()
-        super().data_received(data)
-        if not is_head or not data:
-            return
-        self._has_sent = True
-        if answer is None or answer.is_complete:
-            self.await_head()
+        if self._ahead or self._aside:
+            self._put_aside(data)
+        elif len(data) <= _PIECE:
+            self._read(data)
         else:
-            answer.next_has_begun = True
-        self._ahead += len(data)
-        if self._ahead > MAX_HEAD:
-            self.loop.call_soon(self._bound_ahead)  # a request that is complete has begun by then
+            self._read_pieces(data)
 
-    def await_head(self) -> None:
-        """Give the head of the next request its time, if that has not begun."""
-        if self._head.since is None:
-            self._head.since = self.loop.time()
-        if not self._head.has_timer:
-            self._head.start_timer()
-
-    def begin_answer(self, answer: Writer) -> None:
-        """Note that the head of a request is here."""
-        self.answer = answer
-        self._head.since = None
-        self._ahead = 0
-
-    def pause_reading(self) -> None:
-        self._is_reading_paused = True
-        super().pause_reading()
-
-    def resume_reading(self, resume_parser: bool = True) -> None:
-        """Resume what was paused. aiohttp asks for this after each body that was read, and parses nothing once more."""
-        if self._is_reading_paused:
-            self._is_reading_paused = False
-            super().resume_reading(resume_parser)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        caller = None if self.answer is None else self.answer.caller
-        self._untaken.begin("" if caller is None else rate_limit_key(caller), self._socket)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._untaken.end()
-
-    def _bound_ahead(self) -> None:
-        """End a head that is too large. Of requests that were sent too far ahead, none is answered."""
-        if self._head.since is not None and self._ahead > MAX_HEAD:
-            self._end_head(_LARGE_HEAD)
-        elif self._ahead > MAX_AHEAD:
-            self.close()
-
-    def _end_head(self, error: GatewayError) -> None:
-        """Close the connection, with an answer where a request has begun: who sends nothing asked nothing."""
-        if self._has_sent and self.transport is not None and not self._is_refused:
-            self.transport.write(raw_response(MCP.error_bytes(error, None), error))
-        self.force_close()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answer a request that reached no handler or made it raise: JSON that repeats nothing of the request. Then
-        close the connection. Raise :class:`ConnectionError` where an answer has begun.
-        """
-        super().handle_error(request, status, exc)  # writes the log line
-        self._is_refused = True
-        if isinstance(exc, BadFraming):
-            response = self._refusal(request, MalformedHttp(exc.message))
-        elif isinstance(exc, HttpProcessingError):  # the parser's: the path is unknown, so MCP's form of errors
-            error = MalformedHttp(parser_fault(exc))
-            response = JsonAnswer(MCP.error_bytes(error, None), error.status)
-        else:
-            response = self._refusal(request, InternalError())
-        response.force_close()
-        return response
-
-    async def shutdown(self, timeout: float | None = 15.0) -> None:
-        """Give the running request ``timeout`` seconds to finish, then close. aiohttp alone waits twice as long."""
-        try:
-            async with asyncio.timeout(timeout):
-                await super().shutdown(None)
-        except TimeoutError:
-            await super().shutdown(_NO_WAIT)
-
-    def eof_received(self) -> bool:  # type: ignore[override]
+    def eof_received(self) -> bool:
         """Keep the connection open for writing: a client that sends no more may still wait for its answer.
 
         Of several pipelined requests only the running one is answered (RFC 9112 §9.3.2: clients may repeat the others).
         """
-        self.close()
-        # Later in the loop: a request that arrived together with the end of input has been started by then.
-        self.loop.call_soon(self._after_eof)
+        self._drop_ahead()
+        self._loop.call_soon(self._after_eof)  # a request that came with it has been started by then
         return True
 
-    def _after_eof(self) -> None:
-        answer = self.answer
-        if self.transport is None:
+    # What is read.
+
+    def _read_pieces(self, data: bytes) -> None:
+        for start in range(0, len(data), _PIECE):
+            if self._is_deaf:
+                return
+            if self._ahead:
+                self._put_aside(data[start:])
+                return
+            self._read(data[start : start + _PIECE])
+
+    def _read(self, data: bytes) -> None:
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = RequestReader(self, self._begin, self._next)
+        was_in_head = reader.in_head
+        try:
+            reader.feed(data)
+        except MalformedHttp as fault:
+            self._refuse(fault, reader.request)
             return
-        if answer is None or answer.is_complete or answer.is_stream or not answer.body.is_eof():
-            self.transport.close()
-        elif answer.takes_interim:
-            self.loop.call_later(_FIRST_PROBE, self._probe, answer, _NEXT_PROBE)
+        if reader.in_head and not was_in_head and self._request is None:
+            self._expect(HEAD_TIMEOUT)
 
-    def _probe(self, answer: Writer, wait: float) -> None:
-        """Find out whether the client still listens: a closed socket answers data with a reset, which ends the call.
+    def _put_aside(self, data: bytes) -> None:
+        self._aside.append(data)
+        self._aside_size += len(data)
+        if self._aside_size > MAX_AHEAD:
+            self._drop_ahead()
 
-        The data is an interim response, which every HTTP/1.1 client must accept (RFC 9110 §15.2). A second one is sent
-        because the reset shows only at the next write.
-        """
-        if self.transport is None or answer.is_complete:
+    def _drop_ahead(self) -> None:
+        """Begin none of the requests that were sent ahead, and read no more."""
+        self._is_deaf = self._is_last = True
+        self._ahead.clear()
+        self._aside.clear()
+
+    def _refuse(self, fault: MalformedHttp, unfinished: HttpRequest | None) -> None:
+        """Read no more: nobody knows where the next request begins. ``unfinished`` is one whose body is at fault."""
+        self._is_deaf = True
+        self._serving.log_malformed()
+        self._fault = fault
+        if unfinished in self._ahead:
+            self._ahead.remove(unfinished)
+        elif unfinished is not None and (unfinished.is_begun or unfinished is not self._request):
+            unfinished.fail()  # its answer tells what is wrong, if it needs the body
+            self._is_last = True
+            if self.task is None:
+                self._close()
             return
-        if answer.is_stream:
-            self.transport.close()
-        elif answer.output_size == 0:
-            self.transport.write(_CONTINUE)
-            self.loop.call_later(wait, self._probe, answer, 2 * wait)
+        elif unfinished is not None and self.task is not None:
+            self.task.cancel()
+            self._request = self.task = None
+        if self._request is None:
+            self._say(fault)
 
+    # What is answered.
 
-async def ask_for_body(request: web.BaseRequest) -> None:
-    """Send 100 Continue where the client holds its body back until it is asked (RFC 9110 §10.1.1).
-
-    Call it once the head is accepted: who is refused keeps its body.
-    """
-    if request.version >= HttpVersion11 and "Expect" in request.headers:
-        await request.writer.write(_CONTINUE)
-        request.writer.output_size = 0  # the answer has not begun
-
-
-class _Server(web.Server):
-    """Make our connections where aiohttp would make its own."""
-
-    def __init__(self, handler: Handler, write_timeout: float, held: HeldAnswers) -> None:
-        super().__init__(self._handle, request_factory=self._request, handler_cancellation=True)
-        self.handler = handler
-        self.is_draining = False
-        self.write_timeout = write_timeout
-        self.held = held
-
-    def connection(self, on_lost: Callable[[], None]) -> Connection:
-        return Connection(self, on_lost)
-
-    def _request(
-        self, message: RawRequestMessage, body: StreamReader, connection: Any, _: object, task: asyncio.Task[None]
-    ) -> web.BaseRequest:
-        answer = Writer(connection, message, body)
-        connection.begin_answer(answer)
-        return web.BaseRequest(message, body, connection, answer, task, connection.loop)
-
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        check_framing(request)
-        expected = "" if request.version < HttpVersion11 else request.headers.get("Expect", "")
-        if expected and expected.lower() != "100-continue":
-            response: web.StreamResponse = self.handler.refusal(request, _UNEXPECTED)
+    def _begin(self, request: HttpRequest) -> None:
+        """Take a request whose head is here."""
+        if self._is_last:
+            return
+        request.fault = framing_fault(request)
+        self._is_deaf = request.fault is not None
+        if self._request is None:
+            self._start(request)
         else:
-            response = await self.handler(request)
-            if expected and not request.content.is_eof():
-                response.force_close()  # nobody can tell whether the body still comes
-        if self.is_draining:
-            response.force_close()
-        return response
+            self._ahead.append(request)
 
+    def _start(self, request: HttpRequest) -> None:
+        self._request = request
+        self._deadline.due = None
+        self.task = self._loop.create_task(self._serve(request))
 
-@dataclass(frozen=True)
-class Port:
-    """An open port. ``number`` is the bound one, also where port 0 was asked for."""
+    async def _serve(self, request: HttpRequest) -> None:
+        request.is_begun = True
+        try:
+            answer = await self._answer(request)
+            if isinstance(answer, HttpAnswer):
+                answer.send(request)
+                if self.is_blocked:
+                    await self.drain()
+        except ConnectionError:
+            self.transport.abort()
+        except asyncio.CancelledError:
+            self.transport.abort()
+            raise
+        except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
+            self._answer_failure(request, error)
+        self._finish(request)
 
-    number: int
-    _server: _Server
-    _acceptor: Acceptor
-    _shutdown_timeout: float
+    async def _answer(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
+        handler = self._serving.handler
+        if request.fault is not None:
+            self._serving.log_malformed()
+            request.keep_alive = False
+            return handler.refusal(request, request.fault)
+        expected = None if request.version == HTTP10 else request.headers.get("Expect")
+        if not expected:
+            return await handler(request)
+        if expected.lower() != "100-continue":
+            return handler.refusal(request, _UNEXPECTED)
+        answer = await handler(request)
+        if not request.is_whole:
+            request.keep_alive = False  # nobody can tell whether the body still comes
+        return answer
 
-    def drain(self) -> None:
-        """Serve on, but close each connection after its next answer, which says so (RFC 9112 §9.6)."""
-        self._server.is_draining = True
+    def _answer_failure(self, request: HttpRequest, error: Exception) -> None:
+        """Log what a handler must not raise. Tell the client nothing of it, and end the connection."""
+        log.error("internal error", exc_info=error)
+        self._is_last = True
+        request.keep_alive = False
+        if not request.has_answer:
+            self._serving.handler.refusal(request, InternalError()).send(request)
 
-    async def close(self) -> None:
-        """Accept no more connections, and end the open ones as :meth:`Connection.shutdown` does."""
-        self.drain()
-        await self._acceptor.close()
-        await asyncio.sleep(0)  # lets requests that have arrived start
-        self._server.pre_shutdown()
-        await self._server.shutdown(self._shutdown_timeout)
+    def _finish(self, request: HttpRequest) -> None:
+        """Go on after an answer, once the request is whole. The rest of a body that nobody needs has its time."""
+        self.task = None
+        if not request.keep_alive:
+            self._is_last = True
+        if request.is_whole:
+            self._next()
+        elif self._is_deaf:
+            self._close()
+        else:
+            request.drop_body()
+            self._expect(_LINGERING)
 
+    def _next(self) -> None:
+        """Begin the next request, or wait for it."""
+        self._request = None
+        if self._is_last:
+            self._close()
+            return
+        if self._ahead:
+            self._start(self._ahead.pop(0))
+            return
+        if self._aside:
+            aside, self._aside, self._aside_size = b"".join(self._aside), [], 0
+            self._read_pieces(aside)
+        if self._request is not None:
+            return
+        if self._fault is not None:
+            self._say(self._fault)
+        else:
+            in_head = self._reader is not None and self._reader.in_head
+            self._expect(HEAD_TIMEOUT if in_head else _KEEPALIVE)
 
-@dataclass(frozen=True)
-class Bounds:
-    """What the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` the
-    descriptors that the port keeps for itself."""
+    # How it ends.
 
-    shutdown_timeout: float
-    write_timeout: float
-    limit: ConnectionLimit
-    held: HeldAnswers
-    spare: int = 0
+    def _expect(self, seconds: float) -> None:
+        """Close the connection after so many seconds, unless a request begins before."""
+        deadline, due = self._deadline, self._loop.time() + seconds
+        deadline.due = due
+        if deadline.timer_at > due:
+            deadline.start_timer(due)
 
+    def _say(self, error: GatewayError) -> None:
+        """Answer what was no request, and close."""
+        if not self.transport.is_closing():
+            self.transport.write(raw_response(MCP.error_bytes(error, None), error))
+        self._close()
 
-async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port:
-    """Open a port and serve it, as :func:`listen_on` does. Raise :class:`OSError` where it cannot be bound."""
-    return listen_on(await bind(host, port), handler, bounds)
+    def _close(self) -> None:
+        self._is_deaf = self._is_last = True
+        self._deadline.close()
+        self.transport.close()
 
+    def _too_late(self) -> None:
+        if self._request is None and self._reader is not None and self._reader.in_head:
+            self._say(_LATE_HEAD)
+        else:
+            self._close()  # without an answer: who sends nothing asked nothing
 
-def listen_on(sockets: Sequence[socket.socket], handler: Handler, bounds: Bounds) -> Port:
-    """Serve the port of bound sockets. After :meth:`Port.close`, running requests have ``shutdown_timeout`` seconds."""
-    server = _Server(handler, bounds.write_timeout, bounds.held)
-    acceptor = Acceptor(sockets, server.connection, bounds.limit, bounds.spare)
-    return Port(acceptor.port, server, acceptor, bounds.shutdown_timeout)
+    def finish(self) -> None:
+        """Begin no further request, and close once the running one is answered."""
+        self._is_last = True
+        self._ahead.clear()
+        if self.task is None:
+            self._close()
+
+    def cut(self) -> None:
+        """Close at once."""
+        if self.task is not None:
+            self.task.cancel()
+        self.transport.abort()
+
+    def _after_eof(self) -> None:
+        request = self._request
+        if request is None or request.is_stream or not request.is_whole:
+            self._close()
+        elif request.version != HTTP10:
+            self._loop.call_later(_FIRST_PROBE, self._probe, request, _NEXT_PROBE)
+
+    def _probe(self, request: HttpRequest, wait: float) -> None:
+        """Find out whether the client still listens: a closed socket answers data with a reset, which ends the call.
+        The data is an interim answer. A second one is sent because the reset shows only at the next write."""
+        if self.task is None or self.transport.is_closing():
+            return
+        if request.is_stream:
+            self._close()
+        elif not request.has_answer:
+            request.send_interim()
+            self._loop.call_later(wait, self._probe, request, 2 * wait)

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from aiohttp import web
-
 from gateway import jsonrpc
 from gateway.errors import GatewayError, ToolFault
 from gateway.jsonrpc import Id
 from gateway.model import ANONYMOUS, Caller
 from gateway.structs import Struct, field
 from gateway.telemetry.request_log import RequestRecord
-from gateway.web.answer import COMMON_HEADERS, JSON, JsonAnswer
+from gateway.web.answer import COMMON_HEADERS, JSON, NO_STORE, HttpAnswer
+from gateway.web.request import HttpRequest
 
 _JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest")
 """Content types of plain JSON-RPC ("JSON-RPC over HTTP", a draft that many clients follow)."""
@@ -32,7 +31,7 @@ class Exchange(Struct, eq=False):
     that is answered, if any; it may add headers.
     """
 
-    request: web.BaseRequest
+    request: HttpRequest
     path: str
     record: RequestRecord
     body: bytes = b""
@@ -84,13 +83,14 @@ def raw_response(body: bytes, error: GatewayError) -> bytes:
         "Content-Length": len(body),
         "Connection": "close",
         **COMMON_HEADERS,
+        **NO_STORE,
         **({} if error.retry_after is None else {"Retry-After": error.retry_after}),
     }
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n{lines}\r\n".encode() + body
 
 
-def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> JsonAnswer:
+def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> HttpAnswer:
     """Return an error with its own HTTP status, and note it in the exchange."""
     exchange.error = error
-    return JsonAnswer(form.error_bytes(error, id), error.status)
+    return HttpAnswer(form.error_bytes(error, id), error.status)

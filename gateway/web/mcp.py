@@ -7,26 +7,24 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from aiohttp import web
-
 from gateway.errors import NotAcceptable
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, McpReply, McpRequest, McpStreamReply
 from gateway.telemetry.request_log import LEFT
-from gateway.web.answer import JsonAnswer
+from gateway.web.answer import HttpAnswer, StreamedAnswer
 from gateway.web.exchange import Exchange
 
-_STREAM_HEADERS: Final = {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"}
+_UNBUFFERED: Final = {"X-Accel-Buffering": "no"}  # nginx passes each event on at once
 _ACCEPTS_JSON: Final = re.compile(r"\*/\*|application/(?:json|\*)")
 _KEEP_ALIVE: Final = b":\n\n"
 
 
-class EventStream(web.StreamResponse):
+class EventStream(StreamedAnswer):
     """Send messages as server-sent events. ``notices`` marks a stream that lasts while the client listens, not until a
     call is over."""
 
     def __init__(self, exchange: Exchange, reply: McpStreamReply) -> None:
-        super().__init__(headers={**_STREAM_HEADERS, **exchange.headers})
+        super().__init__(EVENT_STREAM, {**_UNBUFFERED, **exchange.headers})
         self.notices = reply.notices
         self._events = reply.events
 
@@ -34,10 +32,10 @@ class EventStream(web.StreamResponse):
         """Send all messages. When the client hangs up, close the events, which releases what they hold."""
         async with aclosing(self._events) as events:
             try:
-                await self.prepare(exchange.request)
+                await self.begin(exchange.request)
                 async for message in events:
                     await self.write(_KEEP_ALIVE if message is None else b"event: message\ndata: %b\n\n" % message)
-                await self.write_eof()
+                await self.end()
             except ConnectionError:
                 exchange.record.note_outcome(LEFT)
 
@@ -49,16 +47,16 @@ class McpSurface:
 
     endpoint: Endpoint
 
-    async def post(self, exchange: Exchange) -> web.StreamResponse:
+    async def post(self, exchange: Exchange) -> HttpAnswer | StreamedAnswer:
         headers = exchange.request.headers
         if not any(map(_ACCEPTS_JSON.search, headers.getall("Accept", ("*/*",)))):  # no Accept means any
             raise NotAcceptable("Accept must admit application/json")
         return _answer(exchange, await self.endpoint.answer_post(_mcp_request(exchange)))
 
-    async def get(self, exchange: Exchange) -> web.StreamResponse:
+    async def get(self, exchange: Exchange) -> HttpAnswer | StreamedAnswer:
         return _answer(exchange, await self.endpoint.open_stream(_mcp_request(exchange)))
 
-    async def delete(self, exchange: Exchange) -> web.StreamResponse:
+    async def delete(self, exchange: Exchange) -> HttpAnswer | StreamedAnswer:
         return _answer(exchange, await self.endpoint.end_session(_mcp_request(exchange)))
 
 
@@ -66,10 +64,10 @@ def _mcp_request(exchange: Exchange) -> McpRequest:
     return McpRequest(exchange.request.headers, exchange.body, exchange.caller)
 
 
-def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> web.StreamResponse:
+def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> HttpAnswer | StreamedAnswer:
     if reply.headers:
         exchange.headers.update(reply.headers)
     if isinstance(reply, McpStreamReply):
         return EventStream(exchange, reply)
     exchange.error = reply.error
-    return JsonAnswer(reply.body, reply.status)
+    return HttpAnswer(reply.body, reply.status)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from aiohttp import web
-
 from gateway.errors import GatewayError
 from gateway.settings.server import ServerSettings
 from gateway.text import printable
-from gateway.web.answer import JsonAnswer
-from gateway.web.connection import Bounds, Port, listen
+from gateway.web.answer import TEXT, HttpAnswer
 from gateway.web.connection_limit import ConnectionLimit
 from gateway.web.exchange import REST
 from gateway.web.held_answers import HeldAnswers
+from gateway.web.port import Bounds, Port, listen
+from gateway.web.request import HttpRequest
 
 ADMIN_CONNECTIONS: Final = 64
 _SHUTDOWN: Final = 0.1
@@ -44,30 +43,34 @@ class AdminHandler:
             "/refresh": (("POST",), self._refresh),
         }
 
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: HttpRequest) -> HttpAnswer:
         if request.path not in self.routes:
-            return web.Response(status=404, text="not found\n")
+            return _text("not found\n", 404)
         methods, handler = self.routes[request.path]
         if request.method not in methods:
-            return web.Response(status=405, text="method not allowed\n", headers={"Allow": ", ".join(methods)})
+            return _text("method not allowed\n", 405, Allow=", ".join(methods))
         return await handler(request)
 
-    def refusal(self, _: web.BaseRequest, error: GatewayError) -> JsonAnswer:
-        return JsonAnswer(REST.error_bytes(error, None), error.status)
+    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
+        return HttpAnswer(REST.error_bytes(error, None), error.status)
 
-    async def _livez(self, _: web.BaseRequest) -> web.Response:
-        return web.Response(text="ok\n")
+    async def _livez(self, _: HttpRequest) -> HttpAnswer:
+        return _text("ok\n")
 
-    async def _readyz(self, request: web.BaseRequest) -> web.Response:
+    async def _readyz(self, request: HttpRequest) -> HttpAnswer:
         reason = self._unready()
         lines = [reason or "ok", *(self._describe() if "verbose" in request.query else ())]
-        return web.Response(status=200 if reason is None else 503, text="".join(f"{line}\n" for line in lines))
+        return _text("".join(f"{line}\n" for line in lines), 200 if reason is None else 503)
 
-    async def _refresh(self, request: web.BaseRequest) -> web.Response:
+    async def _refresh(self, request: HttpRequest) -> HttpAnswer:
         if "Origin" in request.headers:  # a page in this machine's browser can reach the port (CSRF)
-            return web.Response(status=403, text="requests from web pages are refused\n")
+            return _text("requests from web pages are refused\n", 403)
         failure = printable(await self._renew())  # the backend's text may end up on a terminal
-        return web.Response(status=502, text=f"{failure}\n") if failure else web.Response(text="ok\n")
+        return _text(f"{failure}\n", 502) if failure else _text("ok\n")
+
+
+def _text(text: str, status: int = 200, **headers: str) -> HttpAnswer:
+    return HttpAnswer(text.encode(), status, TEXT, headers)
 
 
 async def listen_for_probes(handler: AdminHandler, server: ServerSettings, held: HeldAnswers) -> Port:

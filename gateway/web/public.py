@@ -18,8 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from aiohttp import web
-
 from gateway.errors import (
     Challenged,
     Forbidden,
@@ -31,9 +29,10 @@ from gateway.errors import (
 from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.telemetry.request_log import RECORD, RequestRecord
-from gateway.web.answer import JSON, JsonAnswer
+from gateway.web.answer import HttpAnswer, StreamedAnswer
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown
 from gateway.web.mcp import EventStream
+from gateway.web.request import HttpRequest
 from gateway.web.site import Site
 
 _LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -51,11 +50,11 @@ _PREFLIGHT: Final = {
 }
 _CORS_HEADERS: Final = (
     "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, "
-    "X-Request-Id, traceparent"
+    "X-HttpRequest-Id, traceparent"
 )
 # Listings choose these names (x-mcp-header), so each that a preflight asks for is allowed.
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_EXPOSED: Final = "Mcp-Session-Id, X-Request-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
+_EXPOSED: Final = "Mcp-Session-Id, X-HttpRequest-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
 
 
 class PublicHandler:
@@ -73,7 +72,7 @@ class PublicHandler:
     def __repr__(self) -> str:
         return f"<PublicHandler: {', '.join(mount or '/' for mount in self.sites) or 'no services'}>"
 
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
         """Answer a request and log it. A logged status of 0 means that the client left before its answer."""
         started = time.perf_counter()
         exchange, site = self._begin_exchange(request)
@@ -93,23 +92,23 @@ class PublicHandler:
                 record.note_outcome(request_log.LEFT)
             request_log.write(record, started)
 
-    def refusal(self, request: web.BaseRequest, error: GatewayError) -> JsonAnswer:
+    def refusal(self, request: HttpRequest, error: GatewayError) -> HttpAnswer:
         """Return the answer to a request that is refused before the first step, in the form of its path."""
         exchange, site = self._begin_exchange(request)
         response = error_response(exchange, error, _form(exchange, site))
         _complete(exchange, site, response)
         return response
 
-    def _begin_exchange(self, request: web.BaseRequest) -> tuple[Exchange, Site | None]:
+    def _begin_exchange(self, request: HttpRequest) -> tuple[Exchange, Site | None]:
         """Return the exchange, and the service whose mount its path begins with, if there is one."""
-        path, sites = request.rel_url.path_safe, self.sites
+        path, sites = request.safe_path, self.sites
         site = sites.get("") or sites.get(f"/{path[1:].partition('/')[0]}")
         id = request_log.request_id(request.headers)
         record = RequestRecord(id, request.method, request.path, "" if site is None else site.name)
         return Exchange(request, path, record, headers={request_log.REQUEST_ID: id}), site
 
-    async def _answer_errors(self, exchange: Exchange, site: Site | None) -> web.StreamResponse:
-        response: web.StreamResponse | None
+    async def _answer_errors(self, exchange: Exchange, site: Site | None) -> HttpAnswer | StreamedAnswer:
+        response: HttpAnswer | StreamedAnswer | None
         try:
             response = self._document(exchange) or self._guard(exchange, site)
             if response is None:
@@ -123,7 +122,7 @@ class PublicHandler:
         _complete(exchange, site, response)
         return response
 
-    def _document(self, exchange: Exchange) -> web.Response | None:
+    def _document(self, exchange: Exchange) -> HttpAnswer | None:
         """Return a service's protected resource metadata (RFC 9728 §3), or the answer to a preflight for it.
 
         The document is public and comes from the configuration alone, so Host and Origin do not matter: any page may
@@ -135,13 +134,13 @@ class PublicHandler:
             if site.metadata is not None and exchange.path in site.metadata.paths:
                 method = exchange.request.method
                 if method == "OPTIONS":
-                    return web.Response(status=204, headers=_DOCUMENT_PREFLIGHT)
+                    return HttpAnswer(status=204, headers=_DOCUMENT_PREFLIGHT)
                 if method not in ("GET", "HEAD"):
-                    return web.Response(status=405, headers={"Allow": "GET, HEAD, OPTIONS"})
-                return web.Response(body=site.metadata.body, content_type=JSON, headers=_DOCUMENT_HEADERS)
+                    return HttpAnswer(status=405, headers={"Allow": "GET, HEAD, OPTIONS"})
+                return HttpAnswer(site.metadata.body, headers=_DOCUMENT_HEADERS)
         return None
 
-    def _guard(self, exchange: Exchange, site: Site | None) -> web.Response | None:
+    def _guard(self, exchange: Exchange, site: Site | None) -> HttpAnswer | None:
         """Refuse foreign hosts and origins, answer preflights, and note which origin may read the answer (CORS)."""
         request, origins = exchange.request, self.origins
         origins.check_host(request.host)
@@ -156,20 +155,20 @@ class PublicHandler:
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
             param_headers = _PARAM_HEADER.findall(request.headers.get("Access-Control-Request-Headers", ""))
             allowed = ", ".join((_CORS_HEADERS, *param_headers))
-            return web.Response(status=204, headers={**_PREFLIGHT, "Access-Control-Allow-Headers": allowed})
+            return HttpAnswer(status=204, headers={**_PREFLIGHT, "Access-Control-Allow-Headers": allowed})
         return None
 
-    def _address(self, request: web.BaseRequest) -> str:
-        return self.addresses.caller_address(request.remote or "", request.headers.getall("X-Forwarded-For", ()))
+    def _address(self, request: HttpRequest) -> str:
+        return self.addresses.caller_address(request.wire.remote, request.headers.getall("X-Forwarded-For", ()))
 
 
 def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
     return form_of_unknown(exchange.path) if site is None else site.form(exchange)
 
 
-def _complete(exchange: Exchange, site: Site | None, response: web.StreamResponse) -> None:
+def _complete(exchange: Exchange, site: Site | None, response: HttpAnswer | StreamedAnswer) -> None:
     """Add the headers of the exchange and its error, except to a stream whose headers are sent already."""
-    if isinstance(response, EventStream) and response.prepared:
+    if isinstance(response, StreamedAnswer) and response.has_begun:
         return
     headers, error = response.headers, exchange.error
     headers.update(exchange.headers)

@@ -15,7 +15,7 @@ from gateway.invocation.invocation import Invocation
 from gateway.mcp.operations import Operations
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.text import printable
-from gateway.web.answer import JsonAnswer
+from gateway.web.answer import HttpAnswer
 from gateway.web.exchange import Exchange
 
 TOOLS: Final = "/mcp/tools"
@@ -77,13 +77,13 @@ class RestSurface:
     page_size: int
     mount: str
 
-    async def list_tools(self, exchange: Exchange) -> JsonAnswer:
+    async def list_tools(self, exchange: Exchange) -> HttpAnswer:
         """Answer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page."""
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
         page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
-        return JsonAnswer(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
+        return HttpAnswer(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
 
-    async def describe(self, exchange: Exchange) -> JsonAnswer:
+    async def describe(self, exchange: Exchange) -> HttpAnswer:
         """Answer ``GET /mcp/tools/describe?name=&names=``: ``{tool}``."""
         caller, name = exchange.caller, exchange.request.query.get("name")
         if not name:
@@ -91,9 +91,9 @@ class RestSurface:
         await self.operations.admit_discovery(caller)
         tool = await self.invocation.find_tool(caller, name, PATIENCE)
         self.access.check_describe(caller, tool)
-        return JsonAnswer(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
+        return HttpAnswer(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
-    async def invoke(self, exchange: Exchange) -> JsonAnswer:
+    async def invoke(self, exchange: Exchange) -> HttpAnswer:
         """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
         body = jsonrpc.decode_strictly(exchange.body)
         if not isinstance(body, dict):
@@ -111,7 +111,7 @@ class RestSurface:
         outcome = await call.execute()
         if outcome.fault is not None:
             raise outcome.fault
-        return JsonAnswer(jsonrpc.encode({"result": json_value(outcome.value)}))
+        return HttpAnswer(jsonrpc.encode({"result": json_value(outcome.value)}))
 
     def _projector(self, caller: Caller) -> RestProjector:
         return RestProjector(self.access, self.discovery.current(), caller.name_style or NameStyle.MCP, self.mount)

@@ -19,7 +19,7 @@ from gateway.batch import BatchBudget, answers_to
 from gateway.errors import CallLimited, GatewayError, InternalError
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Notification, Request
-from gateway.web.answer import JsonAnswer
+from gateway.web.answer import HttpAnswer
 from gateway.web.exchange import RPC, Exchange, error_response, rpc_error
 from gateway.web.tool_route import call_value, parse_call
 
@@ -31,7 +31,7 @@ class RpcSurface:
     invocation: Invocation
     max_response: int
 
-    async def post(self, exchange: Exchange) -> JsonAnswer:
+    async def post(self, exchange: Exchange) -> HttpAnswer:
         try:
             value = jsonrpc.decode_any_ids(exchange.body)
             if not isinstance(value, list):
@@ -39,9 +39,9 @@ class RpcSurface:
             answers = await answers_to(value, partial(self._item, exchange), self.max_response)
         except BadMessage as error:
             return error_response(exchange, error, RPC, error.id)
-        return JsonAnswer(status=204) if answers is None else JsonAnswer(answers)
+        return HttpAnswer(status=204) if answers is None else HttpAnswer(answers)
 
-    async def _single(self, exchange: Exchange, value: Any) -> JsonAnswer:
+    async def _single(self, exchange: Exchange, value: Any) -> HttpAnswer:
         """Answer one message. A refusal and a call over a limit have HTTP statuses of their own, so that clients see
         the challenge and the wait. All other answers have 200."""
         message = parse_call(value)
@@ -51,7 +51,7 @@ class RpcSurface:
             if error.refuses or isinstance(error, InternalError | CallLimited):
                 return error_response(exchange, error, RPC, message.id if isinstance(message, Request) else None)
             body = _error(message, error)
-        return JsonAnswer(status=204) if body is None else JsonAnswer(body)
+        return HttpAnswer(status=204) if body is None else HttpAnswer(body)
 
     async def _item(self, exchange: Exchange, value: Any, budget: BatchBudget) -> bytes | None:
         """Answer one message of a batch. Its errors do not affect the others; the answers share ``budget``."""

@@ -7,9 +7,8 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from email.message import Message
 from typing import Final, TypeAlias
-
-from aiohttp import web
 
 from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, PresentedToken
@@ -30,12 +29,12 @@ from gateway.invocation.invocation import Invocation
 from gateway.limits import rate_limit_key
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
-from gateway.model import Caller, NameStyle
+from gateway.model import ANONYMOUS, Caller, NameStyle
 from gateway.uses import UseCounter
-from gateway.web.answer import JSON
-from gateway.web.connection import Writer, ask_for_body
+from gateway.web.answer import JSON, HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
+from gateway.web.request import HttpRequest
 from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface
 from gateway.web.tool_route import ToolSurface
@@ -45,7 +44,7 @@ BODY_TIMEOUT: Final = 15.0
 _CHARSETS: Final = ("utf-8", "utf8")
 _GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for gzip's header and trailer
 
-_Handler: TypeAlias = Callable[[Exchange], Awaitable[web.StreamResponse]]
+_Handler: TypeAlias = Callable[[Exchange], Awaitable[HttpAnswer | StreamedAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class Site:
     def __repr__(self) -> str:
         return f"<Site at {self.mount or '/'}, {'auth on' if self.authenticator else 'auth off'}, {self.uses}>"
 
-    async def answer(self, exchange: Exchange, address: str) -> web.StreamResponse:
+    async def answer(self, exchange: Exchange, address: str) -> HttpAnswer | StreamedAnswer:
         """Find the route and the caller, and return the handler's answer. ``address`` is the caller's.
 
         Unknown paths and methods are refused before authentication. A stream of notifications is returned unsent. Raise
@@ -149,7 +148,7 @@ class Site:
         :class:`~gateway.errors.MalformedAuthorization`, :class:`~gateway.errors.AuthUnavailable`,
         :class:`~gateway.errors.InvalidParams`."""
         request = exchange.request
-        headers, queried = request.headers, bool(request.query_string)
+        headers, queried = request.headers, "?" in request.target
         language = headers.get("Accept-Language")
         if self.authenticator is None:
             return Caller(address, language, name_style=_name_style_in(request) if queried else None)
@@ -166,7 +165,7 @@ class Site:
         name_style = _name_style_in(request) if queried else None
         return Caller(address, language, self.access.view_of(principal), principal, name_style)
 
-    async def _json_body(self, request: web.BaseRequest, content_types: tuple[str, ...]) -> bytes:
+    async def _json_body(self, request: HttpRequest, content_types: tuple[str, ...]) -> bytes:
         """Return the body as bytes, bounded in size and time. Raise
         :class:`~gateway.errors.UnsupportedMediaType`, :class:`~gateway.errors.TooLarge`,
         :class:`~gateway.errors.RequestTimeout`, :class:`~gateway.errors.InvalidRequest`.
@@ -176,9 +175,10 @@ class Site:
         """
         headers = request.headers
         if headers.get("Content-Type") != JSON:  # the usual case needs no parsing
-            if request.content_type not in content_types:
+            content_type, charset = _media_type(headers.get("Content-Type", ""))
+            if content_type not in content_types:
                 raise UnsupportedMediaType(f"Content-Type must be {' or '.join(content_types)}")
-            if request.charset is not None and request.charset.lower() not in _CHARSETS:
+            if charset is not None and charset not in _CHARSETS:
                 raise UnsupportedMediaType("The charset of JSON must be UTF-8")
         encoding = headers.get("Content-Encoding", "identity").lower()
         if encoding not in ("identity", "gzip"):
@@ -186,29 +186,29 @@ class Site:
         body = await self._read_body(request)
         return self._unpack(body) if encoding == "gzip" else body
 
-    async def _read_body(self, request: web.BaseRequest) -> bytes:
+    async def _read_body(self, request: HttpRequest) -> bytes:
         """Return the body as it was sent. Raise as :meth:`_json_body` does."""
-        if (request.content_length or 0) > self.max_body:
+        if int(request.headers.get("Content-Length", 0)) > self.max_body:
             raise self._too_large()
         try:
             # Most bodies arrive with the head: those need no timer.
-            body = request.content.read_nowait()
-            if request.content.at_eof() and len(body) <= self.max_body:
+            body = request.take()
+            if request.is_whole and len(body) <= self.max_body:
                 return body
-            await ask_for_body(request)
+            request.ask_for_body()
             async with asyncio.timeout(self.body_timeout):
                 with _counting_body(request) as count:
                     return await self._read_rest(request, body, count)
         except TimeoutError:
             raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
-        except (web.RequestPayloadError, ConnectionError):
+        except ConnectionError:
             raise InvalidRequest("The body is incomplete") from None
 
-    async def _read_rest(self, request: web.BaseRequest, start: bytes, count: Callable[[int], None]) -> bytes:
+    async def _read_rest(self, request: HttpRequest, start: bytes, count: Callable[[int], None]) -> bytes:
         parts, size = [start], len(start)
         count(size)
         while size <= self.max_body:  # there may be no Content-Length
-            part = await request.content.readany()
+            part = await request.read()
             if not part:
                 return b"".join(parts)
             parts.append(part)
@@ -233,25 +233,19 @@ class Site:
         return TooLarge(f"The body is larger than {self.max_body} bytes")
 
 
-def _admit(request: web.BaseRequest, caller: Caller) -> None:
+def _admit(request: HttpRequest, caller: Caller) -> None:
     """Note whose answer a request gets. Raise :class:`~gateway.errors.Overloaded` where too many answers are held."""
-    answer = request.writer
-    if isinstance(answer, Writer):
-        answer.caller = caller
-        held = answer.connection.held
-        if held.bytes:
-            held.check(caller)
+    wire = request.wire
+    wire.caller = caller
+    if wire.held.bytes:
+        wire.held.check(caller)
 
 
 @contextmanager
-def _counting_body(request: web.BaseRequest) -> Iterator[Callable[[int], None]]:
+def _counting_body(request: HttpRequest) -> Iterator[Callable[[int], None]]:
     """Yield what counts bytes of a body that is being read, among those that are held. It raises
     :class:`~gateway.errors.Overloaded` where these are too many."""
-    answer = request.writer
-    if not isinstance(answer, Writer) or answer.caller is None:
-        yield lambda _: None
-        return
-    caller, held = answer.caller, answer.connection.held
+    caller, held = request.wire.caller or ANONYMOUS, request.wire.held
     key, total = rate_limit_key(caller), 0
 
     def count(size: int) -> None:
@@ -267,11 +261,11 @@ def _counting_body(request: web.BaseRequest) -> Iterator[Callable[[int], None]]:
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:
-    """Return the methods of a readable path. HEAD is GET without the body (RFC 9110 §9.3.2), which aiohttp omits."""
+    """Return the methods of a readable path. HEAD is GET without the body (RFC 9110 §9.3.2), which an answer omits."""
     return {"GET": handler, "HEAD": handler}
 
 
-def _name_style_in(request: web.BaseRequest) -> NameStyle | None:
+def _name_style_in(request: HttpRequest) -> NameStyle | None:
     """Return the style of tool names that ``?names=`` asks for, None without it. Raise :class:`InvalidParams`."""
     wanted = request.query.getall("names", [])
     if not wanted:
@@ -279,3 +273,10 @@ def _name_style_in(request: web.BaseRequest) -> NameStyle | None:
     if len(wanted) > 1 or wanted[0] not in tuple(NameStyle):
         raise InvalidParams(f'The parameter "names" must be {" or ".join(NameStyle)}, and be given once')
     return NameStyle(wanted[0])
+
+
+def _media_type(header: str) -> tuple[str, str | None]:
+    """Return media type and charset of a Content-Type header, lower-case; None where it names no charset."""
+    message = Message()
+    message["Content-Type"] = header
+    return message.get_content_type() if header else "", message.get_content_charset()

@@ -1,65 +1,64 @@
-"""Bound the time that a client may take for the head of a request, and for its answer."""
+"""Bound the time that a client may take for what it sends, and for its answer."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
-from typing import Final
 
 import structlog
 
 from gateway.web.held_answers import HeldAnswers
 
-HEAD_TIMEOUT: Final = 10.0
-"""Seconds for the head of a request to arrive, from the connection or from its first byte on."""
-
-MAX_HEAD: Final = 64 * 1024
-"""Bytes of a head that is not complete. The parser bounds lines and their number, which allow a megabyte together."""
-MAX_AHEAD: Final = 512 * 1024
-"""Bytes of requests that are sent before the answer to an earlier one."""
-
 log = structlog.get_logger()
 
 
-class HeadDeadline:
-    """Call ``passed`` where a head does not arrive in time. ``since`` is when it was awaited first, by the clock of the
-    loop; None while none is awaited. A timer that was started for an earlier head is left to run, and looks what is due
-    when it ends: so most requests come and go without a timer of their own."""
+class Deadline:
+    """Call ``passed`` once it is ``due``, by the clock of the loop; None is never. A timer that was started for an
+    earlier time is left to run, and looks what is due when it ends: so most requests come and go without a timer of
+    their own. Call :meth:`start_timer` where :attr:`timer_at` is later than what is due."""
+
+    __slots__ = ("_loop", "_passed", "_timer", "due", "timer_at")
 
     def __init__(self, passed: Callable[[], None]) -> None:
-        self.since: float | None = None
-        self.has_timer = False
         self._loop = asyncio.get_running_loop()
         self._passed = passed
         self._timer: asyncio.Handle | None = None
+        self.due: float | None = None
+        self.timer_at = math.inf
 
-    def start_timer(self, seconds: float = HEAD_TIMEOUT) -> None:
-        self.has_timer = True
-        self._timer = self._loop.call_later(seconds, self._look)
+    def start_timer(self, due: float) -> None:
+        self.close()
+        self.due = self.timer_at = due
+        self._timer = self._loop.call_at(due, self._look)
 
     def close(self) -> None:
-        self.since = None
+        self.due = None
+        self.timer_at = math.inf
         if self._timer is not None:
             self._timer.cancel()
 
     def _look(self) -> None:
-        self.has_timer = False
-        if self.since is None:
+        self.timer_at = math.inf
+        if self.due is None:
             return
-        left = self.since + HEAD_TIMEOUT - self._loop.time()
-        if left > 0:
-            self.start_timer(left)
+        if self.due > self._loop.time():
+            self.start_timer(self.due)
         else:
-            # Later: after a pause of the whole process, the head is read in the turn that this timer is due in.
-            self._timer = self._loop.call_soon(self._end)
+            # Later: after a pause of the whole process, what came is read in the turn that this timer is due in.
+            self._timer = self._loop.call_soon(self._end, self.due)
 
-    def _end(self) -> None:
-        if self.since is not None:
+    def _end(self, due: float) -> None:
+        if self.due == due:
             self._passed()
+        elif self.due is not None and self.timer_at > self.due:
+            self.start_timer(self.due)
 
 
 class UntakenAnswer:
     """Hold what the client of one connection has not taken yet, and cut the connection after ``timeout`` seconds."""
+
+    __slots__ = ("_caller", "_held", "_size", "_timeout", "_timer")
 
     def __init__(self, held: HeldAnswers, timeout: float) -> None:
         self._held = held

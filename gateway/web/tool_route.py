@@ -25,7 +25,7 @@ from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
 from gateway.mcp.operations import Operations
 from gateway.model import Tool
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.web.answer import JsonAnswer
+from gateway.web.answer import HttpAnswer
 from gateway.web.exchange import RPC, Exchange, error_response
 from gateway.web.rest import json_value
 
@@ -35,10 +35,10 @@ class ToolSurface:
     operations: Operations
     invocation: Invocation
 
-    async def post(self, exchange: Exchange) -> JsonAnswer:
+    async def post(self, exchange: Exchange) -> HttpAnswer:
         return await self._call(exchange, exchange.body)
 
-    async def get(self, exchange: Exchange) -> JsonAnswer:
+    async def get(self, exchange: Exchange) -> HttpAnswer:
         """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
             raise Forbidden("Pages of other sites must not call tools")
@@ -52,7 +52,7 @@ class ToolSurface:
             raise MissingParameter('The parameter "query" is missing')
         return await self._call(exchange, query.encode("utf-8", "surrogateescape"))
 
-    async def _call(self, exchange: Exchange, body: bytes) -> JsonAnswer:
+    async def _call(self, exchange: Exchange, body: bytes) -> HttpAnswer:
         """Return the response to one message. A notification is called too and gets 204, or an error where the request
         itself is refused."""
         try:
@@ -65,8 +65,8 @@ class ToolSurface:
         except GatewayError as error:
             if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage | CallLimited):
                 return error_response(exchange, error, RPC, id)
-            return JsonAnswer(status=204)
-        return JsonAnswer(status=204) if id is None else JsonAnswer(jsonrpc.response_bytes(id, value))
+            return HttpAnswer(status=204)
+        return HttpAnswer(status=204) if id is None else HttpAnswer(jsonrpc.response_bytes(id, value))
 
 
 def parse_call(value: Any) -> Request | Notification:

@@ -17,9 +17,9 @@ from gateway.remarks import log_remarks
 from gateway.settings import Settings
 from gateway.signals import call_on_hangup, stop_on_signal
 from gateway.web.accepting import bind, bind_beside
-from gateway.web.connection import Port
 from gateway.web.held_answers import HeldAnswers
 from gateway.web.ops import AdminHandler, listen_for_probes
+from gateway.web.port import Port
 from gateway.workers.worker import SILENT, Worker
 
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"

@@ -1,7 +1,7 @@
 """Where the time of a call goes: py-spy looks at the gateway from outside, some hundred times a second, while it works.
 
-A sample belongs to the part of the gateway whose code is innermost in it. What has none is aiohttp's, or the event
-loop's with all that the kernel does for it.
+A sample belongs to the part of the gateway whose code is innermost in it. What has none is the event loop's, with all
+that the kernel does for it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ from tests.bench.peers import environments
 
 STAGES: Final = {
     "event loop, sockets and kernel": (),
-    "aiohttp: read and parse the request, start the handler": (),
-    "HTTP: route, check headers, write the answer": ("gateway/web/", "gateway/serving", "gateway/server"),
+    "HTTP: read the request, write the answer": (
+        "gateway/web/connection",
+        "gateway/web/request",
+        "gateway/web/wire",
+        "gateway/web/answer",
+        "gateway/web/slow_clients",
+    ),
+    "HTTP: route, check headers, find the caller": ("gateway/web/", "gateway/serving", "gateway/server"),
     "token": ("gateway/auth/",),
     "limits": ("gateway/limits", "gateway/store/", "gateway/uses"),
     "protocol: eras, headers against body, envelope": ("gateway/mcp/",),
@@ -32,7 +38,7 @@ STAGES: Final = {
 """Each stage with the paths of its code; the first that fits counts."""
 _LOOPS: Final = ("asyncio/runners.py", "uvloop/")
 """Where the event loop was started: what is outside of it started the program, and does no work of a call."""
-_LOOP, _AIOHTTP = list(STAGES)[:2]
+_LOOP = next(iter(STAGES))
 _RATE: Final = 250
 _TOO_FEW: Final = 200
 
@@ -71,4 +77,4 @@ def stage_of(frames: list[str]) -> str:
         for stage, paths in STAGES.items():
             if any(path in frame for path in paths):
                 return stage
-    return _AIOHTTP if any("aiohttp/" in frame for frame in frames) else _LOOP
+    return _LOOP

@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 from gateway.config import load_settings
 from gateway.server import Server
 from gateway.uses import UseCounter
-from gateway.web.connection import Port
+from gateway.web.port import Port
 from gateway.web.public import PublicHandler
 from gateway.web.site import Site
 from tests.fault.methods import ADD, ECHO

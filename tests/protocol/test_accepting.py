@@ -12,11 +12,12 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 
 import pytest
 import uvloop
-from aiohttp import web
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
-from gateway.web.connection import listen
+from gateway.web.answer import TEXT, HttpAnswer
+from gateway.web.port import listen
+from gateway.web.request import HttpRequest
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, serving, settings
@@ -91,11 +92,11 @@ async def test_the_admin_port_has_a_bound_of_its_own(start: Start) -> None:
 class Told:
     """Answers who is there."""
 
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(text="ok\n")
+    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(b"ok\n", content_type=TEXT)
 
-    def refusal(self, _: web.BaseRequest, error: GatewayError) -> web.Response:
-        return web.Response(status=error.status, text=error.message)
+    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
+        return HttpAnswer(error.message.encode(), error.status, TEXT)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.server import Server
-from gateway.web.connection import listen
+from gateway.web.port import listen
 from gateway.web.public import AddressReader, Origins, PublicHandler
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend

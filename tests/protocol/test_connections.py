@@ -6,12 +6,13 @@ import asyncio
 import json
 
 import pytest
-from aiohttp import web
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
 from gateway.server import Server
-from gateway.web.connection import listen
+from gateway.web.answer import TEXT, HttpAnswer
+from gateway.web.port import listen
+from gateway.web.request import HttpRequest
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.bounds import wide
 from tests.protocol.conftest import Start
@@ -58,7 +59,10 @@ SENT = {
     "no body": (b"HEAD /mcp/tools/list HTTP/1.1", b""),
     "nothing there": (b"GET /nope HTTP/1.1", b""),
     "another verb": (b"PUT /mcp HTTP/1.1", b""),
-    "a preflight": (b"OPTIONS /mcp HTTP/1.1", b"Origin: http://127.0.0.1\r\nAccess-Control-Request-Method: POST\r\n"),
+    "a preflight": (
+        b"OPTIONS /mcp HTTP/1.1",
+        b"Origin: http://127.0.0.1\r\nAccess-Control-Request-Method: POST\r\n",
+    ),
     "a foreign page": (b"GET /mcp HTTP/1.1", b"Origin: https://evil.example\r\n"),
     "a stream": (b"GET /mcp HTTP/1.1", b"MCP-Protocol-Version: 2025-11-25\r\nAccept: text/event-stream\r\n"),
     "an unknown expectation": (b"GET /mcp HTTP/1.1", b"Expect: nothing\r\n"),
@@ -86,11 +90,11 @@ async def test_every_answer_has_the_same_headers_once(gateway: Server, sent: str
 class Broken:
     """Serves nothing well."""
 
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: HttpRequest) -> HttpAnswer:
         raise ZeroDivisionError("canary")
 
-    def refusal(self, _: web.BaseRequest, error: GatewayError) -> web.Response:
-        return web.Response(status=error.status, text=error.message)
+    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
+        return HttpAnswer(error.message.encode(), error.status, TEXT)
 
 
 async def test_a_handler_that_breaks_is_500_that_says_nothing_and_the_end() -> None:

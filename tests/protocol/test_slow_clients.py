@@ -317,7 +317,8 @@ async def test_what_is_sent_far_ahead_of_an_answer_is_not_kept(clock: Clock) -> 
         backend.on("echo", Hang("nothing"))
         slow.write(CALL)
         await clock.until(lambda: backend.calls("echo") == 1)
-        padded = PING.replace(b"\r\n\r\n", b"\r\n" + b"".join(b"X-%d: " % n + b"x" * 8000 + b"\r\n" for n in range(7)))
+        padding = b"".join(b"X-%d: " % n + b"x" * 8000 + b"\r\n" for n in range(7))
+        padded = PING.replace(b"\r\n\r\n", b"\r\n" + padding + b"\r\n")
         for _ in range(12):
             slow.write(padded)
             await clock.settles()

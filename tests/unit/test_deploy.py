@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import kubernetes_validate
 import pytest
 import yaml
-from aiohttp.test_utils import RawTestServer
 
 from gateway import __version__, cli
 from gateway.config import load_settings
@@ -22,7 +21,9 @@ from gateway.credentials import credential_modes
 from gateway.credentials.none import NoCredential
 from gateway.settings import Settings, is_loopback
 from gateway.web.ops import AdminHandler
+from gateway.web.port import listen
 from tests.kustomize import Resources, container_of, environment, render
+from tests.protocol.bounds import wide
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -284,10 +285,10 @@ async def test_the_health_check_tells_a_live_gateway_from_a_dead_one() -> None:
         )
         return await process.wait()
 
-    async with RawTestServer(admin("not ready"), host="127.0.0.1") as server:
-        port = server.port
-        assert await status(port) == 0
-    assert await status(port) != 0
+    port = await listen(admin("not ready"), "127.0.0.1", 0, wide())
+    assert await status(port.number) == 0
+    await port.close()
+    assert await status(port.number) != 0
 
 
 def test_the_build_gets_what_it_copies_and_nothing_else() -> None:

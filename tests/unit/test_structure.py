@@ -37,12 +37,12 @@ STEP = {name: number for number, names in enumerate(STEPS) for name in names}
 
 # A library, and who may name it.
 HOMES = {
-    "aiohttp.web": ("web", "cli.demo"),
-    "aiohttp": ("outbound", "backend.http_digest", "web.answer", "web.connection", "web.framing"),
+    "aiohttp.web": ("cli.demo",),
+    "aiohttp": ("outbound", "backend.http_digest"),
     "jwt": ("auth",),
     "cryptography": ("auth", "signing"),
     "yaml": ("strict_yaml", "cli", "listing.documents", "listing.file_faults"),
-    "httptools": ("backend.lean_connection",),
+    "httptools": ("backend.lean_connection", "web.request"),
     "msgspec": ("jsonrpc", "structs"),
     "jsonschema_rs": ("schema.validation",),
     "jsonschema": ("listing.static", "listing.file_faults"),
