@@ -12,13 +12,17 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from aiohttp import web
-
 from gateway import jsonrpc
 from gateway.config import load_settings
+from gateway.errors import GatewayError
 from gateway.jsonrpc import BadMessage, Notification, Request
 from gateway.server import Server
 from gateway.signals import stop_on_signal
+from gateway.web.answer import HttpAnswer
+from gateway.web.connection_limit import ConnectionLimit
+from gateway.web.held_answers import HeldAnswers
+from gateway.web.port import Bounds, Port, listen
+from gateway.web.request import HttpRequest
 
 SERVICE_PORT: Final = 8000
 ADMIN_PORT: Final = 9090
@@ -109,26 +113,32 @@ class Bookshop:
             )
         ]
 
-    def application(self) -> web.Application:
-        application = web.Application()
-        application.router.add_post("/jsonrpc", self._handle)
-        return application
+    async def listen(self, port: int) -> Port:
+        """Serve at a port of loopback, 0 for any free one."""
+        bounds = Bounds(1.0, 60.0, ConnectionLimit(100, lambda _: True), HeldAnswers(2**26))
+        return await listen(self, "127.0.0.1", port, bounds)
 
-    async def _handle(self, request: web.Request) -> web.Response:
+    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+        if (request.method, request.path) != ("POST", "/jsonrpc"):
+            return HttpAnswer(status=404)
+        body = b""
+        while part := await request.read():
+            body += part
         try:
-            message = jsonrpc.parse_message(jsonrpc.decode(await request.read()))
+            message = jsonrpc.parse_message(jsonrpc.decode(body))
         except (ValueError, BadMessage):
-            return web.json_response(
-                {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
-            )
+            return _json({"id": None, "error": {"code": -32700, "message": "Parse error"}})
         if not isinstance(message, Request | Notification):
-            return web.Response(status=400)
-        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": getattr(message, "id", None)}
+            return HttpAnswer(status=400)
+        answer: dict[str, Any] = {"id": getattr(message, "id", None)}
         try:
             answer["result"] = self._dispatch(message.method, message.params)
         except LookupError as error:
             answer["error"] = {"code": 1001, "message": str(error.args[0])}
-        return web.json_response(answer)
+        return _json(answer)
+
+    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
+        return HttpAnswer(status=error.status)
 
     def _dispatch(self, method: str, params: Any) -> Any:
         match method, params:
@@ -158,12 +168,14 @@ class Bookshop:
         return {"order": self._orders, "total": copies * book["price"]}
 
 
+def _json(members: dict[str, Any]) -> HttpAnswer:
+    return HttpAnswer(jsonrpc.encode({"jsonrpc": "2.0", **members}))
+
+
 async def run(port: int, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. ``say`` prints a guide with commands to type."""
-    service = web.AppRunner(Bookshop().application(), access_log=None, handle_signals=False)
-    await service.setup()
-    await web.TCPSite(service, "127.0.0.1", _free(SERVICE_PORT)).start()
-    url = f"http://127.0.0.1:{service.addresses[0][1]}/jsonrpc"
+    service = await Bookshop().listen(_free(SERVICE_PORT))
+    url = f"http://127.0.0.1:{service.number}/jsonrpc"
     settings = load_settings(
         None,
         [
@@ -184,7 +196,7 @@ async def run(port: int, say: Callable[[str], None]) -> None:
         await stop.wait()
     finally:
         await gateway.stop()
-        await service.cleanup()
+        await service.close()
 
 
 def _free(port: int) -> int:

@@ -11,19 +11,20 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import jwt
-from aiohttp import web
 
 from gateway.cli.demo import Bookshop
 from gateway.config import load_settings
 from gateway.server import Server
 from gateway.telemetry import logs
+from gateway.web.answer import HttpAnswer
+from gateway.web.request import HttpRequest
 from tests.authorization.servers import OidcProvider, Resource, oidc_provider
 from tests.services.process import free_port
 
@@ -31,16 +32,16 @@ READ: Final = "books:read"
 ORDER: Final = "orders:write"
 
 
-class Guarded:
+class Guarded(Bookshop):
     """The bookshop, which checks tokens itself: a service must not trust that only the gateway can reach it."""
 
     def __init__(self, server: OidcProvider, resource: str) -> None:
         self._server = server
         self._resource = resource
+        super().__init__()
         self._keys: jwt.PyJWKSet | None = None
 
-    @web.middleware
-    async def check(self, request: web.Request, handler: Callable[[web.Request], Awaitable[Any]]) -> Any:
+    async def __call__(self, request: HttpRequest) -> HttpAnswer:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         try:
             if self._keys is None:
@@ -48,24 +49,17 @@ class Guarded:
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
             jwt.decode(token, key, audience=self._resource, issuer=self._server.issuer)
         except (jwt.PyJWTError, KeyError):
-            return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
-        return await handler(request)
-
-    def application(self) -> web.Application:
-        application = Bookshop().application()
-        application.middlewares.append(self.check)
-        return application
+            return HttpAnswer(status=401, headers={"WWW-Authenticate": "Bearer"})
+        return await super().__call__(request)
 
 
 @asynccontextmanager
 async def bookshop(server: OidcProvider, resource: str) -> AsyncIterator[str]:
-    runner = web.AppRunner(Guarded(server, resource).application(), access_log=None, handle_signals=False)
-    await runner.setup()
+    port = await Guarded(server, resource).listen(0)
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/jsonrpc"
+        yield f"http://127.0.0.1:{port.number}/jsonrpc"
     finally:
-        await runner.cleanup()
+        await port.close()
 
 
 @asynccontextmanager
