@@ -37,7 +37,6 @@ STEP = {name: number for number, names in enumerate(STEPS) for name in names}
 
 # A library, and who may name it.
 HOMES = {
-    "aiohttp.web": (),
     "aiohttp": ("outbound", "backend.http_digest"),
     "jwt": ("auth",),
     "cryptography": ("auth", "signing"),
