@@ -59,6 +59,7 @@ HEADERS: Final = {
     "User-Agent": "jsonrpc-mcp-gateway",
 }
 """Headers of every request to the backend."""
+_ONE: Final = Version.ONE
 _REFUSED: Final = "The backend refuses the credential that it was sent"
 NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
@@ -151,14 +152,20 @@ class BackendClient:
             url = parts.url(url)
         if parts.params or parts.arguments:
             params = parts.complete_params(params)
-        body = jsonrpc.request_bytes(id, method, params, version, **parts.message)
-        if request_id := RECORD.get().request_id:
-            headers = {REQUEST_ID: request_id, **headers, **parts.headers}
-        else:
-            headers = {**headers, **parts.headers}
+        body = (
+            jsonrpc.request_bytes(id, method, params, version, **parts.message)
+            if parts.message
+            else jsonrpc.request_bytes(id, method, params, version)
+        )
+        request_id = RECORD.get().request_id
+        sent = {REQUEST_ID: request_id} if request_id else {}
+        if headers:
+            sent |= headers
+        if parts.headers:
+            sent |= parts.headers
         while True:
             try:
-                answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
+                answer = await self._admission.post(url, body, sent, attempts, max_bytes=self._max_bytes)
                 break
             except OutboundError as error:
                 self._check_repeat(error, method, attempts)
@@ -193,7 +200,7 @@ class BackendClient:
         if id is None and answer.status < 300 and not answer.body.strip():
             return NO_RESULT
         try:
-            bare = version is Version.ONE and answer.status < 300 and id is not None
+            bare = version is _ONE and answer.status < 300 and id is not None
             parse = parse_large_response if as_written else jsonrpc.parse_response
             result, fault = parse(answer.body, id or "", bare=bare)
         except ValueError as error:

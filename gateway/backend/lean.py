@@ -51,7 +51,7 @@ class _Origin:
         """Return a connection that can be used, and close those that cannot."""
         while self.idle:
             connection = self.idle.pop()
-            if not self.says_more and now - connection.idle_since < connection.patience and connection.is_usable:
+            if not self.says_more and now - connection.idle_since < connection.patience and connection.is_usable():
                 return connection
             connection.abort()
         return None

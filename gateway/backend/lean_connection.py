@@ -92,7 +92,6 @@ class LeanConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_context = Context()  # not that of the exchange that sets the timer, which would live as long
 
-    @property
     def is_usable(self) -> bool:
         """Tell whether a request may be sent: the other side has sent nothing since the last answer, nor closed."""
         return self._reusable and not self._transport.is_closing() and not self._check_input()
@@ -188,7 +187,11 @@ class LeanConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         if self._is_complete:
             return
-        headers, status = self._take_lines(), self._parser.get_status_code()
+        headers, self._lines = self._lines, []
+        # No line is too long where all that came is not.
+        if self._received > MAX_LINE or len(headers) > MAX_HEADERS:
+            _check_lines(headers)
+        status = self._parser.get_status_code()
         if not 200 <= status <= 599:
             if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
                 self._head_size = 0
@@ -213,18 +216,10 @@ class LeanConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._status and not self._is_complete:
             if self._lines:
-                self._take_lines()  # trailers must not change the head (RFC 9110 §6.5.1)
+                _check_lines(self._lines)
+                self._lines = []  # trailers must not change the head (RFC 9110 §6.5.1)
             self._is_complete = True
             self._reusable = self._reusable and self._parser.should_keep_alive()
-
-    def _take_lines(self) -> list[tuple[bytes, bytes]]:
-        """Return the lines that came since the last call. Raise :class:`BadHttp` where one is too long."""
-        lines, self._lines = self._lines, []
-        if len(lines) > MAX_HEADERS or (
-            self._received > MAX_LINE and max(map(len, map(b"".join, lines)), default=0) > MAX_LINE
-        ):
-            raise BadHttp(_BAD_LINES)
-        return lines
 
     def _read_noted(self, fields: dict[bytes, bytes]) -> None:
         """Read what a head says of the body's form and of the connection."""
@@ -306,6 +301,12 @@ class LeanConnection(asyncio.Protocol):
             self._set_timer()
         else:
             self._fail(DeadlinePassed(f"no complete answer within {self._timeout:g} s"))
+
+
+def _check_lines(lines: list[tuple[bytes, bytes]]) -> None:
+    """Raise :class:`BadHttp` for too many lines, or one that is too long."""
+    if len(lines) > MAX_HEADERS or max(map(len, map(b"".join, lines)), default=0) > MAX_LINE:
+        raise BadHttp(_BAD_LINES)
 
 
 def _fields(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
