@@ -27,6 +27,7 @@ SHORT: Final = 2.0
 """Seconds for a question of a listing that timed out last time, while others wait."""
 _LEAST_TIMEOUT: Final = 0.001
 _MOST_LATE: Final = 10_000
+_record: Final = RECORD.get
 
 
 class Traffic:
@@ -84,7 +85,7 @@ class CallAdmission:
                     self._breaker.fail(tool, error)
                 raise
             finally:
-                RECORD.get().service_time += time.perf_counter() - sent_at
+                _record().service_time += time.perf_counter() - sent_at
             answered = True
             self._breaker.succeed(tool)
             return answer

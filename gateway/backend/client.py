@@ -98,6 +98,7 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
 _REASONS: Final = {ConnectFailed: Reason.UNSENT, Interrupted: Reason.BROKEN_OFF}
 """Failures after which a call may be sent again. All others leave no time for it, or are an answer."""
 
+_record: Final = RECORD.get
 log = structlog.get_logger()
 
 
@@ -135,7 +136,7 @@ class BackendClient:
         *,
         attempts: Attempts,
         parts: RequestParts,
-        headers: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
         endpoint: str | None = None,
         version: Version = Version.TWO,
         is_notification: bool = False,
@@ -157,7 +158,7 @@ class BackendClient:
             if parts.message
             else jsonrpc.request_bytes(id, method, params, version)
         )
-        request_id = RECORD.get().request_id
+        request_id = _record().request_id
         sent = {REQUEST_ID: request_id} if request_id else {}
         if headers:
             sent |= headers
@@ -178,7 +179,7 @@ class BackendClient:
         forms = self._secrets_in_results
         if not parts.callers_own:
             forms += parts.secrets_in_results
-        if forms and any(form in answer.body for form in forms):
+        if forms and _contains_any(answer.body, forms):
             value = jsonrpc.decode(result) if type(result) is jsonrpc.Raw else result
             return await redact_result(value, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
         return result
@@ -250,6 +251,10 @@ class BackendClient:
             else ""
         )
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
+
+
+def _contains_any(body: bytes, forms: tuple[bytes, ...]) -> bool:
+    return any(form in body for form in forms)
 
 
 def _retry_unsent(error: OutboundError) -> int | None:

@@ -12,7 +12,6 @@ import ssl
 import zlib
 from collections.abc import Callable
 from contextvars import Context
-from operator import itemgetter
 from typing import Any, Final, cast
 
 import httptools
@@ -40,7 +39,7 @@ MAX_LINE: Final = 8190
 _BAD_LINES: Final = "its headers are too long, or too many"
 _NOTED: Final = frozenset((b"transfer-encoding", b"content-encoding", b"keep-alive"))
 """Headers that most answers do not have, and that say how to read one, or how long the connection is kept."""
-_NAME: Final = itemgetter(0)
+_NOTED_SIZES: Final = frozenset(map(len, _NOTED))
 _KEEP_ALIVE: Final = re.compile(rb"timeout\s*=\s*(\d{1,6})", re.IGNORECASE)
 _MOST_MEMBERS: Final = 100
 """Compressed members of one body. For each of them the rest of the body is copied."""
@@ -84,6 +83,7 @@ class LeanConnection(asyncio.Protocol):
         self._is_complete = False
         self._lines: list[tuple[bytes, bytes]] = []
         """The header lines or trailers that are coming in."""
+        self._has_noted = False
         self._head_size = 0
         self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
         self._check_input: Callable[[], list[Any]]
@@ -183,6 +183,8 @@ class LeanConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._lines.append((name, value))
+        if len(name) in _NOTED_SIZES and name.lower() in _NOTED:
+            self._has_noted = True
 
     def on_headers_complete(self) -> None:
         if self._is_complete:
@@ -199,7 +201,8 @@ class LeanConnection(asyncio.Protocol):
             raise BadHttp(f"status {status}")
         self._status, self._headers = status, headers
         self.patience, self._coding = KEEPALIVE, ""
-        if not _NOTED.isdisjoint(map(bytes.lower, map(_NAME, headers))):
+        if self._has_noted:
+            self._has_noted = False
             self._read_noted(_fields(headers))
 
     def on_body(self, data: bytes) -> None:
