@@ -178,7 +178,7 @@ class BackendClient:
         # Callers may see their own token.
         forms = self._secrets_in_results
         if not parts.callers_own:
-            forms += parts.secrets_in_results
+            forms += parts.secrets_in_results()
         if forms and _contains_any(answer.body, forms):
             value = jsonrpc.decode(result) if type(result) is jsonrpc.Raw else result
             return await redact_result(value, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))

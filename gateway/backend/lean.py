@@ -59,12 +59,11 @@ class _Origin:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Hold what is known of one URL: its origin, and the beginning of each request's head, ``usual`` with the headers of
-    the transport."""
+    """Hold what requests have in common that go to one URL with headers of the same names: the origin, and the
+    beginning of the head. These names are sound."""
 
     origin: _Origin
     head: str
-    usual: str
 
 
 class LeanTransport:
@@ -81,8 +80,7 @@ class LeanTransport:
         self._reserve = reserve
         self._tls = tls or TlsFiles()
         self._context = self._tls.context() if self._tls.ca or self._tls.cert else None
-        usual = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
-        self._lines = {_lower(name): _lines({name: value}) for name, value in usual.items()}
+        self._headers = {"Accept-Encoding": _ACCEPT_ENCODING, **(headers or {})}
         self._resolver = Resolver()
         self._look_ups: SingleFlight[tuple[str, int], list[Address]] = SingleFlight()
         self._addresses: TTLCache[tuple[str, int], list[Address]] = TTLCache(1000, DNS_TTL)
@@ -118,8 +116,9 @@ class LeanTransport:
         method: Literal["POST", "GET"] = "POST",
     ) -> Answer:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
-        target = self._target(method, url)
-        request = self._request(target, body, headers)
+        target = self._target(method, url, *headers)
+        length = f"Content-Length: {len(body)}\r\n" if body else ""
+        request = f"{target.head}{_lines(headers)}{length}\r\n".encode() + body
         now = self._loop.time()
         deadline = now + timeout
         origin = target.origin
@@ -144,7 +143,7 @@ class LeanTransport:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
         return self.post(url, b"", headers, timeout=timeout, max_bytes=max_bytes, method="GET")
 
-    def _read_target(self, method: str, text: str) -> _Target:
+    def _read_target(self, method: str, text: str, *names: str) -> _Target:
         try:
             url = URL(text)
         except ValueError as error:
@@ -156,24 +155,17 @@ class LeanTransport:
         origin = self._origins.get(key)
         if origin is None:
             origin = self._origins[key] = _Origin(host, port, self._tls_context() if url.scheme == "https" else None)
-        head = f"{method} {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n"
-        return _Target(origin, head, head + "".join(self._lines.values()))
+        if not all(map(_TOKEN.fullmatch, (*self._headers, *names))):
+            raise BadHttp(_FORBIDDEN)
+        own = {name.lower() for name in names}
+        usual = {name: value for name, value in self._headers.items() if name.lower() not in own}
+        head = f"{method} {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n{_lines(usual)}"
+        return _Target(origin, head)
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._context is None:
             self._context = self._tls.context()
         return self._context
-
-    def _request(self, target: _Target, body: bytes, headers: Mapping[str, str]) -> bytes:
-        """Return head and body as one piece. Raises :class:`BadHttp` for a header that would break the head."""
-        if self._lines.keys().isdisjoint(map(_lower, headers)):
-            head = target.usual
-        else:
-            own = {*map(_lower, headers)}
-            head = target.head + "".join(line for name, line in self._lines.items() if name not in own)
-        if not body:
-            return f"{head}{_lines(headers)}\r\n".encode()
-        return f"{head}{_lines(headers)}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     async def _connect(self, origin: _Origin, deadline: float, timeout: float) -> LeanConnection:
         """Return a new connection. Raises :class:`ConnectFailed` or :class:`NoConnection`."""
@@ -280,11 +272,3 @@ def _lines(headers: Mapping[str, str]) -> str:
             raise BadHttp(_FORBIDDEN)
         lines += f"{name}: {value}\r\n"
     return lines
-
-
-@lru_cache(1000)
-def _lower(name: str) -> str:
-    """Return the name of a header in lower case. Raise :class:`BadHttp` for one that would break the head."""
-    if _TOKEN.fullmatch(name) is None:
-        raise BadHttp(_FORBIDDEN)
-    return name.lower()

@@ -57,6 +57,14 @@ class LeanConnection(asyncio.Protocol):
     """Exchange requests and answers on one connection. ``on_close`` is called once, when it is closed. ``reserve`` is
     as for :class:`~gateway.outbound.Outbound`."""
 
+    # uvloop and the parser would otherwise make Python keep all of these in a dict, where each takes longer to find.
+    __slots__ = (
+        "_answered", "_check_input", "_chunks", "_coding", "_deadline", "_has_noted", "_head_size", "_headers",
+        "_is_complete", "_lines", "_loop", "_max_bytes", "_on_close", "_parser", "_received", "_reserve", "_reserved",
+        "_reusable", "_size", "_status", "_timeout", "_timer", "_timer_at", "_timer_context", "_tls", "_transport",
+        "idle_since", "patience", "says_more",
+    )  # fmt: skip
+
     def __init__(
         self, tls: TlsFiles, on_close: Callable[[LeanConnection], None], reserve: Callable[[int], bool]
     ) -> None:
