@@ -25,6 +25,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from gateway.resolver import AddressRefused, Reach, Resolver
+from gateway.structs import Struct
 from gateway.tls import CERTIFICATE_ALERT, TlsFiles, certificate_reason, tls_reason
 
 CONNECT_TIMEOUT: Final = 3.0
@@ -75,12 +76,10 @@ class BadHttp(OutboundError):
     """Raised where the answer is not valid HTTP (RFC 9112)."""
 
 
-@dataclass(slots=True)
-class Answer:
-    """An HTTP answer, its body decompressed. ``content_type`` is the bare media type, lower-case."""
+class Answer(Struct):
+    """Hold an HTTP answer, its body decompressed."""
 
     status: int
-    content_type: str
     _headers: Mapping[str, str] | list[tuple[bytes, bytes]]
     body: bytes
 
@@ -92,6 +91,11 @@ class Answer:
                 (name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers
             )
         return self._headers
+
+    @property
+    def content_type(self) -> str:
+        """Return the bare media type, lower-case."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 class _AiohttpResolver(aiohttp.abc.AbstractResolver):
@@ -250,8 +254,7 @@ class Outbound:
                 if not 200 <= response.status <= 599:
                     raise BadHttp(f"status {response.status}")
                 content = await _read_body(response, max_bytes, self._reserve)
-                content_type = media_type(response.headers.get("Content-Type", ""))
-                return Answer(response.status, content_type, response.headers, content)
+                return Answer(response.status, response.headers, content)
         except OutboundError:
             raise
         except aiohttp.ConnectionTimeoutError as error:
@@ -288,11 +291,6 @@ class Outbound:
             )
             self._timeouts[total] = known
         return known
-
-
-def media_type(content_type: str) -> str:
-    """Return the bare media type of a header, lower-case."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int, reserve: Callable[[int], bool]) -> bytes:

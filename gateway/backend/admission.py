@@ -27,6 +27,7 @@ SHORT: Final = 2.0
 """Seconds for a question of a listing that timed out last time, while others wait."""
 _LEAST_TIMEOUT: Final = 0.001
 _MOST_LATE: Final = 10_000
+_record: Final = RECORD.get
 
 
 class Traffic:
@@ -59,7 +60,7 @@ class CallAdmission:
         :class:`~gateway.backend.queue.QueueFull`."""
         # The one call a second that passes an open breaker is chosen before the queue, so that no other waits there.
         tool = attempts.tool
-        was_open = self._breaker.enter(tool)
+        was_open = not self._breaker.is_calm and self._breaker.enter(tool)
         timeout = attempts.seconds_left()
         slot = self._queue.take_at_once(attempts.caller, tool)
         waited = slot is None
@@ -84,9 +85,10 @@ class CallAdmission:
                     self._breaker.fail(tool, error)
                 raise
             finally:
-                RECORD.get().service_time += time.perf_counter() - sent_at
+                _record().service_time += time.perf_counter() - sent_at
             answered = True
-            self._breaker.succeed(tool)
+            if not self._breaker.is_calm:
+                self._breaker.succeed(tool)
             return answer
         finally:
             slot.free(answered=answered)

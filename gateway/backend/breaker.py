@@ -72,6 +72,8 @@ class Breaker:
         self._connect_circuit = _Circuit(UNCONNECTED)
         self._timeout_circuit = _Circuit(TIMED_OUT, tools=2)
         self._failing = False
+        self.is_calm = True
+        """True while no failure is counted. Then nothing has to be asked or told, but :meth:`fail`."""
         self._tools: LRUCache[Hashable, _Circuit] = LRUCache(_MOST_TOOLS)
 
     def __repr__(self) -> str:
@@ -85,7 +87,7 @@ class Breaker:
 
     def enter(self, tool: Hashable) -> bool:
         """Let one exchange pass. Return whether it passes an open circuit. Raise :class:`CircuitOpen`."""
-        if not (self._failing or self._tools):
+        if self.is_calm:
             return False
         now = self._clock()
         circuits = self._of(tool)
@@ -99,11 +101,11 @@ class Breaker:
         """Count an exchange without an answer. One that the service broke off is neither a failure nor a success."""
         now = self._clock()
         if isinstance(error, ConnectFailed | NoConnection):
-            self._failing = True
+            self._failing, self.is_calm = True, False
             if self._connect_circuit.fail(now):
                 log.error("the backend takes no connections; calls are refused but for one a second", reason=str(error))
         elif isinstance(error, DeadlinePassed):
-            self._failing = True
+            self._failing, self.is_calm = True, False
             if self._timeout_circuit.fail(now, tool):
                 log.error("the backend does not answer; calls are refused but for one a second")
             circuit = self._tools.get(tool)
@@ -114,7 +116,9 @@ class Breaker:
 
     def succeed(self, tool: Hashable = None) -> None:
         """Count an answer. Without a ``tool`` it answers a listing."""
-        if self._tools and self._tools.pop(tool, _NONE).is_open:
+        if self.is_calm:
+            return
+        if self._tools.pop(tool, _NONE).is_open:
             log.info("a method answers again", method=str(tool))
         if self._failing:
             was_open = self.is_open
@@ -122,6 +126,7 @@ class Breaker:
             self._connect_circuit, self._timeout_circuit = _Circuit(UNCONNECTED), _Circuit(TIMED_OUT, tools=2)
             if was_open:
                 log.info("the backend answers again")
+        self.is_calm = not self._tools
 
     def _of(self, tool: Hashable) -> tuple[_Circuit, ...]:
         return self._connect_circuit, self._timeout_circuit, self._tools.get(tool, _NONE)

@@ -59,6 +59,7 @@ HEADERS: Final = {
     "User-Agent": "jsonrpc-mcp-gateway",
 }
 """Headers of every request to the backend."""
+_ONE: Final = Version.ONE
 _REFUSED: Final = "The backend refuses the credential that it was sent"
 NOT_JSON: Final = "The backend did not answer with JSON"
 MAX_RETRY_AFTER: Final = 300
@@ -97,6 +98,7 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
 _REASONS: Final = {ConnectFailed: Reason.UNSENT, Interrupted: Reason.BROKEN_OFF}
 """Failures after which a call may be sent again. All others leave no time for it, or are an answer."""
 
+_record: Final = RECORD.get
 log = structlog.get_logger()
 
 
@@ -134,7 +136,7 @@ class BackendClient:
         *,
         attempts: Attempts,
         parts: RequestParts,
-        headers: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
         endpoint: str | None = None,
         version: Version = Version.TWO,
         is_notification: bool = False,
@@ -151,14 +153,20 @@ class BackendClient:
             url = parts.url(url)
         if parts.params or parts.arguments:
             params = parts.complete_params(params)
-        body = jsonrpc.request_bytes(id, method, params, version, **parts.message)
-        if request_id := RECORD.get().request_id:
-            headers = {REQUEST_ID: request_id, **headers, **parts.headers}
-        else:
-            headers = {**headers, **parts.headers}
+        body = (
+            jsonrpc.request_bytes(id, method, params, version, **parts.message)
+            if parts.message
+            else jsonrpc.request_bytes(id, method, params, version)
+        )
+        request_id = _record().request_id
+        sent = {REQUEST_ID: request_id} if request_id else {}
+        if headers:
+            sent |= headers
+        if parts.headers:
+            sent |= parts.headers
         while True:
             try:
-                answer = await self._admission.post(url, body, headers, attempts, max_bytes=self._max_bytes)
+                answer = await self._admission.post(url, body, sent, attempts, max_bytes=self._max_bytes)
                 break
             except OutboundError as error:
                 self._check_repeat(error, method, attempts)
@@ -170,8 +178,8 @@ class BackendClient:
         # Callers may see their own token.
         forms = self._secrets_in_results
         if not parts.callers_own:
-            forms += parts.secrets_in_results
-        if forms and any(form in answer.body for form in forms):
+            forms += parts.secrets_in_results()
+        if forms and _contains_any(answer.body, forms):
             value = jsonrpc.decode(result) if type(result) is jsonrpc.Raw else result
             return await redact_result(value, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
         return result
@@ -193,7 +201,7 @@ class BackendClient:
         if id is None and answer.status < 300 and not answer.body.strip():
             return NO_RESULT
         try:
-            bare = version is Version.ONE and answer.status < 300 and id is not None
+            bare = version is _ONE and answer.status < 300 and id is not None
             parse = parse_large_response if as_written else jsonrpc.parse_response
             result, fault = parse(answer.body, id or "", bare=bare)
         except ValueError as error:
@@ -243,6 +251,10 @@ class BackendClient:
             else ""
         )
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
+
+
+def _contains_any(body: bytes, forms: tuple[bytes, ...]) -> bool:
+    return any(form in body for form in forms)
 
 
 def _retry_unsent(error: OutboundError) -> int | None:

@@ -19,10 +19,10 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.outbound import NoConnection, OutboundError
+from gateway.structs import Struct
 
 MOST_WAITING: Final = 1_000
 FOR_LISTINGS: Final = 4
@@ -46,8 +46,7 @@ class QueueFull(OutboundError):
     sent = False
 
 
-@dataclass(slots=True, eq=False)
-class Slot:
+class Slot(Struct, eq=False):
     """Hold the right to one exchange. Call :meth:`free` once."""
 
     queue: FairQueue
@@ -61,8 +60,7 @@ class Slot:
         self.queue._free(self, answered)
 
 
-@dataclass(slots=True, eq=False)
-class _Waiter:
+class _Waiter(Struct, eq=False):
     caller: Hashable
     tool: Hashable
     turn: asyncio.Future[Slot]
@@ -203,13 +201,21 @@ class FairQueue:
 
     def take_at_once(self, caller: Hashable, tool: Hashable) -> Slot | None:
         """Return a slot for one exchange, None where it has to wait."""
+        of_caller, of_tool = self._by_caller.get(caller, 0), self._by_tool.get(tool, 0)
+        if of_caller < self.third and of_tool < self.third and self._free_slots and tool is not LISTING:
+            # As below, for the usual case.
+            self._free_slots -= 1
+            self._by_caller[caller] = of_caller + 1
+            self._by_tool[tool] = of_tool + 1
+            return Slot(self, caller, tool, False)
         return self._grant(caller, tool) if self._may_go(caller, tool) else None
 
     def _may_go(self, caller: Hashable, tool: Hashable) -> bool:
-        if tool is LISTING and self._may_keep(caller):
-            return True
-        if tool is LISTING and self.listing_slots and caller not in self._listing and self._is_lively(LISTING):
-            return False
+        if tool is LISTING:
+            if self._may_keep(caller):
+                return True
+            if self.listing_slots and caller not in self._listing and self._is_lively(LISTING):
+                return False
         return self._by_caller.get(caller, 0) < self.third and self._has_other_room(tool)
 
     def _may_keep(self, caller: Hashable) -> bool:
@@ -221,9 +227,9 @@ class FairQueue:
 
     def _has_other_room(self, tool: Hashable) -> bool:
         held = self._by_tool.get(tool, 0)
-        if not self._free_slots or held >= self.two_thirds:
-            return False
-        return held < self.third or (tool is not LISTING and self._is_lively(tool))
+        if held < self.third:
+            return self._free_slots > 0
+        return self._free_slots > 0 and held < self.two_thirds and tool is not LISTING and self._is_lively(tool)
 
     def _is_lively(self, tool: Hashable) -> bool:
         answered = self._answered_at.get(tool)
@@ -241,24 +247,25 @@ class FairQueue:
 
     def _free(self, slot: Slot, answered: bool) -> None:
         caller, tool = slot.caller, slot.tool
-        was_full = not self._free_slots
         if slot.is_for_listing:
             self._listing.remove(caller)
         else:
             self._free_slots += 1
-            for counts, key in ((self._by_caller, caller), (self._by_tool, tool)):
-                if counts[key] > 1:
-                    counts[key] -= 1
-                else:
-                    del counts[key]
-        if answered and (slot.is_for_listing or tool is not LISTING):
+            if (held := self._by_caller.pop(caller)) > 1:
+                self._by_caller[caller] = held - 1
+            if (held := self._by_tool.pop(tool)) > 1:
+                self._by_tool[tool] = held - 1
+        is_news = answered and (tool is not LISTING or slot.is_for_listing)
+        if is_news:
             if len(self._answered_at) >= _MOST_REMEMBERED:
                 self._answered_at.clear()  # costs a busy tool a third of the slots until its next answer
             self._answered_at[tool] = self._clock()
-            if self._lines.total and self.listing_waits:
-                asyncio.get_running_loop().call_later(_LIVELY_OVER, self._serve)
-        # While slots are left, only its own caller or tool holds up a waiter. So others need no look.
-        if self._lines.total and (was_full or slot.is_for_listing or self._lines.concerns(caller, tool)):
+        if not self._lines.total:
+            return
+        if is_news and self.listing_waits:
+            asyncio.get_running_loop().call_later(_LIVELY_OVER, self._serve)
+        # While slots were left, only its own caller or tool held up a waiter. So others need no look.
+        if self._free_slots <= 1 or slot.is_for_listing or self._lines.concerns(caller, tool):
             self._serve()
 
     def _serve(self) -> None:

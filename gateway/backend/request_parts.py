@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -17,7 +16,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _UNAUTHORIZED: Final = frozenset((401,))
 
 
-@dataclass(init=False)
+@dataclass(init=False, slots=True)
 class RequestParts:
     """Hold the parts of a request that are a credential: ``headers``, parameters of the ``query``, members of the
     ``message``, leading ``params``, named ``arguments``.
@@ -36,6 +35,8 @@ class RequestParts:
     refusing_statuses: frozenset[int] = field(compare=False)
     refusing_errors: tuple[int | str, ...] = field(compare=False)
     callers_own: bool
+    _secrets: tuple[str, ...] | None = field(init=False, repr=False, compare=False)
+    _written: tuple[bytes, ...] | None = field(init=False, repr=False, compare=False)
 
     # Each call makes one: the __init__ of a dataclass would make four mappings for it, and takes twice as long.
     def __init__(
@@ -55,17 +56,22 @@ class RequestParts:
         self.known_secrets = known_secrets
         self.refusing_statuses, self.refusing_errors = refusing_statuses, refusing_errors
         self.callers_own = callers_own
+        self._secrets = self._written = None
 
-    @cached_property
+    @property
     def secrets(self) -> tuple[str, ...]:
         """Return every text in the parts that is a secret, or looks like one."""
-        others = (*self.query.values(), *texts_in([self.message, [*self.params], self.arguments]))
-        return (*self.known_secrets, *filter(looks_secret, (*secrets_in_headers(self.headers), *others)))
+        if self._secrets is None:
+            others = (*self.query.values(), *texts_in([self.message, [*self.params], self.arguments]))
+            found = filter(looks_secret, (*secrets_in_headers(self.headers), *others))
+            self._secrets = (*self.known_secrets, *found)
+        return self._secrets
 
-    @cached_property
     def secrets_in_results(self) -> tuple[bytes, ...]:
         """Return the secrets as they may stand in a result's JSON."""
-        return written_forms(self.secrets)
+        if self._written is None:
+            self._written = written_forms(self.secrets)
+        return self._written
 
     def url(self, url: str) -> str:
         """Return the URL with the parameters of the query."""

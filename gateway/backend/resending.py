@@ -14,12 +14,14 @@ nothing ran: Flask-JSONRPC answers -32602 for a TypeError that came after the si
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from gateway.structs import Struct
 
 WINDOW: Final = 10.0
 """Seconds over which calls are counted for the budget."""
@@ -51,31 +53,34 @@ class ResendBudget:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._counts: deque[list[float]] = deque()  # of each second: when it began, calls, calls sent again
+        self._latest: list[float] = [-math.inf, 0, 0]
+        """Of the last second with a call: when it began, calls, calls sent again."""
+        self._counts: deque[list[float]] = deque(maxlen=round(WINDOW / _SLOT))
 
-    def count_call(self) -> None:
-        self._now()[1] += 1
+    def count_call(self, now: float) -> None:
+        if now - self._latest[0] >= _SLOT:
+            self._begin_count(now)
+        self._latest[1] += 1
 
     def spend(self) -> bool:
         """Take one resend. Return False where none is left."""
-        latest = self._now()
+        now = self._clock()
+        if now - self._latest[0] >= _SLOT:
+            self._begin_count(now)
+        while now - self._counts[0][0] >= WINDOW:
+            self._counts.popleft()
         calls, again = sum(count[1] for count in self._counts), sum(count[2] for count in self._counts)
         if again + 1 > max(LEAST, SHARE * calls):
             return False
-        latest[2] += 1
+        self._latest[2] += 1
         return True
 
-    def _now(self) -> list[float]:
-        now, counts = self._clock(), self._counts
-        if not counts or now - counts[-1][0] >= _SLOT:
-            counts.append([now, 0, 0])
-        while now - counts[0][0] >= WINDOW:
-            counts.popleft()
-        return counts[-1]
+    def _begin_count(self, now: float) -> None:
+        self._latest = [now, 0, 0]
+        self._counts.append(self._latest)
 
 
-@dataclass(slots=True)
-class Attempts:
+class Attempts(Struct, eq=False):
     """Hold what is known of one call while it is sent: its ``caller`` and ``tool``, and whether the operator marked the
     tool as ``repeatable``. ``timeout`` is the time in seconds from the first use of :meth:`seconds_left` to the last
     byte of the answer. ``clock`` is monotonic seconds."""
@@ -86,15 +91,16 @@ class Attempts:
     budget: ResendBudget
     repeatable: bool = False
     clock: Callable[[], float] = time.monotonic
-    _started_at: float | None = field(default=None, repr=False)
-    _sent_again_for: frozenset[Reason] = field(default=frozenset(), repr=False)
+    _started_at: float | None = None
+    _sent_again_for: frozenset[Reason] = frozenset()
 
     def seconds_left(self) -> float:
         """Return the seconds until the deadline, negative after it."""
         now = self.clock()
         if self._started_at is None:
             self._started_at = now
-            self.budget.count_call()
+            self.budget.count_call(now)
+            return self.timeout
         passed = now - self._started_at
         return self.timeout if passed < _AT_ONCE else self.timeout - passed
 

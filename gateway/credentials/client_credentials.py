@@ -31,7 +31,7 @@ class ClientCredentials(Credential):
             yield f"{where}: must be set with {off}: off, since there is no issuer whose metadata have it"
 
     async def request_parts(self, caller: Caller) -> RequestParts:
-        return RequestParts({"Authorization": f"Bearer {await self._cache.get_token(_KEY, self._fetch_token)}"})
+        return await self._cache.get_parts(_KEY, self._fetch_token)
 
     def discard_token(self, caller: Caller) -> None:
         self._cache.forget(_KEY)

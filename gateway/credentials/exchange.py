@@ -50,8 +50,7 @@ class TokenExchange(Credential):
         key = _key(raw)
         # The cache must not keep a token longer than the one that it was exchanged for.
         remaining = caller.principal.expires - self._clock()
-        token = await self._cache.get_token(key, lambda: self._exchange(raw), remaining)
-        return RequestParts({"Authorization": f"Bearer {token}"})
+        return await self._cache.get_parts(key, lambda: self._exchange(raw), remaining)
 
     def discard_token(self, caller: Caller) -> None:
         if caller.principal is not None:

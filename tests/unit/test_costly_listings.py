@@ -103,7 +103,7 @@ class Names:
             self.asked.append(question["params"][0])
         result = self.names if listed else self.detail
         answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
-        return Answer(200, "application/json", {}, json.dumps(answer).encode())
+        return Answer(200, {"Content-Type": "application/json"}, json.dumps(answer).encode())
 
     async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
         raise AssertionError("an introspection gets no document")
@@ -163,13 +163,13 @@ class Answering:
     ) -> Answer:
         question = json.loads(body)
         if question["method"] != self.method:
-            return Answer(404, "", {}, b"")
+            return Answer(404, {}, b"")
         answer = json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": self.listing}).encode()
         self.answered = True
-        return Answer(200, "application/json", {}, answer)
+        return Answer(200, {"Content-Type": "application/json"}, answer)
 
     async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
-        return Answer(404, "", {}, b"")
+        return Answer(404, {}, b"")
 
     async def close(self) -> None: ...
 

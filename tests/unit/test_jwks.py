@@ -53,10 +53,10 @@ class Web:
         if isinstance(document, Exception):
             raise document
         if isinstance(document, bytes):
-            return Answer(200, "text/html", self.headers, document)
+            return Answer(200, {"Content-Type": "text/html", **self.headers}, document)
         if document is None:
-            return Answer(404, "text/html", {}, b"")
-        return Answer(200, "application/json", self.headers, json.dumps(document).encode())
+            return Answer(404, {"Content-Type": "text/html"}, b"")
+        return Answer(200, {"Content-Type": "application/json", **self.headers}, json.dumps(document).encode())
 
     @property
     def key_fetches(self) -> int:

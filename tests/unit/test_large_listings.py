@@ -78,7 +78,7 @@ class OneListing:
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
     ) -> Answer:
-        return Answer(200, "application/json", {}, self.body)
+        return Answer(200, {"Content-Type": "application/json"}, self.body)
 
     async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
         raise AssertionError("the listing comes by a call")
