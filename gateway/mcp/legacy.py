@@ -250,8 +250,7 @@ class Legacy:
         caller = context.mcp_request.caller
         projector = context.revision.projector.with_name_style(caller.name_style or self._invocation.name_style)
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
-        result = {"tools": page.tools, **({} if page.cursor is None else {"nextCursor": page.cursor})}
-        return McpReply(200, jsonrpc.response_bytes(request.id, result))
+        return McpReply(200, jsonrpc.joined_response(request.id, b'{"tools":', page.tools, page.next_cursor, b"}"))
 
     async def _call(
         self, context: _RequestContext, request: Request, params: dict[str, Any]
