@@ -217,7 +217,8 @@ def parse_message(value: Any) -> Message:
         what = "a batch" if isinstance(value, list) else "not an object"
         raise BadMessage(f"Invalid request: {what}, one JSON-RPC message is expected")
     id = value.get("id")
-    if "id" in value:
+    is_short_number = type(id) is int and id.bit_length() < MAX_ID_BYTES
+    if not is_short_number and "id" in value:
         _check_id(id)
     if value.get("jsonrpc") != "2.0":
         raise BadMessage('Invalid request: "jsonrpc" must be "2.0"', id)

@@ -77,6 +77,14 @@ class RunningCalls:
             return False
         return True
 
+    @staticmethod
+    def end_of(task: asyncio.Task[Any]) -> asyncio.Future[None]:
+        """Return a future that is done once the task is over. The task goes on where the future is cancelled, as with
+        ``asyncio.shield``, which takes twice as long."""
+        end = asyncio.get_running_loop().create_future()
+        task.add_done_callback(lambda _: None if end.done() else end.set_result(None))
+        return end
+
     async def close(self) -> None:
         """Cancel all running calls and wait until they are over."""
         for task in list(self._tasks):
