@@ -280,7 +280,7 @@ def request_bytes(
     body["method"] = method
     if params is not None:
         body["params"] = params
-    return encode(body | members)
+    return encode(body | members if members else body)
 
 
 def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
@@ -299,6 +299,8 @@ def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Res
 
 def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Do as :func:`parse_response` for decoded JSON of any depth. Raise :class:`ValueError`."""
+    if type(value) is dict and value.get("id") == id and "result" in value and value.get("error") is None:
+        return value["result"], None  # the usual response
     if bare and not (type(value) is dict and value.keys() & _RESPONSE_MEMBERS):
         is_error = type(value) is dict and value.keys() <= _ERROR_MEMBERS and type(value.get("code")) is int
         return (None, _fault_of(value)) if is_error and "message" in value else (value, None)

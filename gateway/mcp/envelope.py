@@ -47,9 +47,8 @@ def check_envelope(mcp_request: McpRequest, method: str, params: Mapping[str, An
     Raise :class:`HeaderMismatch` for a header that is given twice or differs from the body, :class:`InvalidEnvelope`
     for an incomplete ``_meta``.
     """
-    headers = mcp_request.headers
-    versions, methods = headers.getall(PROTOCOL_VERSION, _ABSENT), headers.getall(METHOD, _ABSENT)
-    names = headers.getall(NAME, _ABSENT)
+    given = mcp_request.headers.getall
+    versions, methods, names = given(PROTOCOL_VERSION, _ABSENT), given(METHOD, _ABSENT), given(NAME, _ABSENT)
     if len(versions) > 1 or len(methods) > 1 or len(names) > 1:
         twice = PROTOCOL_VERSION if len(versions) > 1 else METHOD if len(methods) > 1 else NAME
         raise HeaderMismatch(f"{twice} is given twice")

@@ -32,7 +32,7 @@ from gateway.errors import (
     NotAcceptable,
     UnsupportedVersion,
 )
-from gateway.invocation.invocation import Invocation
+from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import progress
@@ -177,7 +177,9 @@ class Modern:
         if token is None or not mcp_request.accepts_stream or not self._operations.may_stream(call):
             result = self._result(await call.execute(), call.caller, revision)
             return McpReply(200, jsonrpc.response_bytes(request.id, result), call.headers)
+        return self._stream(call, revision, request, token)
 
+    def _stream(self, call: Call, revision: ModernRevision, request: Request, token: str | int) -> McpStreamReply:
         async def answer() -> dict[str, Any]:
             return self._result(await call.execute(answer_started=True), call.caller, revision)
 
