@@ -269,8 +269,10 @@ class Legacy:
             return self._stream(context, request, call, token, elicitor)
         if elicitor is not None:
             elicitor.close()
-        work = self.running.start(self._result(call, context.revision.shape, elicitor=elicitor), session, request.id)
-        await self.running.end_of(work)  # where the client hangs up, the call continues
+        end = asyncio.get_running_loop().create_future()
+        result = self._result(call, context.revision.shape, elicitor=elicitor)
+        work = self.running.start(result, session, request.id, end)
+        await end  # where the client hangs up, the call continues
         if work.cancelled():
             return McpReply(202)
         return McpReply(200, jsonrpc.response_bytes(request.id, work.result()), call.headers)

@@ -218,10 +218,12 @@ class Modern:
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
         """Return the ``_meta`` of results, except that of ``server/discover``, which has more members."""
         catalog = self._operations.discovery.current(caller.view)
-        if catalog is None or self._meta_cache[0] is not catalog:  # most callers share one catalog
+        known, metas = self._meta_cache
+        if catalog is None or known is not catalog:  # most callers share one catalog
             info = self._operations.server_info(caller)
-            self._meta_cache = catalog, {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
-        return self._meta_cache[1][revision.version]
+            metas = {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
+            self._meta_cache = catalog, metas
+        return metas[revision.version]
 
 
 async def _notices(
