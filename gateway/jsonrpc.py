@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -38,7 +38,6 @@ _MAX_READ_DEPTH: Final = 512
 NULL: Final = Raw(b"null")  # the id of an error whose request's own cannot be read (JSON-RPC 2.0 §5)
 
 _RESPONSE_MEMBERS: Final = {"jsonrpc", "result", "error"}
-_PARAMS: Final = (dict, list)
 _ERROR_MEMBERS: Final = {"id", "code", "message", "data"}
 
 _decode = msgspec.json.Decoder().decode
@@ -63,6 +62,7 @@ class Request(msgspec.Struct):
 class Notification(msgspec.Struct):
     """A message without ``id``, which gets no answer."""
 
+    id: ClassVar[None] = None
     method: str
     params: dict[str, Any] | list[Any] | None
 
@@ -71,6 +71,8 @@ class Notification(msgspec.Struct):
 class ClientResponse:
     """A response from a client. Only its ``id`` is checked."""
 
+    method: ClassVar[str] = ""
+    params: ClassVar[None] = None
     id: Id | None
     result: Any = None
     error: Any = None
@@ -170,12 +172,13 @@ def decode_strictly(raw: bytes) -> Any:
         skeleton = _STRINGS.sub(b"", raw)
         if fault := nesting_fault(skeleton, MAX_DEPTH, MAX_CONTAINERS):
             raise BadMessage(fault)
+    is_small = len(raw) <= SMALL
     try:
-        value = _decode_json(raw)
-    except ValueError as error:
+        value = _decode(raw) if is_small else _decode_json(raw)
+    except (ValueError, msgspec.MsgspecError) as error:
         raise ParseError(f"Parse error: {error}") from None
     # Of duplicate members the engine keeps the last. To serialize a small value again is cheaper than to walk it.
-    again = _encode(value) if len(raw) <= SMALL else b""
+    again = _encode(value) if is_small else b""
     if again == raw:
         return value
     if _SPACED_COLON.search(raw) is None:  # quotes before colons tell; escaped quotes would spoil the count
@@ -214,32 +217,43 @@ def parse_message(value: Any) -> Message:
         what = "a batch" if isinstance(value, list) else "not an object"
         raise BadMessage(f"Invalid request: {what}, one JSON-RPC message is expected")
     id = value.get("id")
-    if "id" in value:
+    is_short_number = type(id) is int and id.bit_length() < MAX_ID_BYTES
+    if not is_short_number and "id" in value:
         _check_id(id)
     if value.get("jsonrpc") != "2.0":
         raise BadMessage('Invalid request: "jsonrpc" must be "2.0"', id)
     method = value.get("method")
-    if method is None and ("result" in value or "error" in value):
-        return ClientResponse(id, value.get("result"), value.get("error"))
     if type(method) is not str or not method:
+        if method is None and ("result" in value or "error" in value):
+            return ClientResponse(id, value.get("result"), value.get("error"))
         raise BadMessage('Invalid request: "method" must be a non-empty string', id)
     params = value.get("params")
-    if type(params) not in _PARAMS and "params" in value:
+    if type(params) is not dict and type(params) is not list and "params" in value:
         raise BadMessage('Invalid request: "params" must be an object or an array', id)
-    return Request(value["id"], method, params) if "id" in value else Notification(method, params)
+    return Notification(method, params) if id is None else Request(id, method, params)
 
 
 def _check_id(id: Any) -> None:
-    if type(id) not in (int, str, Raw):
-        kind = "an integer" if type(id) in (float, NoneType) else "a number"  # the former are valid, but not in MCP
-        raise BadMessage(f'Invalid request: "id" must be a string or {kind}')
-    if len(bytes(id) if type(id) is Raw else str(id).encode()) > MAX_ID_BYTES:
+    kind = type(id)
+    if kind is int or kind is str:
+        size = len(str(id).encode())
+    elif kind is Raw:
+        size = len(bytes(id))
+    else:
+        wanted = "an integer" if kind is float or kind is NoneType else "a number"  # both are valid, but not in MCP
+        raise BadMessage(f'Invalid request: "id" must be a string or {wanted}')
+    if size > MAX_ID_BYTES:
         raise BadMessage(f'Invalid request: "id" is longer than {MAX_ID_BYTES} bytes')
 
 
 def response_bytes(id: Id, result: Any) -> bytes:
     """Serialize a response. Parts of ``result`` may be :data:`Raw`. Raise as :func:`encode` does."""
     return encode({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def joined_response(id: Id, *result: bytes) -> bytes:
+    """Serialize a response whose result is serialized already; its parts are joined once."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', encode(id), b',"result":', *result, b"}"))
 
 
 def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
@@ -266,7 +280,7 @@ def request_bytes(
     body["method"] = method
     if params is not None:
         body["params"] = params
-    return encode(body | members)
+    return encode(body | members if members else body)
 
 
 def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
@@ -285,6 +299,8 @@ def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Res
 
 def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Do as :func:`parse_response` for decoded JSON of any depth. Raise :class:`ValueError`."""
+    if type(value) is dict and value.get("id") == id and "result" in value and value.get("error") is None:
+        return value["result"], None  # the usual response
     if bare and not (type(value) is dict and value.keys() & _RESPONSE_MEMBERS):
         is_error = type(value) is dict and value.keys() <= _ERROR_MEMBERS and type(value.get("code")) is int
         return (None, _fault_of(value)) if is_error and "message" in value else (value, None)

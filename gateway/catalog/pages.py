@@ -53,12 +53,13 @@ class PageCache:
         """Return the page that begins behind the name ``after``, which the catalog need not have any more."""
         start = 0 if after is None else bisect_right(catalog.names, after)
         key = (catalog.digest, projector.key, start, size)
-        page = self._pages.get(key)
-        if page is None:
+        try:
+            return self._pages[key]
+        except KeyError:
             page = _page(catalog, projector, start, size)
             if self._pages.getsizeof(page) <= self._pages.maxsize:
                 self._pages[key] = page
-        return page
+            return page
 
     def prepare_first_pages(self, catalog: Catalog, projectors: Iterable[Projector], size: int) -> None:
         """Make the first page for each projector, so that no client waits for it."""

@@ -139,12 +139,13 @@ class Discovery:
         now = self._clock()
         if entry.refusal is not None:
             entry.check_refusal(caller, now)
-        if entry.catalog is not None and now < entry.fresh_until:
-            return entry.catalog
-        if entry.catalog is not None and now - entry.refreshed_at <= self._settings.max_stale:
+        catalog = entry.catalog
+        if catalog is not None and now < entry.fresh_until:
+            return catalog
+        if catalog is not None and now - entry.refreshed_at <= self._settings.max_stale:
             if now >= entry.retry_at:
                 self._refresher.start(entry, caller)
-            return entry.catalog
+            return catalog
         rebuilds = self._refresher.may_rebuild(entry)
         if rebuilds or now >= entry.retry_at or entry.refresh_task is not None:
             if entry.serves_fallback and not rebuilds:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
-from cachetools import LRUCache, RRCache
+from cachetools import LRUCache
 
 from gateway.background import retry_delay
 from gateway.discovery.shrink_guard import ShrinkGuard
@@ -152,26 +151,35 @@ class ViewState:
             raise self.refusal.error.with_traceback(None) from self.failure
 
 
-class Views(RRCache[View, ViewState]):
+class Views(dict[View, ViewState]):
     """Hold the states of ``most`` views. A look-up makes one that is missing, in the place of any other caller's.
 
     The place is chosen at random. If it were that of the view that was used longest ago, callers who are a few more
     than fit would evict each other in turn, and each request of each of them would cost the backend a listing."""
 
     def __init__(self, most: int = MAX_VIEWS) -> None:
-        super().__init__(most, choice=_any_callers_view)
+        super().__init__()
+        self._most = most
+        self._callers_views: list[View] = []  # the keys without the shared one, which all callers may need
 
     def __missing__(self, view: View) -> ViewState:
         entry = self[view] = ViewState(view)
         return entry
 
+    def __setitem__(self, view: View, entry: ViewState) -> None:
+        if view not in self:
+            if len(self) >= self._most and self._callers_views:
+                self._forget_any_callers()
+            if not view.is_shared:
+                self._callers_views.append(view)
+        super().__setitem__(view, entry)
 
-def _any_callers_view(views: Sequence[View]) -> View:
-    """Return one of the views, not the shared one: all callers may need it."""
-    chosen = random.choice(views)  # noqa: S311, not a secret
-    while chosen.is_shared and len(views) > 1:
-        chosen = random.choice(views)  # noqa: S311
-    return chosen
+    def _forget_any_callers(self) -> None:
+        views = self._callers_views
+        place = random.randrange(len(views))  # noqa: S311, not a secret
+        del self[views[place]]
+        views[place] = views[-1]  # so that no other key moves
+        views.pop()
 
 
 class Listings:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import BadBackendAnswer
+from gateway.jsonrpc import Raw
 from gateway.model import NO_RESULT, Outcome, Tool
 from gateway.telemetry.request_log import RECORD
 
@@ -64,9 +65,14 @@ def _value_result(tool: Tool, value: Any, shape: ResultShape) -> dict[str, Any]:
     if isinstance(value, str):
         result = _text_result(value)
         return result if tool.output_schema is None else result | _structured_content(tool, value, shape)
-    raw = jsonrpc.encode(value)  # once, for the text and for structuredContent
-    structured = _structured_content(tool, jsonrpc.Raw(raw), shape, is_object=raw.startswith(b"{"))
-    return _text_result(raw.decode()) | structured
+    if type(value) is not Raw:
+        value = Raw(jsonrpc.encode(value))  # once, for the text and for structuredContent
+    text = str(value, "utf-8")
+    result = _text_result(text)
+    if shape.structured and not shape.objects_only:
+        result["structuredContent"] = value
+        return result
+    return result | _structured_content(tool, value, shape, is_object=text.startswith("{"))
 
 
 def _structured_content(tool: Tool, value: Any, shape: ResultShape, *, is_object: bool = False) -> dict[str, Any]:

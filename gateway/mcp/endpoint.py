@@ -27,25 +27,24 @@ class Endpoint:
     def __repr__(self) -> str:
         return f"<Endpoint for {', '.join((*MODERN_VERSIONS, *LEGACY_VERSIONS))}: {self.legacy.running}>"
 
-    async def answer_post(self, mcp_request: McpRequest) -> McpReply | McpStreamReply:
+    def answer_post(self, mcp_request: McpRequest) -> Awaitable[McpReply | McpStreamReply]:
         """Return the reply to one POST. A bad message gets an error reply; nothing is raised for it."""
         try:
             value = jsonrpc.decode_strictly(mcp_request.body)
         except GatewayError as error:
-            return _reply(error.status, jsonrpc.error_bytes(None, error), error)
-        return await self.answer(mcp_request, value)
+            return _refuse(error)
+        return self.answer(mcp_request, value)
 
     def answer(self, mcp_request: McpRequest, value: Any) -> Awaitable[McpReply | McpStreamReply]:
         """Return the reply to a decoded message or batch; the body of the request is not read."""
-        answer = self._answer_batch if isinstance(value, list) else self._answer_one
-        return answer(mcp_request, value)
+        return self._answer_batch(mcp_request, value) if type(value) is list else self._answer_one(mcp_request, value)
 
     async def _answer_batch(self, mcp_request: McpRequest, batch: list[Any]) -> McpReply | McpStreamReply:
         try:
             if self.legacy.serves_version(mcp_request):
                 return await self.legacy.answer_batch(mcp_request, batch, self._answer_one)
         except GatewayError as error:
-            return _reply(error.status, jsonrpc.error_bytes(None, error), error)
+            return await _refuse(error)
         return await self._answer_one(mcp_request, batch)
 
     async def open_stream(self, mcp_request: McpRequest) -> McpStreamReply:
@@ -60,19 +59,23 @@ class Endpoint:
         try:
             message = jsonrpc.parse_message(value)
         except BadMessage as error:
-            return _reply(error.status, jsonrpc.error_bytes(error.id, error), error)
-        era: Modern | Legacy = self.modern
-        if not self.modern.claims_message(message, mcp_request.headers, LEGACY_VERSIONS):
-            era = self.legacy
-        id: Id | None = getattr(message, "id", None)
-        method: str = getattr(message, "method", "")
+            return await _refuse(error, error.id)
         record = RECORD.get()
-        record.era, record.method = "modern" if era is self.modern else "legacy", method
+        record.method = message.method
+        era: Modern | Legacy
+        if self.modern.claims_message(message, mcp_request.headers, LEGACY_VERSIONS):
+            era, record.era = self.modern, "modern"
+        else:
+            era, record.era = self.legacy, "legacy"
         try:
             return await era.answer_message(mcp_request, message)
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
-            failure = to_gateway_error(error, method=method)
-            return _reply(*era.error_reply(failure, id), failure)
+            failure = to_gateway_error(error, method=message.method)
+            return _reply(*era.error_reply(failure, message.id), failure)
+
+
+async def _refuse(error: GatewayError, id: Id | None = None) -> McpReply:
+    return _reply(error.status, jsonrpc.error_bytes(id, error), error)
 
 
 def _reply(status: int, body: bytes, error: GatewayError) -> McpReply:

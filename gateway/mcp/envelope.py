@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
 from gateway.invocation.input_requests import MAX_STATE
-from gateway.mcp.messages import Headers
+from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Headers, McpRequest
 from gateway.model import CallExtras, HeaderParameter, Tool
-from gateway.telemetry.request_log import TRACEPARENT
+from gateway.telemetry.request_log import RECORD, TRACEPARENT
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -23,6 +23,7 @@ META_CLIENT: Final = "io.modelcontextprotocol/clientInfo"
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
+_ABSENT: Final[list[str]] = []
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _BASE64 = re.compile(r"=\?base64\?(.*)\?=")
 # Digits are bounded: int() of a long text is slow, and fails beyond 4,300 digits.
@@ -40,36 +41,55 @@ _BAGGAGE_VALUE = re.compile(r"[!#-+\--:<-\[\]-~]*")
 _MAX_BAGGAGE: Final = 4096
 
 
-def envelope_version(meta: Any) -> str:
-    """Return the protocol version of a request. Raise :class:`InvalidEnvelope` for an incomplete ``_meta``."""
-    if not isinstance(meta, dict):
+def check_envelope(mcp_request: McpRequest, method: str, params: Mapping[str, Any]) -> str:
+    """Return the protocol version of a request, whose headers and body say the same. Note its client for the log.
+
+    Raise :class:`HeaderMismatch` for a header that is given twice or differs from the body, :class:`InvalidEnvelope`
+    for an incomplete ``_meta``.
+    """
+    given = mcp_request.headers.getall
+    versions, methods, names = given(PROTOCOL_VERSION, _ABSENT), given(METHOD, _ABSENT), given(NAME, _ABSENT)
+    if len(versions) > 1 or len(methods) > 1 or len(names) > 1:
+        twice = PROTOCOL_VERSION if len(versions) > 1 else METHOD if len(methods) > 1 else NAME
+        raise HeaderMismatch(f"{twice} is given twice")
+    meta = params.get("_meta")
+    if type(meta) is not dict:
         raise InvalidEnvelope('Required "_meta" is missing')
     version = meta.get(META_VERSION)
-    if not isinstance(version, str):
+    if type(version) is not str:
         raise InvalidEnvelope(f'"_meta" lacks "{META_VERSION}"')
-    if not isinstance(meta.get(META_CAPABILITIES), dict):
+    if type(meta.get(META_CAPABILITIES)) is not dict:
         raise InvalidEnvelope(f'"_meta" lacks "{META_CAPABILITIES}"')
+    client = meta.get(META_CLIENT)
+    if type(client) is dict:
+        RECORD.get().client = client.get("name")
+    if mcp_request.repeats_body:
+        if versions != [version]:
+            raise _mismatch(PROTOCOL_VERSION, versions)
+        if methods != [method]:
+            raise _mismatch(METHOD, methods)
+        name = params.get("name")
+        if method == "tools/call" and type(name) is str:  # only this method has Mcp-Name
+            _check_name(names, name)
     return version
 
 
-def check_header(headers: Headers, name: str, body: str, *, encoded: bool = False) -> None:
-    """Compare a header with the body's value. Raise :class:`HeaderMismatch` where they differ."""
-    value = headers.get(name)
-    if value == body and not (encoded and _may_be_encoded(value)):
+def _check_name(given: list[str], name: str) -> None:
+    """Compare the header Mcp-Name, if it is ``given``, with a tool's name. Raise :class:`HeaderMismatch`."""
+    if given == [name] and name.isascii() and name.isprintable() and not name.startswith("=?"):
         return
-    if value is None:
-        raise HeaderMismatch(f"{name} is missing")
-    if not _HEADER_VALUE.fullmatch(value):
-        raise HeaderMismatch(f"{name} has characters that a header must not have")
-    if encoded:
-        value = decode_header(name, value)
-    if value != body:
-        raise HeaderMismatch(f"{name} does not agree with the body")
+    # The header may be encoded, or have characters that make it another text, or none.
+    if not given or not _HEADER_VALUE.fullmatch(given[0]) or decode_header(NAME, given[0]) != name:
+        raise _mismatch(NAME, given)
 
 
-def _may_be_encoded(value: str) -> bool:
-    """Tell whether a header value has a form or characters that make it another text, or none."""
-    return value.startswith("=?") or not (value.isascii() and value.isprintable())
+def _mismatch(name: str, given: list[str]) -> HeaderMismatch:
+    """Return the error for a header that does not say what the body says."""
+    if not given:
+        return HeaderMismatch(f"{name} is missing")
+    if not _HEADER_VALUE.fullmatch(given[0]):
+        return HeaderMismatch(f"{name} has characters that a header must not have")
+    return HeaderMismatch(f"{name} does not agree with the body")
 
 
 def decode_header(name: str, value: str) -> str:
@@ -126,19 +146,18 @@ def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:
 def parse_extras(params: Mapping[str, Any]) -> CallExtras:
     """Return what a ``tools/call`` has beside name and arguments. Raise :class:`InvalidParams`."""
     responses = params.get("inputResponses", {})
-    if not isinstance(responses, dict) or not all(isinstance(response, dict) for response in responses.values()):
+    if type(responses) is not dict or (responses and not all(type(one) is dict for one in responses.values())):
         raise InvalidParams('"inputResponses" must be an object of objects')
     state = params.get("requestState")
     if state is not None and not (isinstance(state, str) and len(state) <= MAX_STATE):
         raise InvalidParams('"requestState" must be a string that the gateway sent')
     meta = params["_meta"]
-    return CallExtras(responses, state, meta[META_CAPABILITIES], _trace_headers(meta))
+    trace = _trace_headers(meta) if "traceparent" in meta or "baggage" in meta else {}
+    return CallExtras(responses, state, meta[META_CAPABILITIES], trace)
 
 
 def _trace_headers(meta: Mapping[str, Any]) -> dict[str, str]:
     """Return the well-formed trace context of a request as headers for the backend."""
-    if "traceparent" not in meta and "baggage" not in meta:
-        return {}
     found = {
         name: text
         for name, form in _TRACE_CONTEXT.items()

@@ -37,7 +37,7 @@ from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
-from gateway.structs import replace
+from gateway.structs import Struct, replace
 from gateway.telemetry.request_log import RECORD, client_name
 from gateway.uses import UseCounter
 
@@ -96,8 +96,7 @@ _NO_RESUMPTION: Final = "Streams of this MCP endpoint (Streamable HTTP) have no 
 _CHANGED: Final = jsonrpc.request_bytes(None, "notifications/tools/list_changed", None)
 
 
-@dataclass(slots=True)
-class _RequestContext:
+class _RequestContext(Struct):
     """A request of this era with its revision and its session's id, None without one. ``elicits`` are the modes in
     which its client can ask the user for input."""
 
@@ -250,40 +249,41 @@ class Legacy:
         caller = context.mcp_request.caller
         projector = context.revision.projector.with_name_style(caller.name_style or self._invocation.name_style)
         page = await self._operations.list_tools(caller, params.get("cursor"), projector)
-        result = {"tools": page.tools, **({} if page.cursor is None else {"nextCursor": page.cursor})}
-        return McpReply(200, jsonrpc.response_bytes(request.id, result))
+        return McpReply(200, jsonrpc.joined_response(request.id, b'{"tools":', page.tools, page.next_cursor, b"}"))
 
     async def _call(
         self, context: _RequestContext, request: Request, params: dict[str, Any]
     ) -> McpReply | McpStreamReply:
         name, arguments, token = parse_call_params(params)
-        session, revision = context.session, context.revision
-        with self.running.preparing(session, request.id) as cancelled:  # the first listing may be slow
+        session = context.session
+        if session is None:  # nobody can cancel it
             call = await self._prepare(context, name, arguments)
-        if cancelled.is_set():  # a cancelled request gets no response
-            return McpReply(202)
+        else:
+            with self.running.preparing(session, request.id) as cancelled:  # the first listing may be slow
+                call = await self._prepare(context, name, arguments)
+            if cancelled.is_set():  # a cancelled request gets no response
+                return McpReply(202)
         elicitor = self._elicitor(context, call)
-        wants_stream = context.mcp_request.accepts_stream and (elicitor is not None or token is not None)
+        wants_stream = (elicitor is not None or token is not None) and context.mcp_request.accepts_stream
         if wants_stream and self._operations.may_stream(call):
             return self._stream(context, request, call, token, elicitor)
         if elicitor is not None:
             elicitor.close()
-        work = self.running.start(self._result(call, revision.shape, elicitor=elicitor), session, request.id)
-        try:
-            body = jsonrpc.response_bytes(request.id, await asyncio.shield(work))
-        except asyncio.CancelledError:
-            if not work.cancelled():
-                raise  # the client hung up; the shielded call continues
+        end = asyncio.get_running_loop().create_future()
+        result = self._result(call, context.revision.shape, elicitor=elicitor)
+        work = self.running.start(result, session, request.id, end)
+        await end  # where the client hangs up, the call continues
+        if work.cancelled():
             return McpReply(202)
-        return McpReply(200, body, call.headers)
+        return McpReply(200, jsonrpc.response_bytes(request.id, work.result()), call.headers)
 
-    async def _prepare(self, context: _RequestContext, name: str, arguments: JsonObject) -> Call:
+    def _prepare(self, context: _RequestContext, name: str, arguments: JsonObject) -> Awaitable[Call]:
         """Prepare a call as one that can ask the user, if the client can. A tool that needs more than that of a client
         gets a call that cannot, whose fault says so."""
         extras = None
         if self._can_ask(context):
             extras = CallExtras(capabilities={"elicitation": {mode: {} for mode in context.elicits}}, optional=True)
-        return await self._invocation.prepare(context.mcp_request.caller, name, arguments, extras)
+        return self._invocation.prepare(context.mcp_request.caller, name, arguments, extras)
 
     def _can_ask(self, context: _RequestContext) -> bool:
         mcp_request, streams = context.mcp_request, self._operations.streams
@@ -323,8 +323,10 @@ class Legacy:
                 outcome = await call.execute(answer_started=answer_started)
             else:
                 outcome = await execute_and_ask(self._invocation, call, elicitor)
-        meta = call_meta(outcome)
-        return call_result(outcome, shape) | ({"_meta": meta} if meta else {})
+        result = call_result(outcome, shape)
+        if outcome.fault is not None and (meta := call_meta(outcome)):
+            result["_meta"] = meta
+        return result
 
 
 async def _notices(

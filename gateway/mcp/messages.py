@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Final, Protocol, TypeAlias
 
+from multidict import istr
+
 from gateway.errors import GatewayError
 from gateway.model import Caller
 from gateway.structs import Struct, field
 
-PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
-METHOD: Final = "Mcp-Method"
-NAME: Final = "Mcp-Name"
-SESSION: Final = "Mcp-Session-Id"
+# A look-up by an istr takes half as long: its lower case is known.
+PROTOCOL_VERSION: Final[str] = istr("MCP-Protocol-Version")
+METHOD: Final[str] = istr("Mcp-Method")
+NAME: Final[str] = istr("Mcp-Name")
+SESSION: Final[str] = istr("Mcp-Session-Id")
 LAST_EVENT: Final = "Last-Event-ID"
 EVENT_STREAM: Final = "text/event-stream"
 

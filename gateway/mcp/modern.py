@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -26,7 +26,6 @@ from gateway import jsonrpc
 from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.errors import (
     GatewayError,
-    HeaderMismatch,
     InternalError,
     InvalidParams,
     MethodNotFound,
@@ -39,30 +38,18 @@ from gateway.limits import StreamLimit
 from gateway.mcp import progress
 from gateway.mcp.content import BLOCKS_2025_06, ResultShape, call_meta, call_result
 from gateway.mcp.envelope import (
-    META_CLIENT,
     META_SERVER,
     META_SUBSCRIPTION,
     META_VERSION,
-    check_header,
+    check_envelope,
     check_header_parameters,
-    envelope_version,
     parse_extras,
 )
-from gateway.mcp.messages import (
-    METHOD,
-    NAME,
-    PROTOCOL_VERSION,
-    Events,
-    Headers,
-    McpReply,
-    McpRequest,
-    McpStreamReply,
-)
+from gateway.mcp.messages import PROTOCOL_VERSION, Events, Headers, McpReply, McpRequest, McpStreamReply
 from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.server_info import CAPABILITIES, TITLED, WHOLE, ServerInfo
-from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Tool
-from gateway.telemetry.request_log import RECORD
+from gateway.model import Caller, Catalog, InputRequest, JsonObject, NameStyle, Outcome, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +84,10 @@ _PROJECTORS: Final = {
     for style in NameStyle
 }
 
-_STANDARD_HEADERS: Final = (PROTOCOL_VERSION, METHOD, NAME)
-_NONE: Final[list[str]] = []
+_LISTED: Final = b'{"resultType":"complete","tools":'
+# How a list goes on behind its tools and its cursor: for how many milliseconds and by whom it may be cached.
+_CACHED_BY_ALL: Final = b',"ttlMs":%d,"cacheScope":"public","_meta":'
+_CACHED_BY_ONE: Final = b',"ttlMs":%d,"cacheScope":"private","_meta":'
 _Handler: TypeAlias = Callable[[McpRequest, ModernRevision, Request, JsonObject], Awaitable[McpReply | McpStreamReply]]
 
 
@@ -117,47 +106,39 @@ class Modern:
     def claims_message(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
         """Tell whether a message is of this era: its ``_meta`` names a version, or its header names one that is not in
         ``legacy``."""
-        params = getattr(message, "params", None)
-        if isinstance(params, dict) and isinstance(params.get("_meta"), dict) and META_VERSION in params["_meta"]:
+        params = message.params
+        if type(params) is dict and type(meta := params.get("_meta")) is dict and META_VERSION in meta:
             return True
-        return PROTOCOL_VERSION in headers and headers.get(PROTOCOL_VERSION) not in legacy
+        version = headers.get(PROTOCOL_VERSION)
+        return version is not None and version not in legacy
 
-    async def answer_message(self, mcp_request: McpRequest, message: Message) -> McpReply | McpStreamReply:
+    def answer_message(self, mcp_request: McpRequest, message: Message) -> Awaitable[McpReply | McpStreamReply]:
         """Answer one message. Raise :class:`GatewayError`, which :meth:`error_reply` turns into a reply."""
-        if isinstance(message, Notification):
-            version = mcp_request.headers.get(PROTOCOL_VERSION)
-            if version is not None:
-                _revision(version)
-            return McpReply(202)
-        if not isinstance(message, Request):
+        if type(message) is not Request:
+            return self._answer_other(mcp_request, message)
+        params = message.params if type(message.params) is dict else {}
+        version = check_envelope(mcp_request, message.method, params)
+        revision = REVISIONS.get(version)
+        if revision is None:
+            raise _unsupported(version)
+        handler = self._handlers.get(message.method)
+        if handler is None:
+            raise MethodNotFound(f"Method not found: {message.method[:128]}")
+        return handler(mcp_request, revision, message, params)
+
+    async def _answer_other(self, mcp_request: McpRequest, message: Message) -> McpReply:
+        """Accept a notification. Raise :class:`BadMessage` for a response."""
+        if not isinstance(message, Notification):
             raise BadMessage("Invalid request: responses are not accepted, since the gateway sends no requests")
-        handler, revision, params = self._check_request(mcp_request, message)
-        return await handler(mcp_request, revision, message, params)
+        version = mcp_request.headers.get(PROTOCOL_VERSION)
+        if version is not None and version not in REVISIONS:
+            raise _unsupported(version)
+        return McpReply(202)
 
     def error_reply(self, error: GatewayError, id: Id | None) -> tuple[int, bytes]:
         """Return HTTP status and body of an error."""
         in_response = isinstance(error, InvalidParams | InternalError)  # row 7 of the list above
         return 200 if in_response else error.status, jsonrpc.error_bytes(id, error)
-
-    def _check_request(self, mcp_request: McpRequest, request: Request) -> tuple[_Handler, ModernRevision, JsonObject]:
-        """Make checks 2 to 6 of the list above. Return the request's handler, revision and params."""
-        headers, params = mcp_request.headers, request.params if isinstance(request.params, dict) else {}
-        for name in _STANDARD_HEADERS:
-            if len(headers.getall(name, _NONE)) > 1:
-                raise HeaderMismatch(f"{name} is given twice")
-        version = envelope_version(params.get("_meta"))
-        if isinstance(client := params["_meta"].get(META_CLIENT), dict):
-            RECORD.get().client = client.get("name")
-        if mcp_request.repeats_body:
-            check_header(headers, PROTOCOL_VERSION, version)
-            check_header(headers, METHOD, request.method)
-            if request.method == "tools/call" and isinstance(params.get("name"), str):  # only this method has Mcp-Name
-                check_header(headers, NAME, params["name"], encoded=True)
-        revision = _revision(version)
-        handler = self._handlers.get(request.method)
-        if handler is None:
-            raise MethodNotFound(f"Method not found: {request.method[:128]}")
-        return handler, revision, params
 
     async def _discover(
         self, mcp_request: McpRequest, revision: ModernRevision, request: Request, _: JsonObject
@@ -167,19 +148,20 @@ class Modern:
         result: dict[str, Any] = {"supportedVersions": VERSIONS, "capabilities": CAPABILITIES}
         if info.instructions:
             result["instructions"] = info.instructions
-        result |= _cacheable(revision.discover_ttl, shared=mcp_request.caller.view.is_shared)
-        return _reply(request, _result_of("complete", result, _meta(info, revision.introduces)))
+        result["ttlMs"] = revision.discover_ttl
+        result["cacheScope"] = "public" if mcp_request.caller.view.is_shared else "private"
+        result = _result_of("complete", result, _meta(info, revision.introduces))
+        return McpReply(200, jsonrpc.response_bytes(request.id, result))
 
     async def _list(
         self, mcp_request: McpRequest, revision: ModernRevision, request: Request, params: JsonObject
     ) -> McpReply:
         projector = _PROJECTORS[revision.version, mcp_request.caller.name_style or self._invocation.name_style]
         page = await self._operations.list_tools(mcp_request.caller, params.get("cursor"), projector)
-        result: dict[str, Any] = {"tools": page.tools}
-        if page.cursor is not None:
-            result["nextCursor"] = page.cursor
-        result |= _cacheable(page.ttl_ms, shared=page.is_shared)
-        return _reply(request, _result_of("complete", result, self._identity(mcp_request.caller, revision)))
+        cached = (_CACHED_BY_ALL if page.is_shared else _CACHED_BY_ONE) % page.ttl_ms
+        meta = self._identity(mcp_request.caller, revision)
+        parts = _LISTED, page.tools, page.next_cursor, cached, meta, b"}"
+        return McpReply(200, jsonrpc.joined_response(request.id, *parts))
 
     async def _call(
         self, mcp_request: McpRequest, revision: ModernRevision, request: Request, params: JsonObject
@@ -193,10 +175,16 @@ class Modern:
 
         call = await self._invocation.prepare(mcp_request.caller, name, check_arguments, parse_extras(params))
         if token is None or not mcp_request.accepts_stream or not self._operations.may_stream(call):
-            return _reply(request, await self._result(call, revision), call.headers)
+            result = self._result(await call.execute(), call.caller, revision)
+            return McpReply(200, jsonrpc.response_bytes(request.id, result), call.headers)
+        return self._stream(call, revision, request, token)
+
+    def _stream(self, call: Call, revision: ModernRevision, request: Request, token: str | int) -> McpStreamReply:
+        async def answer() -> dict[str, Any]:
+            return self._result(await call.execute(answer_started=True), call.caller, revision)
 
         def start() -> asyncio.Task[dict[str, Any]]:
-            return asyncio.create_task(self._result(call, revision, answer_started=True))
+            return asyncio.create_task(answer())
 
         # Closing the stream cancels the call (2026-07-28, basic/patterns/cancellation).
         shown = call.tool.name_for(call.caller.name_style or self._invocation.name_style)
@@ -204,13 +192,12 @@ class Modern:
         events = progress.stream_progress(request, token, start, beat, held, cancels=True, tool=shown)
         return McpStreamReply(events, call.headers)
 
-    async def _result(self, call: Call, revision: ModernRevision, *, answer_started: bool = False) -> dict[str, Any]:
-        outcome = await call.execute(answer_started=answer_started)
-        meta: Raw | JsonObject = self._identity(call.caller, revision)
-        if said := call_meta(outcome):
-            meta = {**_identity_of(self._operations.server_info(call.caller), revision.identifies), **said}
+    def _result(self, outcome: Outcome, caller: Caller, revision: ModernRevision) -> dict[str, Any]:
+        meta: Raw | JsonObject = self._identity(caller, revision)
+        if outcome.fault is not None:
+            meta = {**_identity_of(self._operations.server_info(caller), revision.identifies), **call_meta(outcome)}
         if outcome.input_request is None:
-            return _result_of("complete", call_result(outcome, revision.shape), meta)
+            return {"resultType": "complete", **call_result(outcome, revision.shape), "_meta": meta}
         return _result_of("input_required", _input_required(outcome.input_request), meta)
 
     async def _listen(
@@ -231,10 +218,12 @@ class Modern:
     def _identity(self, caller: Caller, revision: ModernRevision) -> Raw:
         """Return the ``_meta`` of results, except that of ``server/discover``, which has more members."""
         catalog = self._operations.discovery.current(caller.view)
-        if catalog is None or self._meta_cache[0] is not catalog:  # most callers share one catalog
+        known, metas = self._meta_cache
+        if catalog is None or known is not catalog:  # most callers share one catalog
             info = self._operations.server_info(caller)
-            self._meta_cache = catalog, {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
-        return self._meta_cache[1][revision.version]
+            metas = {row.version: _meta(info, row.identifies) for row in REVISIONS.values()}
+            self._meta_cache = catalog, metas
+        return metas[revision.version]
 
 
 async def _notices(
@@ -265,13 +254,8 @@ async def _notices(
             subscriptions.unsubscribe(subscription)
 
 
-def _revision(version: str) -> ModernRevision:
-    """Return the revision of that name. Raise :class:`UnsupportedVersion`."""
-    revision = REVISIONS.get(version)
-    if revision is None:
-        data = {"supported": list(VERSIONS), "requested": version}
-        raise UnsupportedVersion("Unsupported protocol version", data=data)
-    return revision
+def _unsupported(version: str) -> UnsupportedVersion:
+    return UnsupportedVersion("Unsupported protocol version", data={"supported": list(VERSIONS), "requested": version})
 
 
 def _meta(info: ServerInfo, known: tuple[str, ...]) -> Raw:
@@ -282,11 +266,6 @@ def _identity_of(info: ServerInfo, known: tuple[str, ...]) -> JsonObject:
     return {META_SERVER: info.implementation(known)}
 
 
-def _cacheable(ttl: int, *, shared: bool) -> dict[str, Any]:
-    """Return the members that tell for how many milliseconds and for whom a result may be cached."""
-    return {"ttlMs": ttl, "cacheScope": "public" if shared else "private"}
-
-
 def _input_required(input_request: InputRequest) -> JsonObject:
     members = {"inputRequests": input_request.requests or None, "requestState": input_request.state}
     return {name: value for name, value in members.items() if value is not None}
@@ -295,7 +274,3 @@ def _input_required(input_request: InputRequest) -> JsonObject:
 def _result_of(type: str, members: JsonObject, meta: Raw | JsonObject) -> dict[str, Any]:
     """Return a result with the members that each has in this era (schema.ts ``Result``): its type and ``_meta``."""
     return {"resultType": type, **members, "_meta": meta}
-
-
-def _reply(request: Request, result: JsonObject, headers: Mapping[str, str] | None = None) -> McpReply:
-    return McpReply(200, jsonrpc.response_bytes(request.id, result), headers or {})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
@@ -19,16 +19,21 @@ from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
 from gateway.model import Caller
 from gateway.search.tools import SEARCH_CATALOG
 from gateway.settings import CatalogSettings
+from gateway.structs import Struct
 
 
-@dataclass(slots=True)
-class ToolPage:
+class ToolPage(Struct):
     """A page of tools: the JSON array, the next page's cursor (None on the last), and milliseconds to cache it."""
 
     tools: Raw
     cursor: str | None
     ttl_ms: int
     is_shared: bool
+
+    @property
+    def next_cursor(self) -> bytes:
+        """Return the JSON of the member that follows ``tools``, nothing on the last page."""
+        return b"" if self.cursor is None else b',"nextCursor":' + jsonrpc.encode(self.cursor)
 
 
 class Operations:
@@ -86,10 +91,10 @@ class Operations:
         :class:`~gateway.errors.CatalogUnavailable`.
         """
         after = None
+        self._access.check_list(caller)
         if cursor is None:
-            await self.admit_discovery(caller)
+            await self._budget.spend(caller)
         else:
-            self._access.check_list(caller)
             # A cursor spends from a budget of its own, so that long listings do not use up discovery's.
             after = await self._cursors.follow(cursor, caller)
         catalog = self._access.visible_catalog(caller, await self.discovery.catalog(caller, patience))
@@ -119,13 +124,15 @@ def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], s
     """Return name, arguments and progressToken of ``tools/call`` params; the token is None where it is missing or
     neither a string nor an integer. Raise :class:`InvalidParams`."""
     name = params.get("name")
-    if not isinstance(name, str) or not name:
+    if type(name) is not str or not name:
         raise InvalidParams('"name" must be the name of a tool')
     arguments = params.get("arguments")
     if arguments is None:
         arguments = {}
-    if not isinstance(arguments, dict):
+    elif type(arguments) is not dict:
         raise InvalidParams('"arguments" must be an object')
     meta = params.get("_meta")
-    token = meta.get("progressToken") if isinstance(meta, dict) else None
-    return name, arguments, token if type(token) in (str, int) else None
+    token = meta.get("progressToken") if type(meta) is dict else None
+    if token is not None and type(token) not in (str, int):
+        token = None
+    return name, arguments, token

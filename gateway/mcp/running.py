@@ -47,8 +47,15 @@ class RunningCalls:
             if self._preparing.get(key) is cancelled:  # a client may reuse an id, although MCP forbids it
                 del self._preparing[key]
 
-    def start(self, work: Coroutine[Any, Any, Result], session: str | None, id: Id) -> asyncio.Task[Result]:
-        """Run a call as a task, which continues when its client has hung up."""
+    def start(
+        self,
+        work: Coroutine[Any, Any, Result],
+        session: str | None,
+        id: Id,
+        end: asyncio.Future[None] | None = None,
+    ) -> asyncio.Task[Result]:
+        """Run a call as a task, which continues when its client has hung up. ``end`` is done once the call is over; it
+        is what the client waits for, in place of ``asyncio.shield`` and its callbacks."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         key = None if session is None else (session, id)
@@ -56,6 +63,8 @@ class RunningCalls:
             self._running[key] = task
 
         def forget(_: object) -> None:
+            if end is not None and not end.done():
+                end.set_result(None)
             self._tasks.discard(task)
             if key is not None and self._running.get(key) is task:
                 del self._running[key]

@@ -55,16 +55,16 @@ class Lines:
 
     def put(self, line: str | bytes) -> None:
         """Put a line into the buffer. The thread writes it soon."""
-        raw = (line if isinstance(line, bytes) else line.encode("utf-8", "backslashreplace")) + b"\n"
+        raw = line if isinstance(line, bytes) else line.encode("utf-8", "backslashreplace")
         with self._lock:
-            if self._size + len(raw) > self._most:
+            size = len(raw) + 1
+            if self._size + size > self._most:
                 self._lost += 1
                 return
-            first = not self._waiting
+            self._size += size
+            if not self._waiting:
+                self._wakeups.put(None)
             self._waiting.append(raw)
-            self._size += len(raw)
-        if first:
-            self._wakeups.put(None)
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Write what is buffered, for at most ``timeout`` seconds."""
@@ -84,8 +84,8 @@ class Lines:
             lines, lost = self._waiting, self._lost
             self._waiting, self._size, self._lost = [], 0, 0
         if lost:
-            lines.append(f"{self.lost_line(lost)}\n".encode())
-        return b"".join(lines)
+            lines.append(self.lost_line(lost).encode())
+        return b"\n".join((*lines, b""))
 
     def _write(self, raw: bytes) -> None:
         rest = memoryview(raw)

@@ -18,6 +18,7 @@ from gateway.jsonrpc import (
     decode,
     encode,
     error_bytes,
+    joined_response,
     parse_message,
     parse_response,
     request_bytes,
@@ -43,6 +44,12 @@ def test_what_is_serialized_already_goes_into_an_answer_as_it_is() -> None:
     assert response_bytes(NULL, result) == (
         b'{"jsonrpc":"2.0","id":null,"result":{"tools":[{"b": 1, "a":2}],"next":null,"more":{"_meta":{}}}}'
     )
+
+
+@each("id", ["", 'a"b', -1, HUGE, NULL])
+def test_a_joined_answer_is_the_same_as_one_that_is_serialized(id: Any) -> None:
+    joined = joined_response(id, b'{"tools":', Raw(b"[1]"), b"", b',"more":{}}')
+    assert joined == response_bytes(id, {"tools": [1], "more": {}})
 
 
 def test_a_result_that_json_cannot_say_is_refused() -> None:

@@ -106,6 +106,19 @@ async def test_a_call_goes_on_where_nobody_awaits_it(calls: RunningCalls) -> Non
         await over.wait()
 
 
+@pytest.mark.parametrize("hangs_up", [False, True])
+async def test_who_waits_for_the_end_may_hang_up_while_the_call_goes_on(calls: RunningCalls, hangs_up: bool) -> None:
+    end = asyncio.get_running_loop().create_future()
+    task = calls.start(asyncio.sleep(0, "made"), None, 7, end)
+    if hangs_up:
+        end.cancel()
+    async with asyncio.timeout(5):
+        assert await task == "made"
+    await soon(calls)
+    assert end.cancelled() is hangs_up
+    assert end.done()
+
+
 async def test_closing_ends_all_calls_those_without_a_session_too(calls: RunningCalls) -> None:
     tasks = [calls.start(endless(), session, 7) for session in ("a", "b", None)]
     assert repr(calls) == "<RunningCalls: 0 preparing, 3 running>"
