@@ -4,16 +4,17 @@ and of calls under way."""
 from __future__ import annotations
 
 import ipaddress
-import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
-
-from cachetools import LRUCache
+from math import ceil, inf
+from typing import Final
 
 from gateway.errors import CallLimited, RateLimited
 from gateway.model import Caller, Tool
 from gateway.store import Permit, Store
+from gateway.structs import Struct
 from gateway.units import PERIODS
 
 MAX_HANDLES: Final = 4096
@@ -23,8 +24,6 @@ _BURST_SHARE: Final = 10
 """A burst is this part of a rate."""
 _NEXT_TRY: Final = 1
 """Seconds after which to call again where too many calls are under way."""
-_CallerKey: TypeAlias = str | tuple[str, str]
-"""The caller's identity, or the address of a caller without a token."""
 
 
 class Budget:
@@ -36,34 +35,40 @@ class Budget:
         self._name = name
         count, _, self._period = rate.partition("/")
         self._burst = int(count) * multiplier
-        self._permits: LRUCache[_CallerKey, Permit] = LRUCache(MAX_HANDLES)
+        self._permit = lru_cache(MAX_HANDLES)(self._new_permit)
 
     async def spend(self, caller: Caller) -> None:
         """Count one request of a caller. Raise :class:`RateLimited` with the seconds to wait."""
-        key = caller.address if caller.principal is None else caller.identity
-        try:
-            permit = self._permits[key]
-        except KeyError:
-            permit = self._permits[key] = self._permit(caller)
-        if wait := await permit.take():
+        permit = self._permit(caller.principal is not None, rate_limit_key(caller))
+        wait = permit.take_at_once()
+        if wait is None:
+            wait = await permit.take()
+        if wait:
             raise RateLimited(
-                f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=math.ceil(wait)
+                f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=ceil(wait)
             )
 
-    def _permit(self, caller: Caller) -> Permit:
-        key = _key(_purpose(self._name, caller), rate_limit_key(caller))
-        return self._store.permit(key, self._burst / PERIODS[self._period], self._burst)
+    def _new_permit(self, by_token: bool, whose: str) -> Permit:
+        return self._store.permit(_key(self._name, by_token, whose), self._burst / PERIODS[self._period], self._burst)
 
 
-@dataclass(slots=True)
-class Quota:
-    """Hold what is left of a rate of ``count`` calls in a ``period`` (see :data:`PERIODS`): ``left`` calls now, and the
-    whole burst after ``full_in`` seconds. ``wait`` is the time in seconds after which a refused call may come again; 0
-    where the call was not refused. ``name`` tells whose rate it is: ``call``, ``tool`` or ``client``."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Rate:
+    """Hold a rate of ``count`` calls in a ``period`` (see :data:`PERIODS`), of which ``burst`` may come at once.
+    ``name`` tells whose rate it is: ``call``, ``tool`` or ``client``. ``policy`` is the rate as a header."""
 
     name: str
     count: int
     period: str
+    burst: int
+    policy: str
+
+
+class Quota(Struct):
+    """Hold what is left of a rate: ``left`` calls now, and the whole burst after ``full_in`` seconds. ``wait`` is the
+    time in seconds after which a refused call may come again; 0 where the call was not refused."""
+
+    rate: Rate
     left: int
     full_in: int
     wait: int = 0
@@ -71,33 +76,24 @@ class Quota:
     @property
     def headers(self) -> dict[str, str]:
         """Return the headers for the client (draft-ietf-httpapi-ratelimit-headers-10 §3 and §4, RFC 9110 §10.2.3)."""
-        headers = {
-            "RateLimit-Policy": _policy(self.name, self.count, self.period),
-            "RateLimit": f'"{self.name}";r={self.left};t={self.full_in}',
-        }
-        return {**headers, "Retry-After": str(self.wait)} if self.wait else headers
+        rate = self.rate
+        headers = {"RateLimit-Policy": rate.policy, "RateLimit": f'"{rate.name}";r={self.left};t={self.full_in}'}
+        if self.wait:
+            headers["Retry-After"] = str(self.wait)
+        return headers
 
     @property
     def fault(self) -> CallLimited | None:
         """Return the error for a call that was refused, in words that a model can act on."""
         if not self.wait:
             return None
-        what = {"tool": "calls of this tool", "client": "calls of all users of this client"}.get(self.name, "calls")
+        rate = self.rate
+        what = {"tool": "calls of this tool", "client": "calls of all users of this client"}.get(rate.name, "calls")
         return CallLimited(
-            f"Too many {what}: at most {self.count} per {self.period}. This call was not made. "
+            f"Too many {what}: at most {rate.count} per {rate.period}. This call was not made. "
             f"Wait {self.wait} s, then call again; the arguments may stay as they are",
             retry_after=self.wait,
         )
-
-
-@dataclass(slots=True, eq=False)
-class _Rate:
-    """Hold a rate. ``name`` is the one of its :class:`Quota`."""
-
-    name: str
-    count: int
-    period: str
-    burst: int
 
 
 class CallBudget:
@@ -107,20 +103,28 @@ class CallBudget:
 
     def __init__(self, store: Store, per_caller: str, per_client: str | None = None) -> None:
         self._store = store
-        self._per_caller = _read_rate(per_caller, "call")
-        self._per_client = None if per_client is None else _read_rate(per_client, "client")
+        self._per_caller = read_rate(per_caller, "call")
+        self._per_client = None if per_client is None else read_rate(per_client, "client")
         self._permit = lru_cache(MAX_HANDLES)(self._new_permit)
+
+    def spend_at_once(self, caller: Caller, tool: Tool) -> Quota | None:
+        """Do as :meth:`spend`, without waiting. Return None where that may have to wait: nothing was counted."""
+        if tool.limit is not None or self._per_client is not None:
+            return None
+        permit = self._permit(self._per_caller, caller.principal is not None, rate_limit_key(caller))
+        wait = permit.take_at_once()
+        return None if wait is None else _quota(self._per_caller, permit, wait)
 
     async def spend(self, caller: Caller, tool: Tool) -> Quota:
         """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
         Then the other rates may have been spent for nothing."""
         principal = caller.principal
-        permit = self._permit(self._per_caller, _purpose("call", caller), rate_limit_key(caller))
+        permit = self._permit(self._per_caller, principal is not None, rate_limit_key(caller))
         quota = _quota(self._per_caller, permit, await permit.take())
         if tool.limit is not None and not quota.wait:
             quota = await self.spend_tool(caller, tool) or quota
         if self._per_client is not None and principal is not None and not quota.wait:
-            permit = self._permit(self._per_client, "client", principal.issuer, principal.client)
+            permit = self._permit(self._per_client, False, principal.issuer, principal.client)
             shared = _quota(self._per_client, permit, await permit.take())
             quota = shared if shared.wait else quota
         return quota
@@ -129,38 +133,35 @@ class CallBudget:
         """Count one call of a caller against the tool's own limit. Return the quota only where it refuses the call."""
         if tool.limit is None:
             return None
-        rate = _read_rate(tool.limit, "tool")
-        permit = self._permit(rate, _purpose("tool", caller), rate_limit_key(caller), tool.method)
+        rate = read_rate(tool.limit, "tool")
+        permit = self._permit(rate, caller.principal is not None, rate_limit_key(caller), tool.method)
         quota = _quota(rate, permit, await permit.take())
         return quota if quota.wait else None
 
-    def _new_permit(self, rate: _Rate, purpose: str, *whose: str) -> Permit:
-        return self._store.permit(_key(purpose, *whose), rate.count / PERIODS[rate.period], rate.burst)
+    def _new_permit(self, rate: Rate, by_token: bool, *whose: str) -> Permit:
+        return self._store.permit(_key(rate.name, by_token, *whose), rate.count / PERIODS[rate.period], rate.burst)
 
 
 @lru_cache(1000)
-def _read_rate(text: str, name: str) -> _Rate:
+def read_rate(text: str, name: str) -> Rate:
+    """Return a rate such as ``10/minute``. The burst is a tenth of it, but at least ten, and for a tool at most all."""
     number, _, period = text.partition("/")
     count = int(number)
     burst = max(_LEAST_BURST, count // _BURST_SHARE)
-    return _Rate(name, count, period, min(burst, count) if name == "tool" else burst)
+    policy = f'"{name}";q={count};w={PERIODS[period]}'
+    return Rate(name, count, period, min(burst, count) if name == "tool" else burst, policy)
 
 
-def _quota(rate: _Rate, permit: Permit, wait: float) -> Quota:
+def _quota(rate: Rate, permit: Permit, wait: float) -> Quota:
     left, full_in = permit.remaining()
-    return Quota(rate.name, rate.count, rate.period, left, math.ceil(full_in), math.ceil(wait))
-
-
-@lru_cache(1000)
-def _policy(name: str, count: int, period: str) -> str:
-    return f'"{name}";q={count};w={PERIODS[period]}'
+    return Quota(rate, left, ceil(full_in), ceil(wait))
 
 
 class ConcurrencyLimit:
     """Count the calls that each caller has under way at one mount, at most ``most`` for each."""
 
     def __init__(self) -> None:
-        self.most: float = math.inf
+        self.most: float = inf
         self._held: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -171,17 +172,23 @@ class ConcurrencyLimit:
         """Return how many calls are under way, of all callers."""
         return sum(self._held.values())
 
-    def hold_call(self, caller: Caller) -> _Counted:
-        """Count a call while it is under way, which a ``with`` block is. Raise :class:`CallLimited` where the caller
-        has ``most`` under way."""
+    def begin_call(self, caller: Caller) -> str:
+        """Count a call that begins. Return the key for :meth:`end_call`. Raise :class:`CallLimited` where the caller
+        has ``most`` under way. A context manager would take twice as long, and each call comes through here."""
         key = rate_limit_key(caller)
-        if self._held.get(key, 0) >= self.most:
+        held = self._held.get(key, 0)
+        if held >= self.most:
             raise CallLimited(
                 f"Too many calls at once: at most {self.most} may be under way. This call was not made. "
                 "Wait until another one is answered, then call again",
                 retry_after=_NEXT_TRY,
             )
-        return _Counted(self._held, key)
+        self._held[key] = held + 1
+        return key
+
+    def end_call(self, key: str) -> None:
+        """Count a call no more."""
+        _count_less(self._held, key)
 
 
 class StreamLimit:
@@ -205,39 +212,29 @@ class StreamLimit:
         if not self.has_room(caller):
             raise RateLimited(f"Too many open streams, at most {self.most}", retry_after=10)
 
-    def hold_stream(self, caller: Caller) -> _Counted:
+    @contextmanager
+    def hold_stream(self, caller: Caller) -> Iterator[None]:
         """Count a stream while it is open, which a ``with`` block is."""
-        return _Counted(self._open, rate_limit_key(caller))
+        key = rate_limit_key(caller)
+        self._open[key] = self._open.get(key, 0) + 1
+        try:
+            yield
+        finally:
+            _count_less(self._open, key)
 
 
-class _Counted:
-    """Count one more of a key within a ``with`` block. A function with ``@contextmanager`` would take four times as
-    long, and each call comes through here."""
-
-    __slots__ = ("_counts", "_key")
-
-    def __init__(self, counts: dict[str, int], key: str) -> None:
-        self._counts, self._key = counts, key
-
-    def __enter__(self) -> None:
-        self._counts[self._key] = self._counts.get(self._key, 0) + 1
-
-    def __exit__(self, *_: object) -> None:
-        left = self._counts[self._key] - 1
-        if left:
-            self._counts[self._key] = left
-        else:
-            del self._counts[self._key]
+def _count_less(counts: dict[str, int], key: str) -> None:
+    left = counts[key] - 1
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
 
 
-def _purpose(name: str, caller: Caller) -> str:
-    """Return the purpose of a caller's permits. Addresses are cheap: a flood of them must not evict the counts of
-    callers with a token. So they have a purpose of their own."""
-    return name if caller.principal is None else f"{name} by token"
-
-
-def _key(purpose: str, *whose: str) -> str:
-    return f"{purpose}:" + "\n".join(whose)
+def _key(name: str, by_token: bool, *whose: str) -> str:
+    """Return the key of permits. Addresses are cheap: a flood of them must not evict the counts of callers with a
+    token. So they have a purpose of their own."""
+    return (f"{name} by token:" if by_token else f"{name}:") + "\n".join(whose)
 
 
 def rate_limit_key(caller: Caller) -> str:

@@ -11,7 +11,7 @@ class UseCounter:
 
     def __init__(self) -> None:
         self._count = 0
-        self._idle = asyncio.Event()  # counts only while somebody waits for it
+        self._idle: asyncio.Event | None = None  # made for those who wait
         self._given_up = False
 
     def __repr__(self) -> str:
@@ -22,16 +22,18 @@ class UseCounter:
 
     def __exit__(self, *_: object) -> None:
         self._count -= 1
-        if not self._count:
+        if self._idle is not None and not self._count:
             self._idle.set()
 
     async def wait_until_idle(self) -> None:
         """Return once no request is running."""
         if self._count and not self._given_up:
+            self._idle = self._idle or asyncio.Event()
             self._idle.clear()
             await self._idle.wait()
 
     def give_up(self) -> None:
         """End all waits at once, although requests are running: the shutdown's time is over."""
         self._given_up = True
-        self._idle.set()
+        if self._idle is not None:
+            self._idle.set()

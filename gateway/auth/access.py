@@ -65,12 +65,15 @@ class Access:
         says that the call lists tools, so that it needs the scopes of a listing too."""
         if not self.enabled:
             return
+        principal = caller.principal
         is_open, scopes = tool.demand
+        if principal is not None and not lists and self._call <= principal.scopes and scopes <= principal.scopes:
+            return
         needed = self._call | scopes | (self._list if lists else frozenset())
-        if caller.principal is None:
+        if principal is None:
             if self.anonymous != "open-tools" or not is_open:
                 raise Unauthorized(NO_TOKEN, scopes=self.requested_scopes(needed))
-        elif not needed <= caller.principal.scopes:
+        elif not needed <= principal.scopes:
             raise self._insufficient_scope(needed)
 
     def needs_token(self, tool: Tool, shared: Catalog | None) -> bool:

@@ -1,8 +1,9 @@
 """Authenticate a request: from its headers to a principal (RFC 6750 §2.1, RFC 9449 §7.1).
 
-A token is read from the Authorization header only, one per request. Its verification is cached under the SHA-256 of the
-raw token, never past the token's end. Failures are cached for seconds. They are not counted against the client's
-address, which other clients may share. Callers get a fixed sentence; the reason is in the log, sampled in a flood.
+A token is read from the Authorization header only, one per request. Its verification is cached under the raw token,
+which its principal holds anyway, never past the token's end. Failures are cached for seconds, under the token's
+SHA-256. They are not counted against the client's address, which other clients may share. Callers get a fixed sentence;
+the reason is in the log, sampled in a flood.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 import structlog
-from cachetools import LRUCache, TTLCache
+from cachetools import FIFOCache, TTLCache
 
 from gateway.auth.claims import LEEWAY
 from gateway.auth.compact import MAX_BYTES
@@ -75,7 +76,7 @@ class Authenticator:
         self._proofs = proofs
         self._clock = clock
         self._wall = wall
-        self._verified_tokens: LRUCache[bytes, tuple[VerifiedToken, float]] = LRUCache(MAX_TOKENS)
+        self._verified_tokens: FIFOCache[str, tuple[VerifiedToken, float]] = FIFOCache(MAX_TOKENS)
         self._failed_tokens: TTLCache[bytes, InvalidToken] = TTLCache(MAX_FAILURES, FAILURE_TTL, clock)
         self._verifications = SingleFlight[bytes, VerifiedToken]()
         self._refusal_sampler = Sampler(*_LOG_LIMIT, clock)
@@ -89,10 +90,12 @@ class Authenticator:
     def known_principal(self, authorization: Sequence[str]) -> Principal | None:
         """Return the principal of a bearer token that was verified before and still holds, without waiting; None where
         :meth:`authenticate` must decide. The query of the request must have no token."""
-        if len(authorization) != 1 or not authorization[0].startswith("Bearer ") or self._dpop == "require":
+        if len(authorization) != 1 or self._dpop == "require":
             return None
-        cached = self._cached_token(authorization[0][7:])  # its form was checked when it was first seen
-        return None if cached is None or cached.bound_key is not None else cached.principal
+        value = authorization[0]
+        # Its form was checked when it was first seen.
+        verified = self._known_token(value[7:]) if value.startswith("Bearer ") else None
+        return None if verified is None or verified.bound_key is not None else verified.principal
 
     async def authenticate(self, presented: PresentedToken) -> Principal | None:
         """Return the principal, None where there is no token. Raises :class:`Unauthorized`,
@@ -105,16 +108,16 @@ class Authenticator:
         scheme, raw = self._read_token(values)
         if raw is None:
             return None
-        verified = self._cached_token(raw) or await self._verify_once(_digest(raw), raw, presented.address)
+        verified = self._known_token(raw) or await self._verify_once(_digest(raw), raw, presented.address)
         if scheme == "bearer" and self._dpop != "require" and verified.bound_key is None:
             return verified.principal
         await self._check_proof(scheme, verified, raw, presented)
         return verified.principal
 
-    def _cached_token(self, raw: str) -> VerifiedToken | None:
+    def _known_token(self, raw: str) -> VerifiedToken | None:
         """Return the cached verification of a token, None where there is none or it no longer holds."""
         try:
-            verified, until = self._verified_tokens[_digest(raw)]
+            verified, until = self._verified_tokens[raw]
         except KeyError:
             return None
         if until <= self._clock() or not verified.still_valid():
@@ -171,7 +174,7 @@ class Authenticator:
         except InvalidToken as error:
             self._failed_tokens[digest] = error.with_traceback(None)  # whose frames would hold the raw token
             raise
-        self._verified_tokens[digest] = verified, self._clock() + verified.keep_for
+        self._verified_tokens[raw] = verified, self._clock() + verified.keep_for
         return verified
 
     async def _check_proof(self, scheme: str, verified: VerifiedToken, raw: str, presented: PresentedToken) -> None:

@@ -7,7 +7,7 @@ the decisions are the same on each. A surface that can ask the client for input 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -16,7 +16,6 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.discovery.discovery import Discovery
 from gateway.errors import (
-    CallLimited,
     CapabilityRequired,
     ConfirmationRequired,
     InputRequired,
@@ -60,7 +59,7 @@ class Call(Struct):
     arguments: Mapping[str, Any]
     extras: CallExtras | None
     quota: Quota | None
-    _send: Callable[[Call, bool], Awaitable[Outcome]]
+    _execute: Callable[[Call, bool], Coroutine[Any, Any, Outcome]]
 
     @property
     def fault(self) -> ToolFault | None:
@@ -72,7 +71,7 @@ class Call(Struct):
         """Headers for the answer."""
         return {} if self.quota is None else self.quota.headers
 
-    async def execute(self, *, answer_started: bool = False) -> Outcome:
+    def execute(self, *, answer_started: bool = False) -> Coroutine[Any, Any, Outcome]:
         """Check the arguments, call the backend once, check the result.
 
         Return a failure of the call itself as the outcome's ``fault``. Raise :class:`~gateway.errors.Unauthorized`
@@ -81,17 +80,7 @@ class Call(Struct):
         :class:`~gateway.errors.InvalidParams` for a bad ``requestState``; :class:`~gateway.errors.MissingCapability`
         where the client cannot answer the backend's input requests.
         """
-        try:
-            outcome = await self._send(self, answer_started)
-        except Exception as error:
-            failure = to_gateway_error(error, tool=self.tool.name)
-            RECORD.get().note_outcome(failure.slug)
-            if failure is error:
-                raise
-            raise failure from None
-        if failed := _failure_word(outcome):
-            RECORD.get().note_outcome(failed)
-        return outcome
+        return self._execute(self, answer_started)
 
 
 class Invocation:
@@ -129,7 +118,7 @@ class Invocation:
         builtin = self._builtin.get(name)
         tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name, patience)
         if tool is None:
-            raise UnknownTool(f"Unknown tool: {name[:128]}")
+            raise _unknown_tool(name)
         return tool
 
     async def prepare(self, caller: Caller, name: str, arguments: Arguments, extras: CallExtras | None = None) -> Call:
@@ -143,40 +132,41 @@ class Invocation:
         """
         record = RECORD.get()
         record.tool = name  # also where there is no such tool
-        tool = await self.find_tool(caller, name)
+        builtin = self._builtin.get(name)
+        tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name)
+        if tool is None:
+            raise _unknown_tool(name)
         record.tool = tool.name
-        builtin = self._builtin[tool.name] if tool.binding.is_builtin else None
-        if builtin is None or not builtin.calls_named:  # before the arguments: their faults describe the tool
-            self._access.check_call(caller, tool, lists=builtin is not None and builtin.lists)
+        if builtin is None:  # before the arguments: their faults describe the tool
+            self._access.check_call(caller, tool)
+        elif not builtin.calls_named:
+            self._access.check_call(caller, tool, lists=builtin.lists)
         state = None if extras is None else extras.state  # whose it is, is only known with the arguments
-        quota = await self._budget.spend(caller, tool) if state is None else None
-        if quota is not None and quota.wait:
-            return Call(caller, tool, {}, extras, quota, self._execute)
-        target, call_arguments = await self._target(caller, tool, builtin, arguments)
-        record.tool = target.name
+        quota = None
+        if state is None:
+            quota = self._budget.spend_at_once(caller, tool) or await self._budget.spend(caller, tool)
+            if quota.wait:
+                return Call(caller, tool, {}, extras, quota, self._execute)
+        target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments
+        if builtin is not None:
+            target, call_arguments = await self._target(caller, builtin, call_arguments)
+            record.tool = target.name
         if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self._budget.spend(caller, target)
         elif quota is not None and target is not tool:
             quota = await self._budget.spend_tool(caller, target) or quota
-        if extras is not None and (target.requires or target.confirm):
-            try:
-                needed = {**target.requires, "elicitation": {}} if target.confirm else target.requires
-                require_capabilities(needed, extras)
-            except MissingCapability:
-                if not extras.optional:
-                    raise
-                extras = None
+        if extras is not None and not target.is_plain:
+            extras = _usable_extras(target, extras)
         return Call(caller, target, call_arguments, extras, quota, self._execute)
 
     async def _target(
-        self, caller: Caller, tool: Tool, builtin: BuiltinTool | None, arguments: Arguments
+        self, caller: Caller, builtin: BuiltinTool, arguments: Mapping[str, Any]
     ) -> tuple[Tool, Mapping[str, Any]]:
-        """Return the tool that is called, and its arguments: those of the tool that a built-in tool names, if any."""
-        given = arguments(tool) if callable(arguments) else arguments
-        if builtin is not None:
-            # Models send null for what they leave out.
-            given = {name: value for name, value in given.items() if value is not None}
-        if builtin is None or not builtin.calls_named:
+        """Return the tool that a call of a built-in tool calls, and its arguments: the tool that it names, if any."""
+        tool = builtin.tool
+        # Models send null for what they leave out.
+        given = {name: value for name, value in arguments.items() if value is not None}
+        if not builtin.calls_named:
             return tool, given
         named = await self._tool_named_in(caller, tool, given)
         self._access.check_call(caller, named or tool)
@@ -191,41 +181,56 @@ class Invocation:
         return await self._discovery.find_tool(caller, arguments["name"]) if validator.is_valid(arguments) else None
 
     async def _execute(self, call: Call, answer_started: bool) -> Outcome:
-        if call.fault is not None:
-            return Outcome(call.tool, fault=call.fault)
+        # One coroutine for all that most calls need: each more of them is resumed, too, when the answer arrives.
+        tool, refusal, held = call.tool, call.fault, None
+        if refusal is not None:
+            return _noted(Outcome(tool, fault=refusal))
         try:
-            with self._concurrency.hold_call(call.caller):
-                return await self._make_call(call, answer_started)
-        except CallLimited as fault:
-            return Outcome(call.tool, fault=fault)
+            try:
+                held = self._concurrency.begin_call(call.caller)
+                self._check_arguments(tool, call.arguments)
+                if not tool.is_plain:
+                    return _noted(await self._make_special_call(call, answer_started))
+                value = await self._forwarder.forward(
+                    call.caller, tool, call.arguments, call.extras, None, answer_started=answer_started
+                )
+                self._check_result(tool, value)
+                return Outcome(tool, value)
+            except ToolFault as fault:
+                if isinstance(fault, ResultMismatch):  # later listings show the tool without the schema
+                    await self._discovery.drop_output_schema(tool)
+                return _noted(Outcome(tool, fault=fault))
+        except Exception as error:
+            failure = to_gateway_error(error, tool=tool.name)
+            RECORD.get().note_outcome(failure.slug)
+            if failure is error:
+                raise
+            raise failure from None
+        finally:
+            if held is not None:
+                self._concurrency.end_call(held)
 
-    async def _make_call(self, call: Call, answer_started: bool) -> Outcome:
+    async def _make_special_call(self, call: Call, answer_started: bool) -> Outcome:
+        """Make a call of a tool that is not plain. Raise :class:`ToolFault`."""
         tool, extras = call.tool, call.extras
-        try:
-            self._check_arguments(tool, call.arguments)
-            if tool.binding.is_builtin:
-                return Outcome(tool, await self._builtin[tool.name].handler(call.caller, call.arguments))
-            state = self._request_state(call)
-            if extras is None:
-                _check_surface(tool)
-            elif tool.confirm:
-                request = await self._input_requests.request_consent(extras, state, call.caller, tool, call.arguments)
-                if request is not None:
-                    return Outcome(tool, input_request=request)
-            value = await self._forwarder.forward(
-                call.caller, tool, call.arguments, extras, state, answer_started=answer_started
-            )
-            if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
-                if extras is None:
-                    raise InputRequired(_needs_elicitation("This method asks for input"))
-                request = self._input_requests.request_input(value, extras, call.caller, tool, call.arguments)
+        if tool.binding.is_builtin:
+            return Outcome(tool, await self._builtin[tool.name].handler(call.caller, call.arguments))
+        state = self._request_state(call)
+        if extras is None:
+            _check_surface(tool)
+        elif tool.confirm:
+            request = await self._input_requests.request_consent(extras, state, call.caller, tool, call.arguments)
+            if request is not None:
                 return Outcome(tool, input_request=request)
-            self._check_result(tool, value)
-        except ResultMismatch as fault:  # later listings show the tool without a schema that its results break
-            await self._discovery.drop_output_schema(tool)
-            return Outcome(tool, fault=fault)
-        except ToolFault as fault:
-            return Outcome(tool, fault=fault)
+        value = await self._forwarder.forward(
+            call.caller, tool, call.arguments, extras, state, answer_started=answer_started
+        )
+        if tool.input_required and isinstance(value, dict) and value.get("resultType") == "input_required":
+            if extras is None:
+                raise InputRequired(_needs_elicitation("This method asks for input"))
+            request = self._input_requests.request_input(value, extras, call.caller, tool, call.arguments)
+            return Outcome(tool, input_request=request)
+        self._check_result(tool, value)
         return Outcome(tool, value)
 
     def _request_state(self, call: Call) -> RequestState | None:
@@ -242,7 +247,8 @@ class Invocation:
             raise InvalidArguments("Invalid arguments: " + "; ".join(faults), data={"faults": faults})
 
     def _check_result(self, tool: Tool, value: Any) -> None:
-        if tool.output_schema is None or isinstance(tool.output_schema, bool) or value is NO_RESULT:
+        schema = tool.result_schema
+        if schema is None or value is NO_RESULT:
             return
         full_result = value
         if tool.returns_blocks:
@@ -254,12 +260,35 @@ class Invocation:
             value = result["structuredContent"]
         if type(value) is Raw:  # only where the schema says no more than a type
             value = {} if bytes(value).startswith(b"{") else []
-        validator = self._validators.compile_tool(tool.digest + ":out", tool.output_check or tool.output_schema)
+        validator = self._validators.compile_tool(tool.result_digest, schema)
         if not validator.is_valid(value):
             faults = validator.faults(jsonrpc.decode(full_result) if type(full_result) is Raw else value)
             if faults == [TOO_LARGE]:
                 return  # too costly to check, which is not a fault of the result
             raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), full_result)
+
+
+def _unknown_tool(name: str) -> UnknownTool:
+    return UnknownTool(f"Unknown tool: {name[:128]}")
+
+
+def _usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:
+    """Return the extras, None where the client lacks what the tool needs and may be served without. Raise
+    :class:`MissingCapability` where it may not."""
+    try:
+        require_capabilities({**tool.requires, "elicitation": {}} if tool.confirm else tool.requires, extras)
+    except MissingCapability:
+        if extras.optional:
+            return None
+        raise
+    return extras
+
+
+def _noted(outcome: Outcome) -> Outcome:
+    """Return an outcome. If it is no success, the log says so."""
+    if word := _failure_word(outcome):
+        RECORD.get().note_outcome(word)
+    return outcome
 
 
 def _failure_word(outcome: Outcome) -> str:

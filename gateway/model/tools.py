@@ -158,13 +158,32 @@ class Tool:
         has_rules = isinstance(schema, Mapping) and not schema.keys() <= _TYPE_ALONE
         return self.returns_blocks or self.input_required or has_rules
 
+    @cached_property
+    def result_schema(self) -> JsonObject | None:
+        """Return the schema that results are checked against, None where any result will do."""
+        if self.output_schema is None or isinstance(self.output_schema, bool):
+            return None
+        return self.output_check or self.output_schema
+
+    @cached_property
+    def result_digest(self) -> str:
+        """Return a text that stands for ``result_schema``."""
+        return f"{self.digest}:out"
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Return whether a call only goes to the service: the gateway does not answer it, nothing else is needed of the
+        client, and the result does not say whether the call failed."""
+        asks = self.confirm or self.input_required or self.requires
+        return not (asks or self.returns_blocks or self.binding.is_builtin)
+
     @property
     def all_annotations(self) -> dict[str, Any]:
         """Return the service's own annotations, overridden by the published hints, without hints that the operator does
         not trust."""
         return all_annotations(self.annotations, self.meta)
 
-    @property
+    @cached_property
     def demand(self) -> Demand:
         """Return what the tool demands. The backend's level counts before its scopes (jsonrpc_mcp)."""
         is_open = self.auth_level in ("none", "optional")

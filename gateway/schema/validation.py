@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import jsonschema_rs
-from cachetools import LRUCache
+from cachetools import FIFOCache, LRUCache
 
 from gateway import jsonrpc
 from gateway.json_pointer import pointer_of
@@ -133,7 +133,7 @@ def is_small(value: Any) -> bool:
     null."""
     if type(value) is not dict or len(value) > _MEMBERS:
         return False
-    for name, member in value.items():
+    for member in value.values():
         kind = type(member)
         if kind is str:
             if len(member) > _CHARACTERS:
@@ -143,9 +143,7 @@ def is_small(value: Any) -> bool:
                 return False
         elif kind is not bool and member is not None:
             return False
-        if len(name) > _CHARACTERS:
-            return False
-    return True
+    return not value or max(map(len, value)) <= _CHARACTERS
 
 
 def size_of(value: Any) -> _Size:
@@ -197,7 +195,7 @@ class ValidatorCache:
 
     def __init__(self, most: int = 10_000) -> None:
         self._compiled: LRUCache[bytes, Validator] = LRUCache(most)
-        self._by_digest: LRUCache[str, Validator] = LRUCache(2 * most)
+        self._by_digest: FIFOCache[str, Validator] = FIFOCache(2 * most)
         self._sizes: LRUCache[str, int | None] = LRUCache(most)
 
     def __repr__(self) -> str:

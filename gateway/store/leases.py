@@ -57,15 +57,21 @@ class LeasedPermit:
         self._is_local = False
 
     async def take(self, n: int = 1) -> float:
+        wait = self.take_at_once(n)
+        if wait is not None:
+            return wait
+        async with self._lease.lock:
+            return await self._take_of_both(n)
+
+    def take_at_once(self, n: int = 1) -> float | None:
         if not 0 < n <= self._burst:
             raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
         lease = self._lease
         # Somebody who asks has spoken for what is held.
-        if not lease.lock.locked() and lease.held(self._clock()) >= n:
-            lease.count -= n
-            return 0.0
-        async with lease.lock:
-            return await self._take_of_both(n)
+        if lease.lock.locked() or lease.held(self._clock()) < n:
+            return None
+        lease.count -= n
+        return 0.0
 
     def remaining(self) -> tuple[int, float]:
         if self._is_local:

@@ -190,6 +190,9 @@ class MemoryPermit:
         self._span = burst / rate
 
     async def take(self, n: int = 1) -> float:
+        return self.take_at_once(n)
+
+    def take_at_once(self, n: int = 1) -> float:
         if not 0 < n <= self._burst:
             raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
         spent = self._spent
@@ -209,6 +212,10 @@ class MemoryPermit:
         return 0.0
 
     def remaining(self) -> tuple[int, float]:
-        owed = min(max(0.0, self._spent.until - self._clock()), self._span)
+        owed = self._spent.until - self._clock()
+        if owed < 0.0:
+            owed = 0.0
+        elif owed > self._span:
+            owed = self._span
         # round() would go by way of the number's text, which takes ten times as long.
         return int((self._span - owed + _ROUNDING) / self._interval), int(owed * _MICROSECONDS + 0.5) / _MICROSECONDS

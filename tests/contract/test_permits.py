@@ -74,6 +74,17 @@ async def test_of_several_at_once_as_many_are_served_as_there_are_permits(store:
     assert waits.count(0) == 5
 
 
+async def test_what_is_taken_at_once_counts_and_where_that_needs_waiting_nothing_is_taken(store: Store) -> None:
+    permit = store.permit("k", 1, 20)
+    waits = []
+    for _ in range(30):
+        wait = permit.take_at_once()
+        waits.append(await permit.take() if wait is None else wait)
+    assert waits == [0] * 20 + [1] * 10
+    with pytest.raises(ValueError, match="20"):
+        permit.take_at_once(21)
+
+
 async def test_a_key_has_its_permits_whichever_handle_takes_them(store: Store, clock: ManualClock) -> None:
     kept = store.permit("k", 1, 5)
     assert await kept.take(2) == 0

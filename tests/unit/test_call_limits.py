@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import CallLimited
-from gateway.limits import CallBudget, ConcurrencyLimit, Quota
+from gateway.limits import CallBudget, ConcurrencyLimit, Quota, read_rate
 from gateway.model import AccessToken, Binding, Caller, Principal, Structure, Tool
 from gateway.store.memory import MemoryStore
 from tests.manual_clock import ManualClock
@@ -81,6 +81,15 @@ async def test_a_refusal_says_how_long_to_wait_and_that_nothing_was_called(store
     assert (fault.status, fault.retry_after, fault.refuses) == (429, 10, False)
 
 
+async def test_only_the_callers_own_rate_is_counted_at_once(store: MemoryStore) -> None:
+    plain, shared = CallBudget(store, "10/minute"), CallBudget(store, "10/minute", "20/minute")
+    assert plain.spend_at_once(ADDRESS, replace(TOOL, limit="1/minute")) is None
+    assert shared.spend_at_once(user("ann"), TOOL) is None
+    quotas = [plain.spend_at_once(ADDRESS, TOOL) for _ in range(11)]
+    assert [quota.wait for quota in quotas if quota] == [0] * 10 + [6]
+    assert await made(shared, user("ann")) == 10
+
+
 async def test_one_caller_spends_nothing_of_anothers(store: MemoryStore) -> None:
     budget = CallBudget(store, "10/minute")
     for caller in (ADDRESS, Caller("192.0.2.2"), user("ann"), user("bob")):
@@ -118,7 +127,7 @@ async def test_a_tools_limit_lets_no_more_come_at_once_than_it_says(store: Memor
     tool = replace(TOOL, limit=limit)
     assert await made(budget, tool=tool) == burst
     quota = await budget.spend(ADDRESS, tool)
-    assert quota.name == "tool"
+    assert quota.rate.name == "tool"
     assert quota.fault is not None
     assert quota.fault.message.startswith("Too many calls of this tool: at most")
 
@@ -153,15 +162,17 @@ def test_a_caller_has_so_many_calls_under_way_and_no_more() -> None:
     calls = ConcurrencyLimit()
     one, same, another = Caller("2001:db8::1"), Caller("2001:db8::2"), Caller("192.0.2.1")
     calls.most = 2
-    with calls.hold_call(one), calls.hold_call(same):
-        with pytest.raises(CallLimited, match="at most 2 may be under way") as caught, calls.hold_call(one):
-            pass
-        assert caught.value.retry_after == 1
-        with calls.hold_call(another):
-            pass
-    with calls.hold_call(one), calls.hold_call(one):
-        pass
+    begun = [calls.begin_call(one), calls.begin_call(same)]
+    with pytest.raises(CallLimited, match="at most 2 may be under way") as caught:
+        calls.begin_call(one)
+    assert caught.value.retry_after == 1
+    begun.append(calls.begin_call(another))
+    for key in begun:
+        calls.end_call(key)
+    assert calls.total == 0
+    calls.begin_call(one)
+    calls.begin_call(one)
 
 
 def test_a_call_that_was_not_refused_asks_nobody_to_wait() -> None:
-    assert "Retry-After" not in Quota("call", 10, "minute", 3, 20).headers
+    assert "Retry-After" not in Quota(read_rate("10/minute", "call"), 3, 20).headers

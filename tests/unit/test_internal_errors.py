@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.auth.access import Access
 from gateway.errors import InternalError, UnknownTool
-from gateway.invocation.invocation import Call
-from gateway.model import ANONYMOUS, Binding, Outcome, Structure, Tool
+from gateway.invocation.invocation import Invocation
+from gateway.limits import CallBudget, ConcurrencyLimit
+from gateway.model import ANONYMOUS, Binding, NameStyle, Outcome, Structure, Tool
+from gateway.schema.validation import ValidatorCache
+from gateway.settings import Auth
+from gateway.store.memory import MemoryStore
 from gateway.telemetry.internal_errors import to_gateway_error
 
+TOOL = Tool("drop", "db.drop", "", {}, Binding("db.drop", Structure.BY_NAME))
 
-def call_that_raises(error: BaseException, cause: BaseException | None = None) -> Call:
-    async def send(call: Call, begun: bool) -> Outcome:
-        raise error from cause
 
-    return Call(ANONYMOUS, Tool("drop", "db.drop", "", {}, Binding("db.drop", Structure.BY_NAME)), {}, None, None, send)
+async def call_that_raises(error: BaseException, cause: BaseException | None = None) -> Outcome:
+    """Call a tool whose call ends in ``error`` on its way to the service."""
+
+    class Parts:
+        async def find_tool(self, *_: object) -> Tool:
+            return TOOL
+
+        async def forward(self, *_: object, **__: object) -> None:
+            raise error from cause
+
+    parts: Any = Parts()
+    access, budget = Access(Auth(mode="off"), per_caller=False), CallBudget(MemoryStore(), "10/minute")
+    limit, validators, unused = ConcurrencyLimit(), ValidatorCache(), parts
+    invocation = Invocation(parts, parts, validators, unused, access, budget, limit, {}, NameStyle.MCP)
+    call = await invocation.prepare(ANONYMOUS, "drop", {})
+    return await call.execute()
 
 
 def test_an_error_that_nobody_foresaw_is_logged_with_its_traceback_and_answered_as_an_internal_error() -> None:
@@ -40,7 +59,7 @@ def test_an_error_of_the_table_is_answered_as_it_is_and_not_logged() -> None:
 
 async def test_what_nobody_foresaw_is_logged_with_the_tool_and_raised_as_an_internal_error() -> None:
     with capture_logs() as lines, pytest.raises(InternalError) as caught:
-        await call_that_raises(ZeroDivisionError("a secret")).execute()
+        await call_that_raises(ZeroDivisionError("a secret"))
     (line,) = lines
     assert (line["event"], line["log_level"], line["tool"]) == ("internal error", "error", "drop")
     assert line["exc_info"]
@@ -52,12 +71,12 @@ async def test_what_nobody_foresaw_is_logged_with_the_tool_and_raised_as_an_inte
 async def test_an_error_that_can_be_answered_passes_with_its_cause_and_is_not_logged() -> None:
     cause = ZeroDivisionError()
     with capture_logs() as lines, pytest.raises(UnknownTool) as caught:
-        await call_that_raises(UnknownTool("Unknown tool: x"), cause).execute()
+        await call_that_raises(UnknownTool("Unknown tool: x"), cause)
     assert lines == []
     assert caught.value.__cause__ is cause
 
 
 async def test_an_end_that_is_asked_for_is_no_error() -> None:
     with capture_logs() as lines, pytest.raises(asyncio.CancelledError):
-        await call_that_raises(asyncio.CancelledError()).execute()
+        await call_that_raises(asyncio.CancelledError())
     assert lines == []
