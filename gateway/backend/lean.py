@@ -19,7 +19,7 @@ import structlog
 from cachetools import TTLCache
 from yarl import URL
 
-from gateway.backend.lean_connection import LeanConnection
+from gateway.backend.lean_connection import EndedUnsent, LeanConnection
 from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, Answer, BadHttp, ConnectFailed, NoConnection
 from gateway.resolver import Address, Resolver
 from gateway.single_flight import SingleFlight
@@ -122,20 +122,26 @@ class LeanTransport:
         now = self._loop.time()
         deadline = now + timeout
         origin = target.origin
-        connection = origin.take(now)
-        if connection is None:
-            connection = await self._connect(origin, deadline, timeout)
-        try:
-            answer = await connection.begin(request, deadline, timeout, max_bytes)
-        except asyncio.CancelledError:
-            connection.abort()
-            raise
-        finally:
-            connection.end()
-        if connection.says_more and not origin.says_more:
-            self._learn_that_it_says_more(origin)
-        self._keep(origin, connection)
-        return answer
+        while True:
+            connection = origin.take(now)
+            is_new = connection is None
+            if connection is None:
+                connection = await self._connect(origin, deadline, timeout)
+            try:
+                answer = await connection.begin(request, deadline, timeout, max_bytes)
+            except EndedUnsent as error:
+                if is_new:
+                    raise ConnectFailed(str(error)) from error
+                continue  # it was kept; another may be alive
+            except asyncio.CancelledError:
+                connection.abort()
+                raise
+            finally:
+                connection.end()
+                if connection.says_more and not origin.says_more:
+                    self._learn_that_it_says_more(origin)
+            self._keep(origin, connection)
+            return answer
 
     def get(
         self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int

@@ -53,6 +53,10 @@ _LENIENT: Final = {
 }
 
 
+class EndedUnsent(ConnectFailed):
+    """Raised where a connection ended before the request was sent on it."""
+
+
 class LeanConnection(asyncio.Protocol):
     """Exchange requests and answers on one connection. ``on_close`` is called once, when it is closed. ``reserve`` is
     as for :class:`~gateway.outbound.Outbound`."""
@@ -60,9 +64,9 @@ class LeanConnection(asyncio.Protocol):
     # uvloop and the parser would otherwise make Python keep all of these in a dict, where each takes longer to find.
     __slots__ = (
         "_answered", "_check_input", "_chunks", "_coding", "_deadline", "_has_noted", "_head_size", "_headers",
-        "_is_complete", "_lines", "_loop", "_max_bytes", "_on_close", "_parser", "_received", "_reserve", "_reserved",
-        "_reusable", "_size", "_status", "_timeout", "_timer", "_timer_at", "_timer_context", "_tls", "_transport",
-        "idle_since", "patience", "says_more",
+        "_is_complete", "_is_sent", "_lines", "_loop", "_max_bytes", "_on_close", "_parser", "_received", "_reserve",
+        "_reserved", "_reusable", "_size", "_status", "_timeout", "_timer", "_timer_at", "_timer_context", "_tls",
+        "_transport", "idle_since", "patience", "says_more",
     )  # fmt: skip
 
     def __init__(
@@ -88,7 +92,7 @@ class LeanConnection(asyncio.Protocol):
         self._coding = ""
         self._chunks: list[bytes] = []
         self._size = self._reserved = self._received = 0
-        self._is_complete = False
+        self._is_sent = self._is_complete = False
         self._lines: list[tuple[bytes, bytes]] = []
         """The header lines or trailers that are coming in."""
         self._has_noted = False
@@ -101,25 +105,41 @@ class LeanConnection(asyncio.Protocol):
         self._timer_context = Context()  # not that of the exchange that sets the timer, which would live as long
 
     def is_usable(self) -> bool:
-        """Tell whether a request may be sent: the other side has sent nothing since the last answer, nor closed."""
-        return self._reusable and not self._transport.is_closing() and not self._check_input()
+        """Tell whether a request may be sent, as far as the loop knows."""
+        return self._reusable and not self._transport.is_closing()
 
     def begin(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> asyncio.Future[Answer]:
         """Send a request of at most ``timeout`` seconds and return the future of its answer of at most ``max_bytes``.
         It comes until ``deadline`` by the loop's clock, or is an :class:`~gateway.outbound.OutboundError`. Call
-        :meth:`end` after it."""
+        :meth:`end` after it.
+
+        It is sent once all tasks whose turn it is have had it. Each write wakes the service, which is soon done with
+        one request and sleeps: requests that follow each other at once cost both sides a third less processor time.
+        """
         answered = self._answered = self._loop.create_future()
         self._max_bytes, self._timeout, self._deadline = max_bytes, timeout, deadline
         self._status = self._size = self._received = self._head_size = 0
-        self._is_complete = False
+        self._is_sent = self._is_complete = False
         if self._timer is None or deadline < self._timer_at:
             self._set_timer()
-        self._transport.write(request)
+        self._loop.call_soon(self._send, request, context=self._timer_context)
         return answered
+
+    def _send(self, request: bytes) -> None:
+        if self._answered is None or self._answered.done():  # nobody waits any more
+            return
+        # The last look at one that was idle: the other side may have closed it, or said what nobody asked, and the loop
+        # does not know it yet. On a new one, TLS 1.3 may say something first.
+        if not self.is_usable() or (self.idle_since and self._check_input()):
+            self._fail(EndedUnsent("the connection ended before the request was sent"))
+            return
+        self._is_sent = True
+        self._transport.write(request)
 
     def end(self) -> None:
         """End an exchange. Close the connection if it ends early, or is the last one on it."""
         self._answered = None
+        self._is_sent = False
         self._chunks.clear()
         if self._reserved:
             self._reserve(-self._reserved)
@@ -140,7 +160,7 @@ class LeanConnection(asyncio.Protocol):
         self._check_input = input_check(transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._answered is None or self._is_complete:
+        if not self._is_sent or self._is_complete:
             self.says_more = True
             self.abort()
             return
@@ -180,6 +200,8 @@ class LeanConnection(asyncio.Protocol):
             self._fail(ConnectFailed(tls_reason(exc, self._tls)))
         elif exc is None and self._status and _ends_with_connection(self._headers):
             self._finish(answered)
+        elif not self._is_sent:
+            self._fail(EndedUnsent("the connection ended before the request was sent"))
         else:
             self._fail(Interrupted("the connection ended before the answer did"))
 

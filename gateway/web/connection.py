@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, RequestTimeout
-from gateway.telemetry.sampling import Sampler
 from gateway.web.answer import HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, raw_response
-from gateway.web.held_answers import HeldAnswers
+from gateway.web.handler import Serving
 from gateway.web.request import HTTP10, HttpRequest, RequestReader, framing_fault
 from gateway.web.slow_clients import Deadline
 from gateway.web.wire import Wire
@@ -35,40 +34,8 @@ _PIECE: Final = 16 * 1024
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
 _UNEXPECTED: Final = ExpectationFailed("Expect must be 100-continue")
-_SAMPLE_SECONDS: Final = 10.0
 
 log = structlog.get_logger()
-
-
-class Handler(Protocol):
-    """Answer the requests of a port."""
-
-    async def __call__(self, request: HttpRequest, /) -> HttpAnswer | StreamedAnswer:
-        """Return the answer. A stream has been sent by then."""
-        ...
-
-    def refusal(self, request: HttpRequest, error: GatewayError) -> HttpAnswer:
-        """Return the answer to a request that did not reach the handler, or that made it raise."""
-        ...
-
-
-class Serving:
-    """Hold what the connections of one port share."""
-
-    def __init__(self, handler: Handler, write_timeout: float, held: HeldAnswers) -> None:
-        self.handler = handler
-        self.write_timeout = write_timeout
-        self.held = held
-        self.is_draining = False
-        self.connections: set[Connection] = set()
-        """Those that are open."""
-        self._malformed = Sampler(1, _SAMPLE_SECONDS)
-
-    def log_malformed(self) -> None:
-        """Log that malformed HTTP is refused. Lines are sampled: a flood of garbage must not fill the disk."""
-        more = self._malformed.admit()
-        if more is not None:
-            log.warning("malformed HTTP refused", **more)
 
 
 class Connection(Wire):
@@ -79,6 +46,7 @@ class Connection(Wire):
         "_aside",
         "_aside_size",
         "_deadline",
+        "_ended",
         "_fault",
         "_is_deaf",
         "_is_last",
@@ -109,6 +77,7 @@ class Connection(Wire):
         self._is_last = False  # no request is begun after the running one
         self._is_deaf = False  # what comes is not read
         self._deadline = Deadline(self._too_late)
+        self._ended: asyncio.Future[None] | None = None
 
     # asyncio calls these.
 
@@ -124,6 +93,7 @@ class Connection(Wire):
         self._serving.connections.discard(self)
         if self.task is not None:
             self.task.cancel()
+        self._note_end()
         self._on_lost()
 
     def data_received(self, data: bytes) -> None:
@@ -222,18 +192,14 @@ class Connection(Wire):
         request.is_begun = True
         try:
             answer = await self._answer(request)
-            if isinstance(answer, HttpAnswer):
-                answer.send(request)
-                if self.is_blocked:
-                    await self.drain()
-        except ConnectionError:
-            self.transport.abort()
         except asyncio.CancelledError:
             self.transport.abort()
             raise
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
-            self._answer_failure(request, error)
-        self._finish(request)
+            answer = self._failure(request, error)
+        # Sent once all tasks whose turn it is have had it. Each write wakes the client, which soon sleeps again: writes
+        # that follow each other cost both sides less processor time.
+        self._loop.call_soon(self._send, request, answer)
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
         handler = self._serving.handler
@@ -251,13 +217,28 @@ class Connection(Wire):
             request.keep_alive = False  # nobody can tell whether the body still comes
         return answer
 
-    def _answer_failure(self, request: HttpRequest, error: Exception) -> None:
-        """Log what a handler must not raise. Tell the client nothing of it, and end the connection."""
+    def _failure(self, request: HttpRequest, error: Exception) -> HttpAnswer:
+        """Log what a handler must not raise. Return an answer that tells nothing of it, and ends the connection."""
         log.error("internal error", exc_info=error)
-        self._is_last = True
         request.keep_alive = False
-        if not request.has_answer:
-            self._serving.handler.refusal(request, InternalError()).send(request)
+        return self._serving.handler.refusal(request, InternalError())
+
+    def _send(self, request: HttpRequest, answer: HttpAnswer | StreamedAnswer) -> None:
+        if self.transport.is_closing():
+            return
+        if not request.has_answer and isinstance(answer, HttpAnswer):
+            try:
+                answer.send(request)
+            except ValueError as error:  # a header that would break the head
+                self._failure(request, error).send(request)
+        request.is_answered = True
+        if not self.is_blocked:
+            self._finish(request)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.task is not None and self._request is not None and self._request.is_answered:
+            self._finish(self._request)
 
     def _finish(self, request: HttpRequest) -> None:
         """Go on after an answer, once the request is whole. The rest of a body that nobody needs has its time."""
@@ -266,7 +247,7 @@ class Connection(Wire):
             self._is_last = True
         if request.is_whole:
             self._next()
-        elif self._is_deaf:
+        elif self._is_deaf or self._ended is not None:
             self._close()
         else:
             request.drop_body()
@@ -310,7 +291,12 @@ class Connection(Wire):
     def _close(self) -> None:
         self._is_deaf = self._is_last = True
         self._deadline.close()
+        self._note_end()
         self.transport.close()
+
+    def _note_end(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
 
     def _too_late(self) -> None:
         if self._request is None and self._reader is not None and self._reader.in_head:
@@ -318,12 +304,16 @@ class Connection(Wire):
         else:
             self._close()  # without an answer: who sends nothing asked nothing
 
-    def finish(self) -> None:
-        """Begin no further request, and close once the running one is answered."""
+    def finish(self) -> asyncio.Future[None] | None:
+        """Begin no further request, and close once the running one is answered. Return what is done then, None where
+        none is running."""
         self._is_last = True
         self._ahead.clear()
         if self.task is None:
             self._close()
+            return None
+        self._ended = self._loop.create_future()
+        return self._ended
 
     def cut(self) -> None:
         """Close at once."""

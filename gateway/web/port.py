@@ -10,8 +10,9 @@ from functools import partial
 from typing import Final
 
 from gateway.web.accepting import Acceptor, bind
-from gateway.web.connection import Connection, Handler, Serving
+from gateway.web.connection import Connection
 from gateway.web.connection_limit import ConnectionLimit
+from gateway.web.handler import Handler, Serving
 from gateway.web.held_answers import HeldAnswers
 
 _CUT: Final = 1.0
@@ -38,15 +39,15 @@ class Port:
         self.drain()
         await self._acceptor.close()
         await asyncio.sleep(0)  # lets requests that have arrived start
-        for connection in tuple(self._serving.connections):
-            connection.finish()
-        running = [connection.task for connection in self._serving.connections if connection.task is not None]
+        connections: set[Connection] = self._serving.connections
+        running = [ended for connection in tuple(connections) if (ended := connection.finish()) is not None]
         if running:
             await asyncio.wait(running, timeout=self._shutdown_timeout)
-        for connection in tuple(self._serving.connections):
+        tasks = [connection.task for connection in connections if connection.task is not None]
+        for connection in tuple(connections):
             connection.cut()
-        if running:
-            await asyncio.wait(running, timeout=_CUT)
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CUT)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ _UNREAD: Final = 128 * 1024
 
 class HttpRequest:
     """Hold one request. ``version`` is "1.1" or "1.0", ``keep_alive`` whether the client wants the connection to go on
-    after the answer. ``is_whole`` tells whether all of the body has come, ``has_answer`` whether the answer has begun.
+    after the answer. ``is_whole`` tells whether all of the body has come, ``has_answer`` whether the answer has begun,
+    ``is_answered`` whether all of it is on its way.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class HttpRequest:
         "fault",
         "has_answer",
         "headers",
+        "is_answered",
         "is_begun",
         "is_stream",
         "is_whole",
@@ -75,7 +77,7 @@ class HttpRequest:
         self.keep_alive = keep_alive
         self.fault: MalformedHttp | None = None
         """What is wrong with its framing: then it is refused."""
-        self.is_begun = self.is_whole = self.has_answer = self.is_stream = False
+        self.is_begun = self.is_whole = self.has_answer = self.is_answered = self.is_stream = False
         self._parts: list[bytes] = []
         self._unread = 0
         self._is_broken = self._is_dropped = False
