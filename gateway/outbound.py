@@ -50,6 +50,10 @@ class ConnectFailed(OutboundError):
     sent = False
 
 
+class EndedUnsent(ConnectFailed):
+    """Raised where a kept connection ended before the request was sent on it."""
+
+
 class NoConnection(OutboundError):
     """Raised where no connection came free in time: all were in use, or the other side accepted none."""
 

@@ -19,8 +19,8 @@ import structlog
 from cachetools import TTLCache
 from yarl import URL
 
-from gateway.backend.lean_connection import EndedUnsent, LeanConnection
-from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, Answer, BadHttp, ConnectFailed, NoConnection
+from gateway.backend.lean_connection import LeanConnection
+from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, Answer, BadHttp, ConnectFailed, EndedUnsent, NoConnection
 from gateway.resolver import Address, Resolver
 from gateway.single_flight import SingleFlight
 from gateway.tls import TlsFiles, certificate_reason, tls_reason
@@ -123,16 +123,11 @@ class LeanTransport:
         deadline = now + timeout
         origin = target.origin
         while True:
-            connection = origin.take(now)
-            is_new = connection is None
-            if connection is None:
-                connection = await self._connect(origin, deadline, timeout)
+            connection = origin.take(now) or await self._connect(origin, deadline, timeout)
             try:
                 answer = await connection.begin(request, deadline, timeout, max_bytes)
-            except EndedUnsent as error:
-                if is_new:
-                    raise ConnectFailed(str(error)) from error
-                continue  # it was kept; another may be alive
+            except EndedUnsent:
+                continue  # another may be alive
             except asyncio.CancelledError:
                 connection.abort()
                 raise

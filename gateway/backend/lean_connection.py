@@ -24,6 +24,7 @@ from gateway.outbound import (
     BadHttp,
     ConnectFailed,
     DeadlinePassed,
+    EndedUnsent,
     Interrupted,
     NoRoom,
     OutboundError,
@@ -51,10 +52,6 @@ _LENIENT: Final = {
     "lenient_optional_cr_before_lf": True,
     "lenient_spaces_after_chunk_size": True,
 }
-
-
-class EndedUnsent(ConnectFailed):
-    """Raised where a connection ended before the request was sent on it."""
 
 
 class LeanConnection(asyncio.Protocol):
@@ -111,10 +108,7 @@ class LeanConnection(asyncio.Protocol):
     def begin(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> asyncio.Future[Answer]:
         """Send a request of at most ``timeout`` seconds and return the future of its answer of at most ``max_bytes``.
         It comes until ``deadline`` by the loop's clock, or is an :class:`~gateway.outbound.OutboundError`. Call
-        :meth:`end` after it.
-
-        It is sent once all tasks whose turn it is have had it. Each write wakes the service, which is soon done with
-        one request and sleeps: requests that follow each other at once cost both sides a third less processor time.
+        :meth:`end` after it. On a kept connection it is sent once all tasks whose turn it is have had it (decision 45).
         """
         answered = self._answered = self._loop.create_future()
         self._max_bytes, self._timeout, self._deadline = max_bytes, timeout, deadline
@@ -122,19 +116,22 @@ class LeanConnection(asyncio.Protocol):
         self._is_sent = self._is_complete = False
         if self._timer is None or deadline < self._timer_at:
             self._set_timer()
-        self._loop.call_soon(self._send, request, context=self._timer_context)
+        if self.idle_since:
+            self._loop.call_soon(self._send, request, context=self._timer_context)
+        else:
+            self._is_sent = True
+            self._transport.write(request)
         return answered
 
     def _send(self, request: bytes) -> None:
         if self._answered is None or self._answered.done():  # nobody waits any more
             return
-        # The last look at one that was idle: the other side may have closed it, or said what nobody asked, and the loop
-        # does not know it yet. On a new one, TLS 1.3 may say something first.
-        if not self.is_usable() or (self.idle_since and self._check_input()):
-            self._fail(EndedUnsent("the connection ended before the request was sent"))
-            return
-        self._is_sent = True
-        self._transport.write(request)
+        # The last look: the other side may have closed, or said what nobody asked, and the loop does not know it yet.
+        if not self.is_usable() or self._check_input():
+            self._fail(EndedUnsent())
+        else:
+            self._is_sent = True
+            self._transport.write(request)
 
     def end(self) -> None:
         """End an exchange. Close the connection if it ends early, or is the last one on it."""
@@ -201,7 +198,7 @@ class LeanConnection(asyncio.Protocol):
         elif exc is None and self._status and _ends_with_connection(self._headers):
             self._finish(answered)
         elif not self._is_sent:
-            self._fail(EndedUnsent("the connection ended before the request was sent"))
+            self._fail(EndedUnsent())
         else:
             self._fail(Interrupted("the connection ended before the answer did"))
 

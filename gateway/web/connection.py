@@ -197,8 +197,7 @@ class Connection(Wire):
             raise
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = self._failure(request, error)
-        # Sent once all tasks whose turn it is have had it. Each write wakes the client, which soon sleeps again: writes
-        # that follow each other cost both sides less processor time.
+        # Sent once all tasks whose turn it is have had it (decision 45).
         self._loop.call_soon(self._send, request, answer)
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
