@@ -265,12 +265,10 @@ class Connection(Wire):
             self._is_last = True
         if request.is_whole:
             self._next()
-        elif self.transport.is_closing():
+        elif self._fault is not None or self.transport.is_closing():
             self._close()
         else:
             request.drop_body()
-            if self._is_last:
-                self.transport.write_eof()  # RFC 9112 §9.6: the client sees the end, and bytes unread are no reset
             self._expect(_LINGERING)
 
     def _next(self) -> None:
