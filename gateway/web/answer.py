@@ -103,7 +103,6 @@ class StreamedAnswer:
 
 def _head(request: HttpRequest, status: int, lines: list[str], headers: Mapping[str, str]) -> bytes:
     """Return the head of the answer to a request, which has begun then."""
-    request.has_answer = True
     if request.wire.is_draining:
         request.keep_alive = False
     for name, value in headers.items():
@@ -117,6 +116,7 @@ def _head(request: HttpRequest, status: int, lines: list[str], headers: Mapping[
     elif request.version == HTTP10:
         lines.append("Connection: keep-alive\r\n")
     lines.append("\r\n")
+    request.has_answer = True
     return (_BEGINNINGS.of(status) + "".join(lines)).encode()
 
 

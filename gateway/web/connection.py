@@ -153,9 +153,8 @@ class Connection(Wire):
 
     def _refuse(self, fault: MalformedHttp, unfinished: HttpRequest | None) -> None:
         """Read no more: nobody knows where the next request begins. ``unfinished`` is one whose body is at fault."""
-        self._is_deaf = True
+        self._is_deaf, self._fault = True, fault
         self._serving.log_malformed()
-        self._fault = fault
         if unfinished in self._ahead:
             self._ahead.remove(unfinished)
         elif unfinished is not None and (unfinished.is_begun or unfinished is not self._request):
@@ -174,7 +173,7 @@ class Connection(Wire):
 
     def _begin(self, request: HttpRequest) -> None:
         """Take a request whose head is here."""
-        if self._is_last:
+        if self._is_last or self._is_deaf:
             return
         request.fault = framing_fault(request)
         self._is_deaf = request.fault is not None
@@ -185,7 +184,7 @@ class Connection(Wire):
 
     def _start(self, request: HttpRequest) -> None:
         self._request = request
-        self._deadline.due = None
+        self.caller = self._deadline.due = None
         self.task = self._loop.create_task(self._serve(request))
 
     async def _serve(self, request: HttpRequest) -> None:
@@ -246,7 +245,7 @@ class Connection(Wire):
             self._is_last = True
         if request.is_whole:
             self._next()
-        elif self._is_deaf or self._ended is not None:
+        elif self._fault is not None or self._ended is not None or self.transport.is_closing():
             self._close()
         else:
             request.drop_body()
@@ -260,8 +259,7 @@ class Connection(Wire):
             return
         if self._ahead:
             self._start(self._ahead.pop(0))
-            return
-        if self._aside:
+        if self._aside and not self._ahead:  # the rest of the request that was just begun may be in it
             aside, self._aside, self._aside_size = b"".join(self._aside), [], 0
             self._read_pieces(aside)
         if self._request is not None:

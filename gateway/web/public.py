@@ -50,11 +50,11 @@ _PREFLIGHT: Final = {
 }
 _CORS_HEADERS: Final = (
     "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, "
-    "X-HttpRequest-Id, traceparent"
+    "X-Request-Id, traceparent"
 )
 # Listings choose these names (x-mcp-header), so each that a preflight asks for is allowed.
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_EXPOSED: Final = "Mcp-Session-Id, X-HttpRequest-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
+_EXPOSED: Final = "Mcp-Session-Id, X-Request-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
 
 
 class PublicHandler:

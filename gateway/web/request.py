@@ -143,13 +143,16 @@ class HttpRequest:
     def end(self) -> bool:
         """Note that the body is whole. Return whether it was dropped, since the answer did not need it."""
         self.is_whole = True
+        if self._unread > _UNREAD:  # what follows is bounded elsewhere, and perhaps nobody takes this
+            self.wire.resume_reading()
         if self._arrived is not None:
             self._wake()
         return self._is_dropped
 
     def fail(self) -> None:
-        """Note that the rest of the body cannot be read."""
+        """Note that the rest of the body cannot be read, nor another request."""
         self._is_broken = True
+        self.keep_alive = False
         if self._arrived is not None:
             self._wake()
 
@@ -237,15 +240,15 @@ class RequestReader:
         """Read the next bytes. Raise :class:`MalformedHttp`."""
         self._unfinished += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._continue_body()
-            rest = data[upgrade.args[0] :]
-            if rest:
-                self.feed(rest)
+            while data:
+                try:
+                    self._parser.feed_data(data)
+                    break
+                except httptools.HttpParserUpgrade as upgrade:
+                    data = data[upgrade.args[0] :]
+                self._continue_body()
         except httptools.HttpParserError as error:
-            # A fault of ours is the cause; the parser's own faults have none.
-            cause = error.__context__
+            cause = error.__context__  # a fault of ours; the parser's own faults have none
             raise cause if isinstance(cause, MalformedHttp) else MalformedHttp(_NO_HTTP) from None
         if self._unfinished > MAX_HEAD:
             raise MalformedHttp(_TOO_LARGE)
@@ -267,9 +270,10 @@ class RequestReader:
         parser, target, names, values = self._parser, self._target, self._names, self._values
         self._target, self._names, self._values = b"", [], []
         if self._skips:  # the head that :meth:`_continue_body` made
+            self._skips = False
             return
-        size, self._unfinished = self._unfinished, 0
-        if size > MAX_LINE and max(len(target), *map(len, map(bytes.__add__, names, values))) > MAX_LINE:
+        self._unfinished = 0
+        if len(target) > MAX_LINE:
             raise MalformedHttp(_TOO_LONG)
         version = parser.get_http_version()
         request = self.request = HttpRequest(
@@ -309,7 +313,6 @@ class RequestReader:
         framing = [f"{name}: {value}\r\n" for name, value in self.request.headers.items() if name.lower() in _FRAMING]
         self._parser = httptools.HttpRequestParser(self)
         self._parser.feed_data(f"POST / HTTP/1.1\r\n{''.join(framing)}\r\n".encode())
-        self._skips = False
 
 
 def _headers(names: list[bytes], values: list[bytes], version: str) -> CIMultiDict[str]:
@@ -319,6 +322,8 @@ def _headers(names: list[bytes], values: list[bytes], version: str) -> CIMultiDi
     if b" \n" in joined or b"\t\n" in joined:
         joined = b"\n".join(value.rstrip(b" \t") for value in values) + b"\n"
     named = b"\n".join(names).decode("ascii")
+    if len(named) + len(joined) > MAX_LINE and max(map(len, map(bytes.__add__, names, values))) > MAX_LINE:
+        raise MalformedHttp(_TOO_LONG)
     headers = CIMultiDict(zip(named.split("\n"), joined.decode("utf-8", "surrogateescape").split("\n"), strict=False))
     if len(names) > MAX_HEADERS or (version != HTTP10 and "Host" not in headers):
         raise MalformedHttp(_NO_HTTP)

@@ -279,4 +279,6 @@ def _media_type(header: str) -> tuple[str, str | None]:
     """Return media type and charset of a Content-Type header, lower-case; None where it names no charset."""
     message = Message()
     message["Content-Type"] = header
-    return message.get_content_type() if header else "", message.get_content_charset()
+    charset = message.get_param("charset")  # get_content_charset() would hide one that is not ASCII
+    name = charset[2] if isinstance(charset, tuple) else charset
+    return message.get_content_type() if header else "", name.lower() if name else None

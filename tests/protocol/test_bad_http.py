@@ -37,6 +37,8 @@ TYPES = [
     "multipart/form-data; boundary=x",
     "application/json; charset=utf-16",
     "application/json; charset=latin-1",
+    "application/json; charset=\u00fctf",
+    "application/json; charset*=nothing'en'%FF%FE",
     "application/jsonx",
     "text/json",
 ]

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
+from gateway.model import ANONYMOUS
 from gateway.server import Server
 from gateway.web.answer import TEXT, HttpAnswer
 from gateway.web.port import listen
@@ -16,7 +17,7 @@ from gateway.web.request import HttpRequest
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.bounds import wide
 from tests.protocol.conftest import Start
-from tests.protocol.talk import exchange, status_of
+from tests.protocol.talk import all_said, exchange, status_of
 
 ADD = json.dumps({"name": "add", "arguments": {"a": 2, "b": 3}}).encode()
 HEAD = b"POST /mcp/tools/invoke HTTP/%b\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
@@ -107,6 +108,42 @@ async def test_a_handler_that_breaks_is_500_that_says_nothing_and_the_end() -> N
     assert status_of(raw) == 500
     assert raw.endswith(b"\r\n\r\nInternal error")
     assert {("server", "gateway"), ("connection", "close")} <= set(headers_of(raw))
+
+
+class Splitting(Broken):
+    """Answers with a header that would be two."""
+
+    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(b"canary", headers={"X-Name": "a\r\nX-Other: b"})
+
+
+async def test_a_header_that_would_be_two_is_500_that_says_nothing() -> None:
+    port = await listen(Splitting(), "127.0.0.1", 0, wide())
+    try:
+        with capture_logs():
+            raw = await exchange(port.number, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    finally:
+        await port.close()
+    assert status_of(raw) == 500
+    assert raw.endswith(b"\r\n\r\nInternal error")
+
+
+class Remembering(Broken):
+    """Knows its first caller alone, and tells whom it knew before."""
+
+    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+        before, request.wire.caller = request.wire.caller, ANONYMOUS
+        return HttpAnswer(repr(before).encode())
+
+
+async def test_the_caller_of_a_request_is_not_the_one_of_the_request_before_it() -> None:
+    """A proxy in front sends the requests of many on one connection, and what they do not take is counted for each."""
+    port = await listen(Remembering(), "127.0.0.1", 0, wide())
+    try:
+        raw = await all_said(port.number, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.0\r\n\r\n")
+    finally:
+        await port.close()
+    assert raw.count(b"\r\n\r\nNone") == 2
 
 
 async def test_a_port_that_is_taken_is_told() -> None:

@@ -217,5 +217,5 @@ async def test_a_configured_origin_can_read_every_answer(
     assert answer.headers["Access-Control-Allow-Origin"] == APP
     assert answer.headers["Vary"] == "Origin"
     exposed = answer.headers["Access-Control-Expose-Headers"].split(", ")
-    assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= set(exposed)
+    assert {"Retry-After", "RateLimit", "RateLimit-Policy", "X-Request-Id"} <= set(exposed)
     assert "Access-Control-Allow-Credentials" not in answer.headers
