@@ -90,6 +90,10 @@ class Connection(Wire):
         super().connection_lost(exc)
         self._deadline.close()
         self._is_deaf = self._is_last = True
+        self._request = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
         self._serving.connections.discard(self)
         if self.task is not None:
             self.task.cancel()
@@ -153,7 +157,8 @@ class Connection(Wire):
 
     def _refuse(self, fault: MalformedHttp, unfinished: HttpRequest | None) -> None:
         """Read no more: nobody knows where the next request begins. ``unfinished`` is one whose body is at fault."""
-        self._is_deaf, self._fault = True, fault
+        self._is_deaf = True
+        self._fault = MalformedHttp(fault.message)  # without the traceback, which refers to this connection
         self._serving.log_malformed()
         if unfinished in self._ahead:
             self._ahead.remove(unfinished)

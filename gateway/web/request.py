@@ -45,26 +45,9 @@ class HttpRequest:
 
     __slots__ = (
         "__dict__",  # of the cached URL, which most requests need not have
-        "_arrived",
-        "_is_broken",
-        "_is_dropped",
-        "_parts",
-        "_unread",
-        "fault",
-        "has_answer",
-        "headers",
-        "is_answered",
-        "is_begun",
-        "is_stream",
-        "is_whole",
-        "keep_alive",
-        "method",
-        "path",
-        "safe_path",
-        "target",
-        "version",
-        "wire",
-    )
+        "_arrived", "_is_broken", "_is_dropped", "_parts", "_unread", "fault", "has_answer", "headers", "is_answered",
+        "is_begun", "is_stream", "is_whole", "keep_alive", "method", "path", "safe_path", "target", "version", "wire",
+    )  # fmt: skip
 
     def __init__(
         self, wire: Wire, method: str, target: str, version: str, headers: MultiMapping[str], keep_alive: bool
@@ -252,6 +235,10 @@ class RequestReader:
             raise cause if isinstance(cause, MalformedHttp) else MalformedHttp(_NO_HTTP) from None
         if self._unfinished > MAX_HEAD:
             raise MalformedHttp(_TOO_LARGE)
+
+    def close(self) -> None:
+        """Read no more. Parser and reader refer to each other: they are parted, so that reference counts free both."""
+        del self._parser
 
     # The parser calls these.
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from email.message import Message
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from gateway.auth.access import Access
@@ -275,6 +276,7 @@ def _name_style_in(request: HttpRequest) -> NameStyle | None:
     return NameStyle(wanted[0])
 
 
+@lru_cache(100)
 def _media_type(header: str) -> tuple[str, str | None]:
     """Return media type and charset of a Content-Type header, lower-case; None where it names no charset."""
     message = Message()

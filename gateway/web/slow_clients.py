@@ -28,15 +28,19 @@ class Deadline:
         self.timer_at = math.inf
 
     def start_timer(self, due: float) -> None:
-        self.close()
+        if self._timer is not None:
+            self._timer.cancel()
         self.due = self.timer_at = due
         self._timer = self._loop.call_at(due, self._look)
 
     def close(self) -> None:
+        """End it. It forgets whom to call, so that reference counts alone free what has it."""
         self.due = None
-        self.timer_at = math.inf
+        self.timer_at = -math.inf
+        self._passed = _nobody
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _look(self) -> None:
         self.timer_at = math.inf
@@ -85,3 +89,7 @@ class UntakenAnswer:
         waiting = transport.get_write_buffer_size()
         log.info("connection cut", reason="the client did not take its answer", seconds=self._timeout, bytes=waiting)
         transport.abort()
+
+
+def _nobody() -> None:
+    """Do nothing."""

@@ -4,16 +4,20 @@ none of the crowd."""
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
 from gateway.server import Server
+from gateway.web.connection import Connection
+from gateway.web.request import HttpRequest, RequestReader
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import exchange, status_of
 from tests.protocol.test_half_closed import check_sum, written
+from tests.waiting import until
 
 CROWD: Final = 200
 HEAD: Final = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-"
@@ -89,3 +93,23 @@ async def test_beyond_max_connections_newcomers_get_503_and_those_who_are_there_
                 pass  # until the gateway has seen that one is gone
         assert {asked.method for asked in backend.requests} == {"add"}
         assert backend.calls("add") == 2
+
+
+async def test_connections_that_are_over_are_freed_without_the_garbage_collector(gateway: Server) -> None:
+    """It looks at old objects so rarely that a crowd would fill the memory for minutes."""
+
+    def held() -> int:
+        return sum(type(one) in (Connection, HttpRequest, RequestReader) for one in gc.get_objects())
+
+    gc.collect()
+    before = held()
+    gc.disable()
+    try:
+        for sent in (written("invoke"), HEAD, b"", b"canary\r\n\r\n", b"POST /mcp HTTP/1.1\r\nHost: a\r\n"):
+            _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+            writer.write(sent)
+            await until(lambda: held() > before)
+            await hang_up(writer)
+            await until(lambda: held() == before)
+    finally:
+        gc.enable()
