@@ -24,6 +24,7 @@ from gateway.outbound import CONNECT_TIMEOUT, DNS_TTL, Answer, BadHttp, ConnectF
 from gateway.resolver import Address, Resolver
 from gateway.single_flight import SingleFlight
 from gateway.tls import TlsFiles, certificate_reason, tls_reason
+from gateway.turns import Together
 
 MAX_IDLE: Final = 100
 """Idle connections that are kept for one origin."""
@@ -88,6 +89,7 @@ class LeanTransport:
         self._target = lru_cache(1000)(self._read_target)
         self._connections: set[LeanConnection] = set()
         self._loop = asyncio.get_running_loop()
+        self._writes = Together()
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -222,7 +224,7 @@ class LeanTransport:
 
     async def _connect_to(self, origin: _Origin, address: Address) -> LeanConnection:
         _, connection = await self._loop.create_connection(
-            lambda: LeanConnection(self._tls, self._forget, self._reserve),
+            lambda: LeanConnection(self._tls, self._writes, self._forget, self._reserve),
             address.host,
             origin.port,
             ssl=origin.tls,

@@ -31,6 +31,7 @@ from gateway.outbound import (
     input_check,
 )
 from gateway.tls import CERTIFICATE_ALERT, TlsFiles, tls_reason
+from gateway.turns import Together
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of an answer before its body, and of what may come between two parts of its body and behind it."""
@@ -63,11 +64,15 @@ class LeanConnection(asyncio.Protocol):
         "_answered", "_check_input", "_chunks", "_coding", "_deadline", "_has_noted", "_head_size", "_headers",
         "_is_complete", "_is_sent", "_lines", "_loop", "_max_bytes", "_on_close", "_parser", "_received", "_reserve",
         "_reserved", "_reusable", "_size", "_status", "_timeout", "_timer", "_timer_at", "_timer_context", "_tls",
-        "_transport", "idle_since", "patience", "says_more",
+        "_transport", "_writes", "idle_since", "patience", "says_more",
     )  # fmt: skip
 
     def __init__(
-        self, tls: TlsFiles, on_close: Callable[[LeanConnection], None], reserve: Callable[[int], bool]
+        self,
+        tls: TlsFiles,
+        writes: Together,
+        on_close: Callable[[LeanConnection], None],
+        reserve: Callable[[int], bool],
     ) -> None:
         self.idle_since = 0.0
         self.patience = KEEPALIVE
@@ -77,6 +82,7 @@ class LeanConnection(asyncio.Protocol):
         self._tls = tls
         self._on_close = on_close
         self._reserve = reserve
+        self._writes = writes
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENT)
@@ -113,14 +119,13 @@ class LeanConnection(asyncio.Protocol):
         answered = self._answered = self._loop.create_future()
         self._max_bytes, self._timeout, self._deadline = max_bytes, timeout, deadline
         self._status = self._size = self._received = self._head_size = 0
-        self._is_sent = self._is_complete = False
+        self._is_sent, self._is_complete = not self.idle_since, False
         if self._timer is None or deadline < self._timer_at:
             self._set_timer()
-        if self.idle_since:
-            self._loop.call_soon(self._send, request, context=self._timer_context)
-        else:
-            self._is_sent = True
+        if self._is_sent:
             self._transport.write(request)
+        else:
+            self._writes.call(self._send, request)
         return answered
 
     def _send(self, request: bytes) -> None:

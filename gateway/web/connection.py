@@ -202,7 +202,7 @@ class Connection(Wire):
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = self._failure(request, error)
         # Sent once all tasks whose turn it is have had it (decision 45).
-        self._loop.call_soon(self._send, request, answer)
+        self._serving.writes.call(self._send, request, answer)
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
         handler = self._serving.handler

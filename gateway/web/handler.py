@@ -8,6 +8,7 @@ import structlog
 
 from gateway.errors import GatewayError
 from gateway.telemetry.sampling import Sampler
+from gateway.turns import Together
 from gateway.web.answer import HttpAnswer, StreamedAnswer
 from gateway.web.held_answers import HeldAnswers
 from gateway.web.request import HttpRequest
@@ -36,6 +37,7 @@ class Serving:
         self.handler = handler
         self.write_timeout = write_timeout
         self.held = held
+        self.writes = Together()
         self.is_draining = False
         self.connections: set[Any] = set()
         """The open ones, each a :class:`gateway.web.connection.Connection`: that file imports this one."""
