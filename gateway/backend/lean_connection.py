@@ -88,18 +88,15 @@ class LeanConnection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(**_LENIENT)
         # The exchange under way, and what has come of its answer.
         self._answered: asyncio.Future[Answer] | None = None
-        self._max_bytes = 0
         self._timeout = 0.0
-        self._status = 0
+        self._status = self._max_bytes = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._coding = ""
         self._chunks: list[bytes] = []
-        self._size = self._reserved = self._received = 0
-        self._is_sent = self._is_complete = False
+        self._size = self._reserved = self._received = self._head_size = 0
+        self._is_sent = self._is_complete = self._has_noted = False
         self._lines: list[tuple[bytes, bytes]] = []
         """The header lines or trailers that are coming in."""
-        self._has_noted = False
-        self._head_size = 0
         self._transport: asyncio.Transport  # from connection_made on, before anybody has this object
         self._check_input: Callable[[], list[Any]]
         self._reusable = True
@@ -202,10 +199,8 @@ class LeanConnection(asyncio.Protocol):
             self._fail(ConnectFailed(tls_reason(exc, self._tls)))
         elif exc is None and self._status and _ends_with_connection(self._headers):
             self._finish(answered)
-        elif not self._is_sent:
-            self._fail(EndedUnsent())
         else:
-            self._fail(Interrupted("the connection ended before the answer did"))
+            self._fail(Interrupted("the connection ended before the answer did") if self._is_sent else EndedUnsent())
 
     # The parser calls these.
 
