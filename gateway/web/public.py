@@ -114,8 +114,14 @@ class PublicHandler:
             if response is None:
                 if site is None:
                     raise NotFound("Not found")
-                with site.uses:
+                uses = site.uses
+                uses.running += 1
+                try:
                     response = await site.answer(exchange, self._address(exchange.request))
+                finally:
+                    uses.running -= 1
+                    if uses.is_awaited:
+                        uses.note_end()
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = to_gateway_error(error, path=exchange.request.path)
             response = error_response(exchange, answer, _form(exchange, site))
