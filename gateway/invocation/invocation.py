@@ -133,7 +133,8 @@ class Invocation:
         record = RECORD.get()
         record.tool = name  # also where there is no such tool
         builtin = self._builtin.get(name)
-        tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name)
+        tool = builtin.tool if builtin else self._discovery.find_fresh_tool(caller, name)
+        tool = tool or await self._discovery.find_tool(caller, name)
         if tool is None:
             raise _unknown_tool(name)
         record.tool = tool.name

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, RequestTimeout
-from gateway.web.answer import HttpAnswer, StreamedAnswer
+from gateway.web.answer import LARGE, HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, raw_response
 from gateway.web.handler import Serving
 from gateway.web.request import HTTP10, HttpRequest, RequestReader, framing_fault
@@ -201,8 +201,10 @@ class Connection(Wire):
             raise
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = self._failure(request, error)
-        # Sent once all tasks whose turn it is have had it (decision 45).
-        self._serving.writes.call(self._send, request, answer)
+        if isinstance(answer, HttpAnswer) and len(answer.body) <= LARGE:
+            self._serving.writes.call(self._send, request, answer)  # at the end of this turn (decision 45)
+        else:
+            self._send(request, answer)  # a large one must not wait: nobody counts its bytes until it is sent
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
         handler = self._serving.handler
