@@ -54,7 +54,7 @@ class ResendBudget:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._latest: list[float] = [-math.inf, 0, 0]
-        """Of the last second with a call: when it began, calls, calls sent again."""
+        """Counts of the last second with a call: when it began, calls, calls sent again."""
         self._counts: deque[list[float]] = deque(maxlen=round(WINDOW / _SLOT))
 
     def count_call(self, now: float) -> None:

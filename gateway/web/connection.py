@@ -70,10 +70,10 @@ class Connection(Wire):
         self._ahead: list[HttpRequest] = []
         """Requests that wait for the answer to an earlier one."""
         self._aside: list[bytes] = []
-        """What came behind these, not parsed yet."""
+        """Bytes that came behind these, not parsed yet."""
         self._aside_size = 0
         self._fault: MalformedHttp | None = None
-        """What is said, after the answers to earlier requests, of what could not be read."""
+        """Error that is said, after the answers to earlier requests, of what could not be read."""
         self._is_last = False  # no request is begun after the running one
         self._is_deaf = False  # what comes is not read
         self._deadline = Deadline(self._too_late)

@@ -1,4 +1,4 @@
-"""What answers the requests of a port, and what the connections of the port share."""
+"""Name who answers the requests of a port, and hold what the connections of the port share."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` the
+    """Bound what the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` the
     descriptors that the port keeps for itself."""
 
     shutdown_timeout: float

@@ -59,7 +59,7 @@ class HttpRequest:
         self.headers = headers
         self.keep_alive = keep_alive
         self.fault: MalformedHttp | None = None
-        """What is wrong with its framing: then it is refused."""
+        """Fault of its framing: then it is refused."""
         self.is_begun = self.is_whole = self.has_answer = self.is_answered = self.is_stream = False
         self._parts: list[bytes] = []
         self._unread = 0
