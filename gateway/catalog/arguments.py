@@ -34,10 +34,13 @@ def override_arguments(method: Method, arguments: Mapping[str, Argument]) -> dic
         known = _parameters_of_schema(listed)
     else:
         known = _name_counted({parameter.name: parameter for parameter in method.parameters or ()}, arguments)
+    is_complete = method.is_complete or known.keys() <= arguments.keys()
+    if not method.is_complete and is_complete:  # then the operator's order counts: the listing has none
+        known = {name: known.get(name, Parameter(name)) for name in arguments}
     for name, argument in arguments.items():
         known[name] = _override_parameter(known.get(name, Parameter(name)), argument)
     root = method.root or listed or {}
-    return {"parameters": tuple(known.values()), "input_schema": None, "root": root}
+    return {"parameters": tuple(known.values()), "input_schema": None, "root": root, "is_complete": is_complete}
 
 
 def _name_counted(known: dict[str, Parameter], arguments: Collection[str]) -> dict[str, Parameter]:

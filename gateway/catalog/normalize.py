@@ -70,6 +70,8 @@ def build_tool(
     """Return the tool for a method. Raises :class:`UnsoundSchema`."""
     method = _apply_override(_apply_required_of_draft_3(method), override)
     structure = _structure(method, override, policy)
+    if structure is Structure.BY_POSITION and not method.is_complete:
+        method = replace(method, parameters=None)  # whoever guesses their order calls wrongly
     whole = clean_schema_texts(_input_schema(method, structure))
     defaults = check_defaults(override.arguments, whole, validators)
     caller_schema = (
@@ -174,8 +176,9 @@ def _is_structure_known(method: Method, override: ToolOverride, policy: ToolPoli
     )
     return (
         is_declared
+        or not (method.is_complete and method.input_schema is None)  # no order, so nothing but names can be tried
         or method.structure is not Structure.UNKNOWN
-        or (method.parameters in (None, ()) and method.input_schema is None)
+        or method.parameters in (None, ())
     )
 
 
@@ -215,7 +218,7 @@ def _is_closed(method: Method, structure: Structure) -> bool:
     """Tell whether the listing names all arguments. A whole schema decides itself whether it allows others."""
     if method.input_schema is not None:
         return False
-    return method.parameters is not None or structure not in _NAMED
+    return (method.parameters is not None and method.is_complete) or structure not in _NAMED
 
 
 def _output_schema(

@@ -111,7 +111,7 @@ def _parameters(method: Method) -> dict[str, Any]:
     bundler = Bundler(method.root)
     try:
         schemas = {one.name: bundler.add_schema(one.schema) for one in method.parameters}
-        if bundler.definitions:
+        if bundler.definitions or not method.is_complete:  # such a schema allows further arguments
             required = [one.name for one in method.parameters if one.required]
             whole = {"type": "object", "properties": schemas} | ({"required": required} if required else {})
             return {"input_schema": bundler.finish(whole)}

@@ -73,7 +73,8 @@ class Docs:
 
 
 def fill_from_docstring(method: Method) -> Method:
-    """Return the method, with what its listing lacks filled in from its description."""
+    """Return the method, with what its listing lacks filled in from its description. Fields that name no parameter stay
+    in the description."""
     # The description names a method without its namespace: "add" for "math.add".
     docs = parse_docstring(method.description, re.split(r"[./:]", method.name)[-1])
     result = method.result
@@ -82,19 +83,33 @@ def fill_from_docstring(method: Method) -> Method:
     parameters = _name_parameters(method.parameters, docs)
     if parameters is not None:
         parameters = tuple(_merge(parameter, docs.arguments.get(parameter.name)) for parameter in parameters)
+    is_complete = method.parameters is not None or docs.complete or not docs.arguments
     structure = Structure.BY_NAME if docs.keywords and parameters else method.structure
-    return replace(method, description=docs.text, parameters=parameters, result=result, structure=structure)
+    if not is_complete and structure is Structure.BY_POSITION:
+        parameters = None
+    are_used = parameters is not None and docs.arguments.keys() <= {parameter.name for parameter in parameters}
+    return replace(
+        method,
+        description=docs.text if are_used else method.description,
+        parameters=parameters,
+        is_complete=is_complete,
+        result=result,
+        structure=structure,
+    )
 
 
 def _name_parameters(parameters: tuple[Parameter, ...] | None, docs: Docs) -> tuple[Parameter, ...] | None:
-    """Return the parameters, with the documented names where the listing has none; None where neither knows them."""
+    """Return the parameters, with the documented names where the listing has none; None where neither knows them.
+
+    Fields stand in any order, so only the call itself says which of several unnamed parameters has which name."""
     if docs.collects:
         return parameters
     if parameters is None:
         documented = (Parameter(name, required=docs.complete) for name in docs.arguments)
         return tuple(documented) if docs.arguments or docs.complete else None
-    unnamed = all(_PLACEHOLDER.fullmatch(parameter.name) for parameter in parameters)
-    if unnamed and len(docs.arguments) == len(parameters):
+    is_unnamed = all(_PLACEHOLDER.fullmatch(parameter.name) for parameter in parameters)
+    is_order_stated = docs.complete or len(parameters) == 1
+    if is_unnamed and is_order_stated and len(docs.arguments) == len(parameters):
         return tuple(replace(parameter, name=name) for parameter, name in zip(parameters, docs.arguments, strict=True))
     return parameters
 

@@ -1,15 +1,18 @@
 """Read ``system.listMethods``, with ``methodSignature`` and ``methodHelp`` where listed: the introspection of XML-RPC.
 
-A signature has types and no names, so arguments are called arg0, arg1, … where the help does not name them. A method
-without both takes its positional params as one array. Signatures and help take a call for each method: a few at a time,
-within the deadline of the listing, and late ones are left out. A service that answers none of the first questions is
-not asked the others.
+A signature has types and no names, so arguments are called arg0, arg1, … unless the help begins with the call itself:
+fields such as ``:param a:`` may stand in any order. Without a signature, arguments that the help names go by name where
+the service takes names. Another method without a signature takes its positional params as one array.
+
+Signatures and help take a call for each method: a few at a time, within the deadline of the listing, and late ones are
+left out. A service that answers none of the first questions is not asked the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -51,8 +54,9 @@ class SystemIntrospection:
         names = [name for name in listed if isinstance(name, str)]
         signatures = await ask_each(source, SIGNATURE, names) if SIGNATURE in names else {}
         helps = await ask_each(source, HELP, names) if HELP in names else {}
+        takes_names = await _takes_names(source, helps)
         # In a thread: to read the help of thousands of methods takes seconds.
-        return await asyncio.to_thread(parse_listing, listed, signatures, helps)
+        return await asyncio.to_thread(parse_listing, listed, signatures, helps, takes_names=takes_names)
 
 
 def is_saved(value: Any) -> bool:
@@ -88,12 +92,24 @@ async def _ask_some(source: ListingSource, question: str, names: list[str]) -> d
     return results
 
 
+async def _takes_names(source: ListingSource, helps: dict[str, Any]) -> bool:
+    """Return whether the service reads params by name: whether it gives the same help where it is asked by name. One
+    that spreads an object like a list would run a call with the names of arguments as their values."""
+    asked = next((name for name, text in helps.items() if _is_useful(text)), None)
+    if asked is None:
+        return False
+    answer = await source.call_method(HELP, {"method_name": asked})
+    return answer.has_value and answer.value == helps[asked]
+
+
 def _is_useful(answer: Any) -> bool:
     """Tell whether an answer may be a signature or the help of this method."""
     return bool(answer) and answer != _UNSUPPORTED
 
 
-def parse_listing(names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any]) -> Listing:
+def parse_listing(
+    names: Iterable[Any], signatures: dict[str, Any], helps: dict[str, Any], *, takes_names: bool = False
+) -> Listing:
     def parse_entry(name: str, _: Any) -> Method:
         parameters, result = _types_of_signature(signatures.get(name))
         method = Method(
@@ -101,10 +117,14 @@ def parse_listing(names: Iterable[Any], signatures: dict[str, Any], helps: dict[
             SystemIntrospection.name,
             description=text_of(helps.get(name)).strip(),
             parameters=parameters,
-            structure=Structure.BY_POSITION,
+            structure=Structure.EITHER if takes_names else Structure.BY_POSITION,
             result=result,
         )
-        return fill_from_docstring(method)
+        method = fill_from_docstring(method)
+        if method.structure is Structure.EITHER:
+            by_name = method.parameters is not None and not method.is_complete
+            method = replace(method, structure=Structure.BY_NAME if by_name else Structure.BY_POSITION)
+        return method
 
     # A name may stand twice. What is no name may be unhashable, and counts by its place.
     distinct = {name if isinstance(name, str) else index: name for index, name in enumerate(names)}

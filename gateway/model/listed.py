@@ -52,7 +52,8 @@ class Parameter:
 class Method:
     """Hold a backend method as its listing describes it.
 
-    ``parameters`` is None where the listing does not say; () is a method without parameters. ``input_schema`` is the
+    ``parameters`` is None where the listing does not say; () is a method without parameters. Without ``is_complete``
+    they are those that a description mentions: there may be others, and their order is unknown. ``input_schema`` is the
     schema of the whole arguments object, for listings that give one; ``parameters`` is then unused. It is False where
     the entry lacks the schema that its dialect requires: then only the operator can say what the arguments are.
     ``root`` is the document that each ``$ref`` in the schemas points into. ``endpoint`` is a path on the backend's
@@ -65,6 +66,7 @@ class Method:
     title: str = ""
     description: str = ""
     parameters: tuple[Parameter, ...] | None = ()
+    is_complete: bool = True
     input_schema: Schema | None = None
     structure: Structure = Structure.UNKNOWN
     result: Schema | None = None

@@ -39,6 +39,18 @@ async def test_docstrings_name_and_type_what_has_no_signature(pelix: Service, su
         assert (await gateway.call(surface, "seats_note", {"params": ["a", "b"]})).value == "a b"
 
 
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_order_of_fields_is_no_order_of_arguments(pelix: Service, surface: Surface) -> None:
+    async with front(pelix.url) as gateway:
+        assert (await gateway.call(surface, "reversed_fields", {"a": 6, "b": 3})).value == 2
+        given = {"source": "ann", "target": "bob", "amount": 5}
+        assert (await gateway.call(surface, "first_missing", given)).value == "5 from ann to bob"
+        assert (await gateway.call(surface, "one_only", {"a": 1, "b": 3})).value == 13, (
+            "others than the named are taken"
+        )
+        assert (await gateway.call(surface, "one_only", {"a": 1})).value == 12
+
+
 async def test_most_of_mopidys_arguments_are_typed_by_its_descriptions(mopidy: Service) -> None:
     async with front(mopidy.url) as gateway:
         tools = await gateway.tools()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,10 +147,47 @@ def test_what_the_listing_says_itself_stays() -> None:
 
 def test_places_that_a_listing_only_counts_get_the_names_of_the_text() -> None:
     places = (Parameter("arg0", STRING, True), Parameter("arg1", INTEGER, True))
-    text = "Add.\n\n:param title: a title\n:param copies: optional"
+    text = "add(title, copies)\n\nAdd.\n\n:param copies: optional\n:param title: a title"
     method = fill_from_docstring(Method("add", "introspection", description=text, parameters=places))
     assert shown(method) == {"title": STRING, "copies": INTEGER}
     assert [parameter.required for parameter in method.parameters or ()] == [True, False]
+
+
+def test_a_place_that_stands_alone_gets_the_only_name() -> None:
+    method = Method(
+        "add", "introspection", description="Add.\n\n:param title: a title", parameters=(Parameter("arg0"),)
+    )
+    assert list(shown(fill_from_docstring(method))) == ["title"]
+
+
+def fields_in_each_form(*names: str) -> list[str]:
+    """Return a description with fields of these names, in each of four forms."""
+    return [
+        "Divide.\n\n" + "\n".join(f":param {name}: the {name}" for name in names),
+        "Divide.\n\n" + "\n".join(f"@param {name}: the {name}" for name in names),
+        "Divide.\n\nArgs:\n" + "\n".join(f"    {name} (int): the {name}" for name in names),
+        "Divide.\n\nParameters\n----------\n" + "\n".join(f"{name} : int\n    the {name}" for name in names),
+    ]
+
+
+@pytest.mark.parametrize("names", [("b", "a"), ("b",), ("a",), ("b", "a", "c")], ids=str)
+def test_fields_name_no_place_since_they_may_stand_in_any_order(names: tuple[str, ...]) -> None:
+    places = (Parameter("arg0", INTEGER, True), Parameter("arg1", INTEGER, True))
+    for text in fields_in_each_form(*names):
+        listed = Method("div", "introspection", description=text, parameters=places, structure=Structure.BY_POSITION)
+        method = fill_from_docstring(listed)
+        assert method.parameters == places
+        assert method.description == text, "a model still reads what the arguments mean"
+
+
+@pytest.mark.parametrize("names", [("b", "a"), ("b",), ("a",)], ids=str)
+def test_fields_without_places_are_never_sent_by_position(names: tuple[str, ...]) -> None:
+    for text in fields_in_each_form(*names):
+        listed = Method("div", "plain", description=text, parameters=None)
+        positional = fill_from_docstring(replace(listed, structure=Structure.BY_POSITION))
+        assert (positional.parameters, positional.description) == (None, text)
+        named = fill_from_docstring(listed)
+        assert (list(shown(named)), named.is_complete) == (list(names), False)
 
 
 def test_a_text_that_names_another_number_of_arguments_names_none() -> None:

@@ -40,11 +40,41 @@ def seats_note(*words: str) -> str:
     return " ".join(words)
 
 
+def reversed_fields(a: float, b: float) -> float:
+    """Divide.
+
+    :param b: divisor
+    :param a: dividend
+    """
+    return a / b
+
+
+def first_missing(source: str, target: str, amount: int) -> str:
+    """Transfer.
+
+    Args:
+        target: who gets it
+        amount: how much
+    """
+    return f"{amount} from {source} to {target}"
+
+
+def one_only(a: int, b: int = 2) -> int:
+    """Add.
+
+    Parameters
+    ----------
+    a : int
+        one number
+    """
+    return 10 * a + b
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     server = SimpleJSONRPCServer(("127.0.0.1", parser.parse_args().port), logRequests=False)
-    for function in (seats_book, seats_free, seats_note):
+    for function in (seats_book, seats_free, seats_note, reversed_fields, first_missing, one_only):
         server.register_function(function, function.__name__.replace("_", "."))
     server.register_introspection_functions()
     server.serve_forever()
