@@ -53,10 +53,12 @@ class Step:
 
 
 class NoListing(Exception):
-    """Raised where the backend gave no listing in this dialect; ``steps`` are the questions and their answers."""
+    """Raised where the backend gave no listing in this dialect; ``steps`` are the questions and their answers. With
+    ``is_partial`` it gave a part of one, so it speaks this dialect and no other is tried."""
 
-    def __init__(self, steps: Iterable[Step]) -> None:
+    def __init__(self, steps: Iterable[Step], *, is_partial: bool = False) -> None:
         self.steps = tuple(steps)
+        self.is_partial = is_partial
         super().__init__("; ".join(map(str, self.steps)))
 
     @property

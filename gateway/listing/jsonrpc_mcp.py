@@ -6,6 +6,7 @@ The site's owner chose these tools, so ``/jsonrpc/methods`` may add details to t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -23,7 +24,7 @@ from gateway.listing.dialect import (
     text_of,
     texts_of,
 )
-from gateway.model import Listing, Method, Structure
+from gateway.model import Listing, Method, SourceAnswer, Structure
 from gateway.text import masked_url
 
 PATH: Final = "/mcp/tools/list"
@@ -44,24 +45,20 @@ class JsonrpcMcp:
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         url = source.listing_url or source.base + PATH
+        separator = "&" if "?" in url else "?"
         entries: list[Any] = []
-        cursor: str | None = None
-        seen_cursors: set[str] = set()
-        for _ in range(MAX_PAGES):
-            separator = "&" if "?" in url else "?"
-            answer = await source.get_document(
-                url if cursor is None else f"{url}{separator}{urlencode({'cursor': cursor})}"
-            )
-            if not (answer.has_value and recognizes(answer.value)):
+        cursors: list[Any] = [None]
+        while len(cursors) == 1 or cursors[-1] is not None:
+            query = "" if cursors[-1] is None else f"{separator}{urlencode({'cursor': cursors[-1]})}"
+            answer = await source.get_document(url + query)
+            fault = _fault_of_page(answer, cursors)
+            if fault:  # half a list must not pass for the whole
                 steps: list[Step] = []
-                add_step(steps, f"GET {masked_url(path_of(url))}", answer, "without tools[] that have an inputSchema")
-                raise NoListing(steps)
+                page = "" if len(cursors) == 1 else f", page {len(cursors)}"
+                add_step(steps, f"GET {masked_url(path_of(url))}{page}", answer, fault)
+                raise NoListing(steps, is_partial=bool(entries))
             entries += answer.value["tools"]
-            cursor = answer.value.get("nextCursor")
-            # The module answers an unknown cursor with its first page, so a repeated cursor would never end.
-            if not isinstance(cursor, str) or cursor in seen_cursors:
-                break
-            seen_cursors.add(cursor)
+            cursors.append(answer.value.get("nextCursor"))
         return await self._add_details(source, parse_listing(entries))
 
     async def _add_details(self, source: ListingSource, listing: Listing) -> Listing:
@@ -74,6 +71,21 @@ class JsonrpcMcp:
             for method in listing.methods
         )
         return replace(listing, methods=methods)
+
+
+def _fault_of_page(answer: SourceAnswer, cursors: Sequence[Any]) -> str:
+    """Return what ends the sentence "JSON, but …" for a page that cannot be used, "" for a usable one. ``cursors`` are
+    those of the pages until now."""
+    if not (answer.has_value and recognizes(answer.value)):
+        return "without tools[] that have an inputSchema"
+    cursor = answer.value.get("nextCursor")
+    if cursor is None:
+        return ""
+    if not isinstance(cursor, str):
+        return "with a nextCursor that is not a string"
+    if cursor in cursors:  # the module answers an unknown cursor with its first page, so this would never end
+        return "with a nextCursor that an earlier page had"
+    return f"with more than {MAX_PAGES} pages" if len(cursors) == MAX_PAGES else ""
 
 
 def recognizes(document: Any) -> bool:

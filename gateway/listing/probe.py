@@ -69,7 +69,7 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
             listing = await dialect.fetch_listing(source)
         except NoListing as error:
             steps += [step for step in error.steps if step not in steps]
-            if error.unreachable:
+            if error.unreachable or error.is_partial:
                 break
             continue
         # The denied question may be that of jsonrpc_mcp, whose list has fewer methods than Drupal's own.
