@@ -63,3 +63,12 @@ async def run_in_turns(steps: Generator[None, None, Any]) -> Any:
         except StopIteration as done:
             return done.value
         await turns.give()
+
+
+def run_at_once(steps: Generator[None, None, Any]) -> Any:
+    """Return the value of the generator, which gives no other task a turn."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value

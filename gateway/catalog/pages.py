@@ -1,13 +1,13 @@
 """Serialize pages of a catalog, each once.
 
 A page is the JSON array of its tools in the form of one era. Answers contain it as it is. Pages are made on first use,
-the first page of each catalog in advance, and kept in a cache that is bounded in bytes.
+and kept in a cache that is bounded in bytes. The first page of a small catalog is made in advance.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -16,9 +16,12 @@ from cachetools import LRUCache
 from gateway import jsonrpc
 from gateway.jsonrpc import Raw
 from gateway.model import Catalog, Tool
+from gateway.turns import run_at_once, run_in_turns
 
-MAX_PAGE_BYTES: Final = 1024 * 1024
-"""Bytes of a page: many, since many clients read the first page only; not more, since clients have limits."""
+MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
+"""Maximum bytes of a page: many, since half of the agent frameworks read the first page alone."""
+_SMALL: Final = 500
+"""Tools of a catalog whose page holds the event loop for some 10 ms."""
 
 
 class Projector(Protocol):
@@ -49,25 +52,32 @@ class PageCache:
     def __repr__(self) -> str:
         return f"<PageCache {len(self._pages)} pages, {self._pages.currsize} of {self._pages.maxsize} bytes>"
 
-    def get_page(self, catalog: Catalog, projector: Projector, after: str | None, size: int) -> Page:
-        """Return the page that begins behind the name ``after``, which the catalog need not have any more."""
+    async def get_page(self, catalog: Catalog, projector: Projector, after: str | None, size: int) -> Page:
+        """Return the page that begins behind the name ``after``, which the catalog need not have any more. Other tasks
+        get their turn while a large one is made."""
         start = 0 if after is None else bisect_right(catalog.names, after)
         key = (catalog.digest, projector.key, start, size)
         try:
             return self._pages[key]
         except KeyError:
-            page = _page(catalog, projector, start, size)
-            if self._pages.getsizeof(page) <= self._pages.maxsize:
-                self._pages[key] = page
+            page: Page = await run_in_turns(_page(catalog, projector, start, size))
+            self._keep(key, page)
             return page
 
     def prepare_first_pages(self, catalog: Catalog, projectors: Iterable[Projector], size: int) -> None:
-        """Make the first page for each projector, so that no client waits for it."""
-        for projector in projectors:
-            self.get_page(catalog, projector, None, size)
+        """Make the first page for each projector, so that no client waits for it. That of a large catalog is left to
+        the first client, since it would hold up all others."""
+        for projector in projectors if len(catalog.tools) <= _SMALL else ():
+            key = (catalog.digest, projector.key, 0, size)
+            if key not in self._pages:
+                self._keep(key, run_at_once(_page(catalog, projector, 0, size)))
+
+    def _keep(self, key: tuple[str, str, int, int], page: Page) -> None:
+        if self._pages.getsizeof(page) <= self._pages.maxsize:
+            self._pages[key] = page
 
 
-def _page(catalog: Catalog, projector: Projector, start: int, size: int) -> Page:
+def _page(catalog: Catalog, projector: Projector, start: int, size: int) -> Generator[None, None, Page]:
     parts: list[Raw] = []
     weight = 0
     for tool in catalog.tools[start : start + size]:
@@ -76,6 +86,7 @@ def _page(catalog: Catalog, projector: Projector, start: int, size: int) -> Page
         if parts and weight > MAX_PAGE_BYTES:
             break
         parts.append(Raw(part))
+        yield
     end = start + len(parts)
     last = catalog.tools[end - 1].name if end < len(catalog.tools) else None
     return Page(Raw(jsonrpc.encode(parts)), last)

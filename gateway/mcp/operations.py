@@ -101,7 +101,7 @@ class Operations:
         catalog = self._access.visible_catalog(caller, catalog)
         if self._settings.search:
             catalog = SEARCH_CATALOG
-        page = self._pages.get_page(catalog, projector, after, size or self._settings.page_size)
+        page = await self._pages.get_page(catalog, projector, after, size or self._settings.page_size)
         return ToolPage(
             page.tools,
             None if page.last is None else self._cursors.issue(page.last, caller),

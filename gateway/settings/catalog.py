@@ -139,7 +139,10 @@ class CatalogSettings(Section):
         10.0, "Shortest time between two notices to clients that tools changed. The first is sent at once.", ge=0
     )
     page_size: int = knob(
-        500, "Most tools on one page of tools/list. GET /mcp/tools/list never has more than 50.", ge=1, le=5000
+        5000,
+        "Most tools on one page of tools/list; a page also ends at 8 MiB. GET /mcp/tools/list never has more than 50.",
+        ge=1,
+        le=5000,
     )
     include: tuple[str, ...] = knob(("*",), "Patterns of backend methods to offer.")
     exclude: tuple[str, ...] = knob(
