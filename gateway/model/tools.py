@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
+from gateway.json_schema import without_closed_objects
 from gateway.model.listed import JsonObject, QuarantinedMethod, Schema, ServiceInfo, Structure, Version
 
 
@@ -137,6 +138,12 @@ class Tool:
     def name_for(self, name_style: NameStyle) -> str:
         """Return the tool's name in this style."""
         return self.names.get(name_style, self.name)
+
+    def schemas_for(self, name_style: NameStyle) -> tuple[JsonObject, Schema | None]:
+        """Return the input and the output schema that are shown with names in this style."""
+        if name_style is NameStyle.MCP:
+            return self.input_schema, self.output_schema
+        return without_closed_objects(self.input_schema), without_closed_objects(self.output_schema)
 
     @cached_property
     def digest(self) -> str:
