@@ -37,6 +37,9 @@ def lint_catalog(catalog: Catalog, settings: CatalogSettings) -> Iterator[str]:
     dropped = [tool.name for tool in catalog.tools if "outputSchemaDropped" in tool.meta]
     if dropped:
         yield f"{list_some(dropped)}: the listing's output schema is unusable and not published"
+    odd = [tool.name for tool in catalog.tools if tool.shown_input is not None]
+    if odd:
+        yield f"{list_some(odd)}: defaults that their own schema refuses are not published; the service may use them"
     hiding = [tool.name for tool in catalog.tools if tool.input_check is not None or tool.output_check is not None]
     if hiding:
         yield (

@@ -33,6 +33,7 @@ from gateway.model import (
     Version,
 )
 from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema
+from gateway.schema.defaults import without_refused_defaults
 from gateway.schema.drafts import says_required
 from gateway.schema.hidden_characters import remove_hidden_characters
 from gateway.schema.texts import MAX_DESCRIPTION, clean_schema_texts, clean_title, clean_value_texts, trim_excerpt
@@ -86,6 +87,7 @@ def build_tool(
     whole_input, mirrored_headers = header_parameters(published_schema)
     whole_output, note = _output_schema(method, override, validators)
     input_schema = remove_hidden_characters(whole_input)
+    shown_input = without_refused_defaults(input_schema, validators)
     output_schema = None if whole_output is None else remove_hidden_characters(whole_output, results=True)
     annotations, leftover = _annotations(method, override, policy.trust_annotations)
     name = names[NameStyle.MCP]
@@ -99,6 +101,7 @@ def build_tool(
         closed=closed,
         output_schema=output_schema,
         input_check=None if input_schema is whole_input else whole_input,
+        shown_input=None if shown_input is input_schema else shown_input,
         output_check=None if output_schema is whole_output else whole_output,
         annotations=annotations,
         meta=_meta(method, leftover, note),

@@ -27,6 +27,7 @@ from gateway.errors import (
 )
 from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests, RequestState, require_capabilities
+from gateway.invocation.repair import repair_arguments
 from gateway.jsonrpc import Raw
 from gateway.limits import CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
@@ -121,10 +122,19 @@ class Invocation:
             raise _unknown_tool(name)
         return tool
 
-    async def prepare(self, caller: Caller, name: str, arguments: Arguments, extras: CallExtras | None = None) -> Call:
+    async def prepare(
+        self,
+        caller: Caller,
+        name: str,
+        arguments: Arguments,
+        extras: CallExtras | None = None,
+        *,
+        as_sent: bool = False,
+    ) -> Call:
         """Find a tool in the caller's view and decide whether this call may start, before any byte of the answer.
         A tool that ``call_tool`` names gets the same decisions as if it were called directly. The call counts against
         the caller's limits. Where nothing is left of them, the arguments are not read and the call has a fault.
+        Unless they count ``as_sent``, nulls that the tool refuses are left out (:mod:`gateway.invocation.repair`).
 
         Raise as :meth:`find_tool` does, and as ``arguments`` does where it is a function;
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
@@ -152,6 +162,8 @@ class Invocation:
         if builtin is not None:
             target, call_arguments = await self._target(caller, builtin, call_arguments)
             record.tool = target.name
+        if None in call_arguments.values() and not as_sent:
+            call_arguments = repair_arguments(target, call_arguments, self._validators)
         if state is not None and not await self._input_requests.is_first_answer(state, caller, target, call_arguments):
             quota = await self._budget.spend(caller, target)
         elif quota is not None and target is not tool:

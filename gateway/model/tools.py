@@ -104,6 +104,7 @@ class Tool:
 
     ``input_schema`` and ``output_schema`` are self-contained JSON Schema 2020-12. Where they lack values that may not
     be published, ``input_check`` and ``output_check`` are the complete schemas to check against.
+    ``shown_input`` is ``input_schema`` without defaults that it refuses, where it has such.
     A ``closed`` tool refuses arguments that ``input_schema`` does not name, although the schema does not say so: some
     LLM APIs refuse a schema with ``additionalProperties``.
 
@@ -121,6 +122,7 @@ class Tool:
     title: str = ""
     output_schema: Schema | None = None
     input_check: JsonObject | None = None
+    shown_input: JsonObject | None = None
     output_check: JsonObject | None = None
     annotations: JsonObject = field(default_factory=dict)
     meta: JsonObject = field(default_factory=dict)
@@ -141,9 +143,10 @@ class Tool:
 
     def schemas_for(self, name_style: NameStyle) -> tuple[JsonObject, Schema | None]:
         """Return the input and the output schema that are shown with names in this style."""
+        input_schema = self.shown_input or self.input_schema
         if name_style is NameStyle.MCP:
-            return self.input_schema, self.output_schema
-        return without_closed_objects(self.input_schema), without_closed_objects(self.output_schema)
+            return input_schema, self.output_schema
+        return without_closed_objects(input_schema), without_closed_objects(self.output_schema)
 
     @cached_property
     def digest(self) -> str:

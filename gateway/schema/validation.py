@@ -85,6 +85,15 @@ class Validator:
             return [_fault(error)]
         return []
 
+    def faulty_items(self, values: list[Any]) -> set[int]:
+        """Return the places of a list at which a value is wrong; all places where that would take long to find out."""
+        if self.is_valid(values):
+            return set()
+        size = size_of(values)
+        if size.values * self._cost.breadth > MAX_EXPLAINED or size.characters > _MAX_QUOTED:
+            return set(range(len(values)))
+        return {error.instance_path[0] for error in self._engine_for(size).iter_errors(values)}
+
     def _is_valid(self, value: Any) -> bool:
         if self._takes_small and is_small(value):  # to weigh it would cost more than the check
             return bool(self._engine.is_valid(value))

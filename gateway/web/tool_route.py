@@ -87,7 +87,7 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
         return arguments_by_name(tool, message.params)
 
     try:
-        call = await invocation.prepare(exchange.caller, name, arguments)
+        call = await invocation.prepare(exchange.caller, name, arguments, as_sent=True)
         exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is None:

@@ -72,7 +72,9 @@ async def test_the_gateways_own_tools_refuse_them_too(surface: Surface) -> None:
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-async def test_what_a_listings_own_schema_says_is_checked_and_published_only_beside_names_of_mcp(surface: Surface, tmp_path: Any) -> None:
+async def test_what_a_listings_own_schema_says_is_checked_and_published_only_beside_names_of_mcp(
+    surface: Surface, tmp_path: Any
+) -> None:
     closed = {**OWN, "additionalProperties": False}
     methods = {
         "whole": {"input_schema": closed},

@@ -1,0 +1,79 @@
+"""Nulls in place of arguments that the model left out: CrewAI and strict modes of LLM APIs send them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.each import each
+from tests.fault.behaviours import Body
+from tests.fault.scripted import ScriptedBackend
+from tests.front import SURFACES, Front, Surface, front
+
+METHODS: Final = {
+    "find": {
+        "params": {
+            "query": {"required": True, "schema": {"type": "string"}},
+            "limit": {"schema": {"type": "integer"}},
+            "after": {"schema": {"type": ["string", "null"]}},
+            "filter": {"schema": {"$ref": "#/$defs/filter"}},
+            "any": {},
+        },
+    }
+}
+ANSWER: Final = Body(b'{"jsonrpc":"2.0","id":null,"result":null}')
+
+
+def listing(folder: Path) -> tuple[str, str]:
+    whole = {
+        "type": "object",
+        "properties": {name: one.get("schema", {}) for name, one in METHODS["find"]["params"].items()},
+        "required": ["query"],
+        "$defs": {"filter": {"type": "object", "properties": {"year": {"type": "integer"}}}},
+    }
+    file = folder / "methods.json"
+    file.write_text(json.dumps({"methods": {"find": {"input_schema": whole, "structure": "by-name", "result": False}}}))
+    return "backend.listing.dialect=static", f"backend.listing.file={file}"
+
+
+async def sent(gateway: Front, backend: ScriptedBackend, surface: Surface, arguments: dict[str, Any]) -> Any:
+    """Return the params that the service got, None where the call was refused."""
+    before = len(backend.requests)
+    called = await gateway.call(surface, "find", arguments)
+    if len(backend.requests) == before:
+        assert called.failed
+        return None
+    return backend.requests[-1].json["params"]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@each(
+    ("arguments", "expected"),
+    [
+        ({"query": "x", "limit": None}, {"query": "x"}),
+        ({"query": "x", "limit": None, "filter": None}, {"query": "x"}),
+        ({"query": "x", "limit": None, "after": None, "any": None}, {"query": "x", "after": None, "any": None}),
+        ({"query": "x", "after": None}, {"query": "x", "after": None}),
+        ({"query": "x", "limit": 0}, {"query": "x", "limit": 0}),
+        ({"query": None, "limit": None}, None),
+        ({"query": "x", "limit": "two", "filter": None}, None),
+        ({"query": "x", "filter": {"year": None}}, None),
+    ],
+)
+async def test_a_null_that_an_optional_argument_refuses_is_left_out(
+    surface: Surface, arguments: dict[str, Any], expected: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    async with ScriptedBackend((), ANSWER) as backend, front(backend.url, *listing(tmp_path)) as gateway:
+        assert await sent(gateway, backend, surface, arguments) == expected
+
+
+async def test_json_rpc_passes_what_came(tmp_path: Path) -> None:
+    async with ScriptedBackend((), ANSWER) as backend, front(backend.url, *listing(tmp_path)) as gateway:
+        for url in (f"{gateway.base}/jsonrpc", f"{gateway.mcp}/tools/find"):
+            body = {"jsonrpc": "2.0", "id": 1, "method": "find", "params": {"query": "x", "limit": None}}
+            called = await gateway.post(url, body)
+            assert "limit" in called.body["error"]["message"]
+        assert backend.requests == []
