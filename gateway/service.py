@@ -283,9 +283,8 @@ class Service:
             mount.subscriptions, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
         )  # fmt: skip
         scopes = self.access.baseline_scopes
-        metadata = (
-            build_resource_metadata(settings, scopes, SERVER_NAME) if self.auth.authenticator is not None else None
-        )
+        issuers = self.auth.issuers.published
+        metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if self.auth.authenticator else None
         ends = Budget(self._store, "session end", settings.limits.discovery)
         sessions = Sessions(self._keys, self._store, ends)
         old_eras = legacy.Legacy(operations, self.invocation, sessions, self.call_notices, self.uses)

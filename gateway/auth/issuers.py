@@ -58,6 +58,10 @@ class Issuers:
         names = frozenset(policy.issuer.issuer for policy, _ in asked)
         return Verifiers(SignatureVerifier(signed) if signed else None, introspection, names)
 
+    def published(self) -> list[str]:
+        """Return the issuers' names, each as its own metadata has it where these were read."""
+        return [keys.published for keys in self.keys.values()]
+
     def token_endpoint(self, settings: Credentials) -> Callable[[], Awaitable[str]]:
         """Return a function for the URL of the token endpoint: the configured one, else the first issuer's."""
 

@@ -11,6 +11,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -53,6 +54,8 @@ class IssuerKeys:
 
     def __init__(self, issuer: Issuer, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
+        self.published = issuer.issuer
+        """The issuer as its own metadata name it, once they were read."""
         self.generation = 0
         self.first_attempt_over = asyncio.Event()
         """Set once the keys were fetched for the first time, or could not be."""
@@ -112,6 +115,8 @@ class IssuerKeys:
     async def refresh(self) -> None:
         """Fetch now, or join the fetch under way; failures are logged and kept, not raised."""
         await self._flights.join(_KEYS, self._run_fetch)
+        with suppress(FetchFailed):  # beside a configured jwks_uri, they are read for the issuer's own name alone
+            await self.get_metadata()
 
     async def refresh_forever(self) -> None:
         """Refresh in the background, until cancelled."""
@@ -178,7 +183,9 @@ class IssuerKeys:
         for url in metadata_urls(self.issuer.issuer):
             try:
                 answer = await self._get_document(url)
-                return parse_issuer_metadata(jsonrpc.decode(answer.body), self.issuer.issuer)
+                metadata = parse_issuer_metadata(jsonrpc.decode(answer.body), self.issuer.issuer)
+                self.published = metadata.issuer
+                return metadata
             except FetchFailed as error:
                 faults.append(str(error))
             except ValueError as error:

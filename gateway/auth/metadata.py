@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -13,12 +13,15 @@ from gateway.auth.dpop import ALGORITHMS
 from gateway.settings import ServiceSettings
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
+ANOTHER_ISSUER: Final = "its issuer is not the configured one, character for character but a slash at the end"
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerMetadata:
-    """Hold the members of an issuer's metadata that the gateway uses; None is absent."""
+    """Hold the members of an issuer's metadata that the gateway uses; None is absent. ``issuer`` is its own name for
+    itself."""
 
+    issuer: str
     jwks_uri: str | None = None
     token_endpoint: str | None = None
     introspection_endpoint: str | None = None
@@ -42,36 +45,49 @@ def metadata_urls(issuer: str) -> tuple[str, ...]:
 
 
 def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
-    """Return the metadata. Raises :class:`ValueError`: not metadata, another issuer (RFC 8414 §3.3), unsafe address."""
+    """Return the metadata. Raises :class:`ValueError`: not metadata, another issuer (RFC 8414 §3.3), unsafe address.
+
+    A slash at the end may be there or not: Drupal's tokens have ``https://site``, and its metadata ``https://site/``."""
     if not isinstance(document, Mapping):
         raise ValueError("not a JSON object")  # noqa: TRY004, one kind of failure for callers
-    if document.get("issuer") != issuer:
-        raise ValueError("its issuer is not the configured one, character for character")
+    named = document.get("issuer")
+    if not isinstance(named, str) or named.removesuffix("/") != issuer.removesuffix("/"):
+        raise ValueError(ANOTHER_ISSUER)
     found: dict[str, str] = {}
     for name in ("jwks_uri", "token_endpoint", "introspection_endpoint"):
         value = document.get(name)
         if value is not None:
             check_address(value, issuer, name)
             found[name] = value
-    return IssuerMetadata(**found)
+    return IssuerMetadata(named, **found)
 
 
 @dataclass(frozen=True)
 class ResourceMetadata:
-    """Hold the metadata of this resource (RFC 9728 §2): from the configuration alone, never from a request. ``url`` is
-    the document's URL, as challenges name it; ``paths`` are where it is served; ``body`` is its JSON."""
+    """Hold the metadata of this resource (RFC 9728 §2), from the configuration and the issuers' own metadata, never
+    from a request. ``url`` is the document's URL, as challenges name it; ``paths`` are where it is served. ``issuers``
+    returns the issuers' names: a client compares them with the issuers' own metadata, character for character."""
 
     url: str
     paths: tuple[str, ...]
-    body: bytes
+    _document: Mapping[str, Any]
+    _issuers: Callable[[], list[str]]
+
+    @property
+    def body(self) -> bytes:
+        """Return the document as JSON."""
+        return jsonrpc.encode({**self._document, "authorization_servers": self._issuers()})
 
 
-def build_resource_metadata(settings: ServiceSettings, scopes: Iterable[str], name: str) -> ResourceMetadata:
-    """Return the metadata. ``scopes`` are those that a client should request first; ``name`` is for people."""
+def build_resource_metadata(
+    settings: ServiceSettings, scopes: Iterable[str], name: str, issuers: Callable[[], list[str]]
+) -> ResourceMetadata:
+    """Return the metadata. ``scopes`` are those that a client should request first; ``name`` is for people. For
+    ``issuers`` see :class:`ResourceMetadata`."""
     resource = urlsplit(settings.resource)
     document: dict[str, Any] = {
         "resource": settings.resource,
-        "authorization_servers": [issuer.issuer for issuer in settings.auth.issuers],
+        "authorization_servers": [],
         "bearer_methods_supported": ["header"],
         "resource_name": name,
     }
@@ -88,4 +104,4 @@ def build_resource_metadata(settings: ServiceSettings, scopes: Iterable[str], na
     # A proxy in front may strip the path of public_url, so the document is served without that path too. The
     # well-known path alone is for a gateway with one service; with several it would be ambiguous.
     paths = (path, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
-    return ResourceMetadata(url, tuple(dict.fromkeys(paths)), jsonrpc.encode(document))
+    return ResourceMetadata(url, tuple(dict.fromkeys(paths)), document, issuers)

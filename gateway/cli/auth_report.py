@@ -10,6 +10,7 @@ from gateway.auth.claims import IssuerPolicy
 from gateway.auth.introspection import IntrospectionVerifier
 from gateway.auth.issuers import Issuers
 from gateway.auth.jwks import FetchFailed
+from gateway.auth.metadata import ANOTHER_ISSUER
 from gateway.credentials import credential_modes
 from gateway.errors import Unauthorized
 from gateway.model import Principal
@@ -67,6 +68,11 @@ class Findings:
                 yield f"  keys       {len(keys.keys.keys)} ({algorithms})"
                 for ignored in keys.keys.ignored:
                     yield printable(f"  not used   {ignored}")
+                try:
+                    await keys.get_metadata()
+                except FetchFailed as error:
+                    if ANOTHER_ISSUER in str(error):
+                        yield self._fault(f"{issuer.issuer}: {error}; clients that log in refuse it")
         if issuer.clients:
             yield f"  clients    {', '.join(issuer.clients)}"
         yield f"  audience   {' or '.join(sorted(policy.audiences))}"

@@ -228,10 +228,35 @@ async def test_max_age_is_honored_within_reason(said: str | None, kept: float) -
     assert keys._refresh_at - clock.now == kept
 
 
+@each("named", [ISSUER, f"{ISSUER}/"])
+async def test_an_issuer_is_published_as_its_own_metadata_name_it(named: str) -> None:
+    """Drupal: iss in tokens and issuer in the metadata differ by a slash, and clients compare the metadata's."""
+    web = Web("k1")
+    web.documents[META] = {"issuer": named, "jwks_uri": JWKS}
+    keys = keys_of(web)
+    assert keys.published == ISSUER, "as configured, until the metadata were read"
+    await keys.refresh()
+    assert (keys.published, keys.issuer.issuer) == (named, ISSUER)
+
+
+@each(("named", "published"), [(f"{ISSUER}/", f"{ISSUER}/"), ("https://other.example.com", ISSUER), (None, ISSUER)])
+async def test_beside_a_configured_jwks_uri_the_metadata_give_the_name_alone(named: str | None, published: str) -> None:
+    web = Web("k1")
+    web.documents[META] = {"issuer": named, "jwks_uri": "https://login.example.com/others"} if named else []
+    keys = keys_of(web, jwks_uri=JWKS)
+    await keys.refresh()
+    assert keys.published == published
+    assert keys.keys is not None
+    assert web.key_fetches == 1
+
+
 @each(
     "metadata",
     [
-        {"issuer": ISSUER + "/", "jwks_uri": JWKS},
+        {"issuer": ISSUER + "//", "jwks_uri": JWKS},
+        {"issuer": ISSUER + "/x", "jwks_uri": JWKS},
+        {"issuer": ISSUER.upper(), "jwks_uri": JWKS},
+        {"jwks_uri": JWKS},
         {"issuer": ISSUER, "jwks_uri": "http://login.example.com/keys"},
         {"issuer": ISSUER, "jwks_uri": "https://169.254.169.254/keys"},
         {"issuer": ISSUER, "jwks_uri": "http://169.254.169.254/keys"},
