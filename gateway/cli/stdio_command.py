@@ -35,6 +35,8 @@ _ON_A_TERMINAL: Final = (
     "for a client: connect URL. Ctrl-C ends it."
 )
 
+_GRACE: Final = 2.0
+"""Seconds for the calls that run when the input ends. Their client has gone, or waits for this process to end."""
 _LAST_WORDS: Final = 0.5
 """Seconds to write that the subscriptions end."""
 
@@ -120,7 +122,8 @@ async def serve_client(
         async for line in LineReader(incoming, longest).lines():
             await conversation.receive(line)
         mount.subscriptions.close()
-        await conversation.finish(settings.server.shutdown_timeout)
+        await conversation.finish(_GRACE)
+        await conversation.close()
 
     try:
         await _first(converse(), stop.wait(), writer.broken.wait())

@@ -12,7 +12,7 @@ from gateway.mcp.legacy import VERSIONS as LEGACY_VERSIONS
 from gateway.mcp.legacy import Legacy
 from gateway.mcp.messages import McpReply, McpRequest, McpStreamReply
 from gateway.mcp.modern import VERSIONS as MODERN_VERSIONS
-from gateway.mcp.modern import Modern
+from gateway.mcp.modern import Modern, names_version
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.telemetry.request_log import RECORD
 
@@ -41,7 +41,9 @@ class Endpoint:
 
     async def _answer_batch(self, mcp_request: McpRequest, batch: list[Any]) -> McpReply | McpStreamReply:
         try:
-            if self.legacy.serves_version(mcp_request):
+            # Where no header says the version, as on stdio, the messages do. The modern era has no batches.
+            is_modern = any(names_version(item.get("params")) for item in batch if type(item) is dict)
+            if self.legacy.serves_version(mcp_request) and not is_modern:
                 return await self.legacy.answer_batch(mcp_request, batch, self._answer_one)
         except GatewayError as error:
             return await _refuse(error)

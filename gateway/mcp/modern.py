@@ -91,6 +91,11 @@ _CACHED_BY_ONE: Final = b',"ttlMs":%d,"cacheScope":"private","_meta":'
 _Handler: TypeAlias = Callable[[McpRequest, ModernRevision, Request, JsonObject], Awaitable[McpReply | McpStreamReply]]
 
 
+def names_version(params: Any) -> bool:
+    """Return whether the ``_meta`` of params names a version, as only this era has it."""
+    return type(params) is dict and type(meta := params.get("_meta")) is dict and META_VERSION in meta
+
+
 class Modern:
     def __init__(self, operations: Operations, invocation: Invocation) -> None:
         self._operations = operations
@@ -106,8 +111,7 @@ class Modern:
     def claims_message(self, message: Message, headers: Headers, legacy: tuple[str, ...]) -> bool:
         """Tell whether a message is of this era: its ``_meta`` names a version, or its header names one that is not in
         ``legacy``."""
-        params = message.params
-        if type(params) is dict and type(meta := params.get("_meta")) is dict and META_VERSION in meta:
+        if names_version(message.params):
             return True
         version = headers.get(PROTOCOL_VERSION)
         return version is not None and version not in legacy
