@@ -1,9 +1,6 @@
-"""The commands: serve, check, tools, call, methods, schema, demo; those of other files are added here.
+"""The commands check, tools, call, methods, schema and demo.
 
 With several services, ``check`` reports on each and exits with the highest code; ``tools`` and ``call`` need --service.
-
-Exit codes: 0 success; 1 the tool reported a failure, ``check`` found no tool, or ``tools --diff`` a difference; 2 the
-command line or the configuration is wrong, or a port is taken; 3 the backend gave no listing.
 """
 
 from __future__ import annotations
@@ -15,13 +12,12 @@ from typing import Any
 import click
 import yaml
 
-from gateway import __version__, jsonrpc
+from gateway import jsonrpc
 from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.pins import PinError, write_pins
-from gateway.cli import checking, config_reference, demo, report, terminal
-from gateway.cli.completion import completion
-from gateway.cli.connect_command import connect
+from gateway.cli import checking, config_reference, report, terminal
 from gateway.cli.contact import ContactFailed, Work, contact
+from gateway.cli.demo import run as run_demo
 from gateway.cli.loop import run
 from gateway.cli.methods_file import render_methods
 from gateway.cli.options import (
@@ -33,8 +29,6 @@ from gateway.cli.options import (
     with_service,
     with_token,
 )
-from gateway.cli.serve_command import serve
-from gateway.cli.stdio_command import stdio
 from gateway.cli.structure_trial import TrialRefused, try_structures
 from gateway.config import ConfigError, load_settings
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
@@ -43,13 +37,7 @@ from gateway.settings import ServiceSettings, Settings
 from gateway.telemetry import logs
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__)
-def main() -> None:
-    """Make an existing JSON-RPC 2.0 service speak the Model Context Protocol."""
-
-
-@main.command()
+@click.command()
 @configured
 @with_service
 @with_token
@@ -62,7 +50,7 @@ def check(
     raise SystemExit(run(checking.check(settings, services, token, as_json=as_json)))
 
 
-@main.command()
+@click.command()
 @configured
 @with_one_service
 @with_token
@@ -94,7 +82,7 @@ def tools(
     return terminal.show_tools(catalog, name_style)
 
 
-@main.command()
+@click.command()
 @configured
 @with_one_service
 @with_token
@@ -117,7 +105,7 @@ def call(
         click.echo(outcome.value if isinstance(outcome.value, str) else jsonrpc.pretty(outcome.value))
 
 
-@main.command()
+@click.command()
 @configured
 @with_one_service
 @with_token
@@ -131,7 +119,7 @@ def methods(service: ServiceSettings, token: str | None, **_: Any) -> None:
     click.echo(_with_catalog(service, work, token), nl=False)
 
 
-@main.command()
+@click.command()
 @click.option("--format", "form", default="json",
               type=click.Choice(["json", "yaml", "markdown", "methods", "dialects"]),
               help="JSON Schema; the commented file; the reference page; the schema of a listing file; "
@@ -144,16 +132,12 @@ def schema(form: str, minimal: bool) -> None:
     click.echo(config_reference.STARTER if minimal else config_reference.render(form), nl=False)
 
 
-@main.command(name="demo")
+@click.command()
 @click.option("--port", default=8080, show_default=True, help="Public port; the demo takes a free one if it is in use.")
-def demo_command(port: int) -> None:
+def demo(port: int) -> None:
     """Start a small JSON-RPC service on loopback, and the gateway in front of it. Needs nothing else."""
     logs.configure("warning", "auto")
-    run(demo.run(port, click.echo))
-
-
-for command in (serve, stdio, connect, completion):
-    main.add_command(command)
+    run(run_demo(port, click.echo))
 
 
 def _show_changes(service: ServiceSettings, since: Path, token: str | None) -> None:

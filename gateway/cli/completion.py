@@ -7,7 +7,7 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
-from gateway.cli.options import COMMAND
+from gateway.cli import COMMAND
 
 _VARIABLE: Final = f"_{COMMAND.upper().replace('-', '_')}_COMPLETE"
 _SHELLS: Final = ("bash", "zsh", "fish")

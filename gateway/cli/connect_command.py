@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import click
 
 from gateway import jsonrpc
+from gateway.cli import COMMAND
 from gateway.cli.client_entries import CLIENTS, Entry, NotAdded, add_entry
-from gateway.cli.options import COMMAND, UNUSABLE, Given, configured, fail, program, with_one_service
+from gateway.cli.options import UNUSABLE, Given, configured, fail, program, with_one_service
 from gateway.layers import ENVIRONMENT_PREFIX, make_files_absolute
 from gateway.references import read_yaml_with_references
 from gateway.settings import ServiceSettings

@@ -12,13 +12,12 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from gateway.cli import COMMAND
 from gateway.config import ConfigError, ConfigSource
 from gateway.layers import mistaken_names
 from gateway.settings import ServiceSettings, Settings
 from gateway.text import did_you_mean
 
-COMMAND: Final = "jsonrpc-mcp-gateway"
-"""The name of the program, and of the distribution in pyproject.toml."""
 FAILED: Final = 1
 UNUSABLE: Final = 2
 NO_LISTING: Final = 3

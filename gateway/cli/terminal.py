@@ -17,8 +17,8 @@ from typing import Any, Final
 import click
 
 from gateway.catalog.lint import lacks_description
-from gateway.cli import report
-from gateway.cli.options import COMMAND, Given, program
+from gateway.cli import COMMAND, report
+from gateway.cli.options import Given, program
 from gateway.model import Catalog, NameStyle, Tool
 from gateway.settings import Settings
 
