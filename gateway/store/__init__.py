@@ -91,6 +91,10 @@ class Store(Protocol):
         lock. While a shared store is away, each process has its own locks."""
         ...
 
+    async def renew(self, key: str, token: str, ttl: float) -> None:
+        """Keep the key locked for ``ttl`` seconds from now, if the lock is still the one of this token."""
+        ...
+
     async def release(self, key: str, token: str) -> None:
         """Unlock the key, if the lock is still the one of this token."""
         ...
@@ -168,6 +172,9 @@ class ResourceStore:
 
     async def acquire(self, key: str, ttl: float) -> str:
         return await self._store.acquire(self._own(key), ttl)
+
+    async def renew(self, key: str, token: str, ttl: float) -> None:
+        await self._store.renew(self._own(key), token, ttl)
 
     async def release(self, key: str, token: str) -> None:
         await self._store.release(self._own(key), token)

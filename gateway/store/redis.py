@@ -68,6 +68,7 @@ class RedisStore:
         self._read = script(scripts.READ % time_script)
         self._write = script(scripts.WRITE % time_script)
         self._mark = script(scripts.MARK % time_script)
+        self._renew = script(scripts.RENEW % time_script)
         self._remove = script(scripts.REMOVE % time_script)
         self._take = script(scripts.TAKE % time_script)
         self._give_back = script(scripts.GIVE_BACK % time_script)
@@ -161,6 +162,11 @@ class RedisStore:
             return token if await self._set("lock", key, token.encode(), ttl, once=True) else ""
         except Away:
             return await self._local.acquire(key, ttl)
+
+    async def renew(self, key: str, token: str, ttl: float) -> None:
+        await self._local.renew(key, token, ttl)
+        with suppress(Away):
+            await self._link.ask(lambda: self._renew([_name("lock", key)], [int(ttl * 1e6), token]))
 
     async def release(self, key: str, token: str) -> None:
         await self._local.release(key, token)

@@ -48,6 +48,14 @@ end
 """
 )
 
+# micros, rest: a value that is another one, or has ended, stays as it is
+RENEW: Final = (
+    _HEAD
+    + """
+if current(KEYS[1]) == ARGV[2] then keep(KEYS[1], tonumber(ARGV[1]), ARGV[2]) end
+"""
+)
+
 # rest
 REMOVE: Final = (
     _HEAD

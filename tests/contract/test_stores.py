@@ -148,6 +148,33 @@ async def test_a_lock_ends_with_its_time_and_its_token_does_not_end_the_next_one
     assert await store.acquire("k", 60) == ""
 
 
+async def test_a_lock_lasts_as_long_as_its_holder_renews_it(store: Store, other: Store, clock: ManualClock) -> None:
+    held = await store.acquire("k", 3)
+    for _ in range(10):
+        clock.now += 2
+        await store.renew("k", held, 3)
+        assert await other.acquire("k", 3) == ""
+    clock.now += 3.1
+    assert await other.acquire("k", 3)
+
+
+async def test_a_lock_that_is_lost_or_released_is_not_renewed(store: Store, other: Store, clock: ManualClock) -> None:
+    lost = await store.acquire("k", 3)
+    clock.now += 3.1
+    await store.renew("k", lost, 60)
+    held = await other.acquire("k", 3)
+    assert held
+    clock.now += 2
+    await store.renew("k", lost, 60)
+    clock.now += 1.1
+    held = await other.acquire("k", 3)
+    assert held
+    await other.release("k", held)
+    await other.renew("k", held, 60)
+    await store.renew("k", "", 60)
+    assert await store.acquire("k", 3)
+
+
 async def test_a_notice_reaches_each_subscriber_of_its_topic_and_no_other(store: Store) -> None:
     heard: list[tuple[str, bytes]] = []
     end = store.subscribe("topic", lambda notice: heard.append(("one", notice)))
