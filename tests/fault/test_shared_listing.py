@@ -80,6 +80,35 @@ async def test_who_missed_that_the_other_replica_is_done_takes_its_document(
     assert not server.control.keys(LOCK)
 
 
+class Shown:
+    """What a replica shows: it refreshes where it hears that another one lists something else."""
+
+    def __init__(self, listing: SharedListing) -> None:
+        self.digest = ""
+        self._listing = listing
+        listing.follow(self)  # type: ignore[arg-type]
+
+    async def refresh(self) -> None:
+        self.digest = (await self._listing.fetch_listing(Caller())).digest
+
+
+async def test_two_that_list_at_once_show_the_same_afterwards(
+    server: RedisServer, stores: tuple[RedisStore, RedisStore]
+) -> None:
+    """The lock of a replica that stands still for seconds ends, and another one lists, too."""
+    service = Service()
+    one, other = (Shown(shared(service, store)) for store in stores)
+    refreshes = [asyncio.create_task(shown.refresh()) for shown in (one, other)]
+    (lock,) = await until(lambda: server.control.keys(LOCK))
+    server.control.delete(lock)
+    await until(lambda: service.asked == 2)
+    service.ready.set()
+    await asyncio.gather(*refreshes)
+    await until(lambda: one.digest == other.digest)
+    assert service.asked == 2
+    assert not server.control.keys(LOCK)
+
+
 @pytest.mark.parametrize("large", [False, True], ids=["small", "larger than a document"])
 async def test_others_are_told_of_a_listing_that_they_can_have(
     stores: tuple[RedisStore, RedisStore], large: bool
