@@ -78,10 +78,7 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
     NoConnection: (BackendBusy, _NOT_IN_TIME),
     NoTurn: (BackendBusy, _NOT_IN_TIME),
     QueueFull: (BackendBusy, "Too many calls wait for the backend; this one was not sent, so it is safe to repeat"),
-    CircuitOpen: (
-        BackendBusy,
-        "The backend does not answer at the moment; the call was not sent, so it is safe to repeat",
-    ),
+    CircuitOpen: (BackendBusy, "{}; the call was not sent, so it is safe to repeat"),
     Interrupted: (BackendUnavailable, "The backend closed the connection; whether the call took effect is unknown"),
     DeadlinePassed: (
         BackendTimeout,
@@ -192,7 +189,7 @@ class BackendClient:
         if not isinstance(error, CircuitOpen):  # which is logged when it opens
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug, again=again)
         if not again:
-            raise kind(message, retry_after=_retry_unsent(error)) from error
+            raise kind(message.format(error), retry_after=_retry_unsent(error)) from error
 
     def _read(
         self, answer: Answer, id: str | None, method: str, parts: RequestParts, version: Version, as_written: bool
