@@ -213,7 +213,7 @@ async def test_a_service_that_hangs_costs_the_others_nothing(real: Stage) -> Non
     async with several(real, books=knobs) as it, asyncio.timeout(PATIENCE * 3):
         real.books.freeze()
         try:
-            hanging = [asyncio.create_task(called(it.clients["books"], "books", "tool")) for _ in range(20)]
+            hanging = [asyncio.create_task(called(it.clients["books"], "books", "tool")) for _ in range(16)]
             for name in ("site", "files"):
                 await works(it.clients[name], name)
                 for surface in LISTS:
@@ -222,7 +222,7 @@ async def test_a_service_that_hangs_costs_the_others_nothing(real: Stage) -> Non
             assert not any(call.done() for call in hanging)
         finally:
             real.books.thaw()
-        assert [(await call).result for call in hanging] == [5] * 20
+        assert [(await call).result for call in hanging] == [5] * 16
 
 
 async def test_a_service_that_is_gone_costs_the_others_nothing_and_is_back_when_it_is(real: Stage) -> None:

@@ -17,13 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.fault import crowds, guarded, hoarders, network, replicas, slow_clients
+from tests.fault import crowds, greedy, guarded, hoarders, network, replicas, slow_clients
 from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
-ROWS: Final[dict[str, Row]] = {
-    **network.ROWS, **crowds.ROWS, **guarded.ROWS, **slow_clients.ROWS, **hoarders.ROWS, **replicas.ROWS,
-}  # fmt: skip
+_FILES: Final = (
+    network, crowds, greedy, guarded, slow_clients, hoarders, replicas,
+)  # fmt: skip
+ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 
 
 async def tests_of(file: Path) -> Line:

@@ -41,6 +41,7 @@ ANSWERED: dict[str, Behaviour] = {
     "500": Body(b"oops", 500, "text/html"),
     "502": Body(b"oops", 502, "text/html"),
     "503": Body(b"", 503, "text/html", (("Retry-After", "1"),)),
+    "429": Body(b"", 429, "text/html", (("Retry-After", "1"),)),
     "401": DENIED,
     "403": Body(status=403, content_type=None),
     "a redirect": Body(status=307, content_type=None, headers=(("Location", "/jsonrpc"),)),
