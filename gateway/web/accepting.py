@@ -113,7 +113,7 @@ class Acceptor:
         spare: int = 0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._sockets = tuple(sockets)
+        self._sockets = self._own = tuple(sockets)
         self._connection = connection
         self._limit = limit
         self._most_spare = spare
@@ -147,6 +147,21 @@ class Acceptor:
         self._spare.clear()
         if self._connecting:
             await asyncio.wait(self._connecting)
+
+    def borrow(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept from these sockets, too. The next call, or :meth:`close`, closes them."""
+        borrowed = self._sockets[len(self._own) :]
+        for listening in sockets if self._closed else borrowed:
+            self._loop.remove_reader(listening)
+            listening.close()
+        if self._closed:
+            return
+        self._sockets = (*self._own, *sockets)
+        for listening in sockets:
+            listening.setblocking(False)
+            listening.listen(_BACKLOG)
+        if self._resuming is None:
+            self._resume()
 
     def _resume(self) -> None:
         self._resuming = None
