@@ -7,9 +7,8 @@ The channel is a pair of sockets. The parent sends words, each a line: ``stop``,
 signals because a signal would end a worker that has not set its handlers yet, and because a service manager may send
 SIGTERM to all processes at once: the one from the parent would be the second. The worker sends JSON, each a line: its
 :class:`State`, and what a refresh came to. Where the channel ends, the other process is gone.
-
-On the second pair the parent lends the listening sockets of workers that do not answer. Each message has all that the
-worker accepts from beside its own, and replaces the one before; an empty one takes them back.
+On a second pair the parent lends the sockets of workers that do not answer: each message has all that the worker
+accepts from beside its own.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """Hold what worker ``number``, counted from 1, has of its parent: a ``channel`` for words, the one on which sockets
-    are ``lent``, and ``sockets`` of the public port."""
+    """Hold what worker ``number``, counted from 1, has of its parent: a channel, another one on which sockets are
+    ``lent``, and ``sockets`` of the public port."""
 
     number: int
     channel: socket.socket
@@ -88,8 +87,8 @@ def inherit(environ: MutableMapping[str, str]) -> Inheritance | None:
 
 class ParentLink:
     """Report to the parent twice a second, and do what it says. ``stop`` is also called where the parent is gone.
-    ``refresh`` returns why it failed, "" if it did not. ``borrow`` is called with the sockets of other workers from
-    which to accept, which it owns from then on."""
+    ``refresh`` returns why it failed, "" if it did not. ``borrow`` is given the sockets of other workers that are
+    lent."""
 
     def __init__(
         self,

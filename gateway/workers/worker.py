@@ -33,10 +33,8 @@ class Worker:
     """Run worker ``number``, counted from 1, and another in its place where it ends. ``sockets`` are bound to the
     public port; the worker makes them listen. ``command`` starts it, ``delay`` is as for
     :class:`~gateway.workers.parent.Parent`. ``nobody_serves`` tells whether all workers are away. ``served`` is set
-    once it has ever served.
-
-    Time is counted by :meth:`look`, not by a clock: a parent that was itself held up must not take that for silence.
-    """
+    once it has ever served. :meth:`look` counts the time, no clock does: a parent that was held up itself must not take
+    that for silence."""
 
     def __init__(
         self,
@@ -58,8 +56,7 @@ class Worker:
         self._lending: socket.socket | None = None
         self._lent: Sequence[socket.socket] = []
         self._state: State | None = None
-        self._silence = self._service = 0.0
-        """Seconds since it was last heard, and those in which it served."""
+        self._silence = self._service = 0.0  # seconds since it was last heard, and in which it served
         self._refreshes: list[asyncio.Future[str]] = []
 
     def __repr__(self) -> str:
@@ -72,12 +69,14 @@ class Worker:
 
     def unready(self) -> str | None:
         """Return why the worker cannot answer, None if it can."""
-        absence = self._absence(SILENT)
+        absence = self.absence(SILENT)
         return self._state.unready if self._state and absence is None else absence
 
-    def absence(self) -> str | None:
-        """Return why others should accept the worker's connections, None where it does so itself."""
-        return self._absence(_LENT_FROM)
+    def absence(self, seconds: float = _LENT_FROM) -> str | None:
+        """Return why nothing was heard of the worker for so long, None if something was."""
+        if self._state is None:
+            return "is starting" if self.pid else "does not run"
+        return f"has not reported for {self._silence:.0f} s" if self._silence > seconds else None
 
     def look(self, seconds: float) -> None:
         """Note that so much time has passed since the last look. Kill the process where it was silent for too long: it
@@ -194,12 +193,6 @@ class Worker:
         refreshes, self._refreshes = self._refreshes, []
         for answer in refreshes:
             answer.set_result("ended meanwhile")
-
-    def _absence(self, seconds: float) -> str | None:
-        """Return why nothing was heard of the worker for so long, None if something was."""
-        if self._state is None:
-            return "is starting" if self.pid else "does not run"
-        return f"has not reported for {self._silence:.0f} s" if self._silence > seconds else None
 
     def _renew_sockets(self) -> None:
         """Replace the sockets by some that do not listen, so that no connection waits for a worker that may not come.

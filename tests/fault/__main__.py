@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.fault import crowds, guarded, hoarders, network, slow_clients, workers
+from tests.fault import connections, crowds, guarded, hoarders, network, slow_clients, workers
 from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -27,6 +27,7 @@ ROWS: Final[dict[str, Row]] = {
     **guarded.ROWS,
     **slow_clients.ROWS,
     **hoarders.ROWS,
+    **connections.ROWS,
     **workers.ROWS,
 }
 
