@@ -34,8 +34,10 @@ if os.path.exists(f"{folder}/fail{number}"):
 for one in own:
     one.listen(100)
 while True:
-    channel.sendall(json.dumps({"unready": None, "lines": ["listing: running"]}).encode() + b"\\n")
-    for ready in select.select([channel, lent, *own, *borrowed], [], [], 0.02)[0]:
+    drains = os.path.exists(f"{folder}/drain{number}")
+    state = {"unready": "stopping" if drains else None, "lines": ["listing: running"]}
+    channel.sendall(json.dumps(state).encode() + b"\\n")
+    for ready in select.select([channel, lent, *([] if drains else own), *borrowed], [], [], 0.02)[0]:
         if ready is lent:
             for one in borrowed:
                 one.close()
@@ -123,3 +125,12 @@ async def who_answer(port: int) -> Counter[str]:
 
 def events(logged: list[dict[str, object]]) -> list[object]:
     return [entry["event"] for entry in logged]
+
+
+async def until_both_answer(port: int) -> None:
+    """Return once each of two workers has its part of the connections: a socket that was lent is given back soon."""
+
+    async def seen() -> bool:
+        return set(await who_answer(port)) == {"1", "2"}
+
+    await until(seen)

@@ -73,10 +73,13 @@ class Worker:
         return self._state.unready if self._state and absence is None else absence
 
     def absence(self, seconds: float = _LENT_FROM) -> str | None:
-        """Return why nothing was heard of the worker for so long, None if something was."""
+        """Return why the worker accepts no connections: nothing was heard of it for so long, or it drains. None if it
+        does."""
         if self._state is None:
             return "is starting" if self.pid else "does not run"
-        return f"has not reported for {self._silence:.0f} s" if self._silence > seconds else None
+        if self._silence > seconds:
+            return f"has not reported for {self._silence:.0f} s"
+        return "stopping" if self._state.unready == "stopping" else None
 
     def look(self, seconds: float) -> None:
         """Note that so much time has passed since the last look. Kill the process where it was silent for too long: it

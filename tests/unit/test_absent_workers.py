@@ -11,7 +11,19 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.workers.worker import SILENT
-from tests.parent import CLOSED, LOOK, MANY, PATIENCE, REPLACED, Looks, events, parent_of, who_answer, who_answers
+from tests.parent import (
+    CLOSED,
+    LOOK,
+    MANY,
+    PATIENCE,
+    REPLACED,
+    Looks,
+    events,
+    parent_of,
+    until_both_answer,
+    who_answer,
+    who_answers,
+)
 from tests.waiting import until
 
 
@@ -35,10 +47,10 @@ async def test_connections_of_a_worker_that_fails_are_accepted_by_another_until_
         (tmp_path / "fail2").unlink()
         await until(lambda: second.unready() is None)
         await looks.passes(2 * LOOK, first, second)
-        assert set(await who_answer(parent.port)) == {"1", "2"}
+        await until_both_answer(parent.port)
 
 
-async def test_a_worker_that_is_silent_for_a_second_shares_its_connections_and_after_ten_is_killed_and_replaced(
+async def test_a_worker_that_is_silent_for_a_second_shares_its_connections_and_after_eight_is_killed_and_replaced(
     tmp_path: Path,
 ) -> None:
     """Also one that has hung before; one that reports in between is left alone."""
@@ -66,7 +78,20 @@ async def test_a_worker_that_is_silent_for_a_second_shares_its_connections_and_a
             ]
             assert (logged[-2]["process"], logged[-1]["exit_code"]) == (hung, 137)
             await looks.passes(2 * LOOK, first, second)
-            assert set(await who_answer(parent.port)) == {"1", "2"}
+            await until_both_answer(parent.port)
+
+
+async def test_connections_of_a_worker_that_drains_on_its_own_are_accepted_by_another(tmp_path: Path) -> None:
+    """Somebody sent it SIGTERM. It has all the time that its running calls have."""
+    looks = Looks()
+    async with parent_of(2, tmp_path, looks) as parent:
+        first, second = parent.workers
+        (tmp_path / "drain2").touch()
+        await until(lambda: second.unready() == "stopping")
+        waiting = asyncio.create_task(who_answer(parent.port))
+        await looks.passes(2 * LOOK, first)
+        assert await waiting == {"1": MANY}
+        (tmp_path / "drain2").unlink()
 
 
 async def test_a_worker_that_starts_slowly_is_not_killed_for_two_minutes(tmp_path: Path) -> None:
@@ -117,11 +142,7 @@ async def test_where_all_workers_fail_three_times_nobody_waits_at_them_until_one
         assert await who_answer(parent.port) == {"1": MANY}
         (tmp_path / "fail2").unlink()
         await until(lambda: parent.workers[1].unready() is None)
-
-        async def both_answer() -> bool:
-            return set(await who_answer(parent.port)) == {"1", "2"}
-
-        await until(both_answer)
+        await until_both_answer(parent.port)
 
 
 async def test_a_refresh_waits_no_longer_for_a_worker_that_hangs_than_until_it_is_killed(tmp_path: Path) -> None:

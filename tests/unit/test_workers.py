@@ -27,6 +27,7 @@ from tests.parent import (
     made,
     parent_of,
     settings,
+    until_both_answer,
     who_answer,
     who_answers,
 )
@@ -80,7 +81,7 @@ async def test_another_worker_that_cannot_start_is_tried_again(tmp_path: Path) -
             await until(lambda: events(logged).count(REPLACED) > 3)
         (tmp_path / "fail2").unlink()
         await until(lambda: parent.workers[1].unready() is None)
-        assert set(await who_answer(parent.port)) == {"1", "2"}
+        await until_both_answer(parent.port)
     finally:
         await parent.stop()
 
