@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.fault import connections, crowds, guarded, hoarders, network, slow_clients, workers
+from tests.fault import connections, crowds, guarded, hoarders, network, restarts, slow_clients, workers
 from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -28,6 +28,7 @@ ROWS: Final[dict[str, Row]] = {
     **slow_clients.ROWS,
     **hoarders.ROWS,
     **connections.ROWS,
+    **restarts.ROWS,
     **workers.ROWS,
 }
 

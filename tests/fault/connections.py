@@ -24,7 +24,7 @@ _SENT: Final = (b"", b"POST /near/mcp HTTP/1.1\r\nHost: a\r\nX-", _KEPT)
 
 async def crowded(count: int) -> Line:
     """``count`` addresses hold what they can of all connections, while one newcomer calls, and then a hundred."""
-    async with stage(f"server.max_connections={_MOST}", "limits.discovery=100000/second") as it:
+    async with stage(f"server.max_connections={_MOST}", "limits.invocation=100000/second") as it:
         healthy = [await it.callers(1, 1, rate=40), await it.callers(2, 100, rate=40)]
         crowd = [one for address in addresses(_NETWORK, count) for one in _crowd(it.port, address, _MOST // count)]
         calls = [sample for callers in healthy for sample in (await callers.calls(_SECONDS)).of]
