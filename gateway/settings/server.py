@@ -65,7 +65,8 @@ class ServerSettings(Section):
     max_connections: int = knob(
         10_000,
         "Most open connections of the public port; further ones get 503. One address has at most a quarter of them, "
-        "unless it is one of trusted_proxies. Lowered, with a warning, to what the limit of open files allows.",
+        "and from half on a sixteenth, unless it is one of trusted_proxies. Lowered, with a warning, to what the limit "
+        "of open files allows.",
         ge=1,
         le=1_000_000,
     )

@@ -17,12 +17,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.fault import crowds, greedy, guarded, hoarders, network, replicas, slow_clients
+from tests.fault import (
+    connections,
+    crowds,
+    greedy,
+    guarded,
+    hoarders,
+    network,
+    replicas,
+    restarts,
+    slow_clients,
+    workers,
+)
 from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
 _FILES: Final = (
-    network, crowds, greedy, guarded, slow_clients, hoarders, replicas,
+    network, crowds, greedy, guarded, slow_clients, connections, hoarders, replicas, restarts, workers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 
