@@ -108,7 +108,7 @@ class Acceptor:
     def __init__(
         self,
         sockets: Sequence[socket.socket],
-        connection: Callable[[Callable[[], None]], asyncio.Protocol],
+        connection: Callable[[Callable[[], None]], asyncio.BaseProtocol],
         limit: ConnectionLimit,
         spare: int = 0,
     ) -> None:
