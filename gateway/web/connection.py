@@ -103,8 +103,14 @@ class Connection(Wire):
             self._dropped += nbytes
             if self._dropped > _MAX_DROPPED:
                 (self._close if self.task is None else self.pause_reading)()
-        if not self._is_deaf:
+        if self._is_deaf:
+            return
+        if request is not None or self._serving.ahead.has_turn():
             self._read(data)
+        else:
+            self._behind = data
+            self._serving.ahead.wait_for_turn(self)
+            self.count_ahead()
 
     def eof_received(self) -> bool:
         """Keep the connection open for writing: a client that sends no more may still wait for its answer.

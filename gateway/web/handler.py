@@ -24,7 +24,7 @@ _ENOUGH: Final = 7 / 8
 _FREE: Final = 4 * 1024
 """Bytes of each connection that are not counted."""
 _TURNS: Final = 32
-"""Requests sent ahead that begin in one turn of the event loop."""
+"""Connections without a running request that are read in one turn of the event loop."""
 _REMEDY: Final = "raise server.max_buffered if the memory allows it, or look who sends so much"
 _SAMPLE_SECONDS: Final = 10.0
 
@@ -81,8 +81,8 @@ class ReadsAhead(Protocol):
 class SentAhead:
     """Bound what the clients of a port send before anybody takes it: bytes behind a request that runs, heads that are
     not complete, bodies that nobody reads yet. All of it counts among the held answers and has a part of their bound.
-    Beyond it, the connections with the most are given up. And give turns to requests that were sent ahead: a few in
-    each turn of the event loop, so that those of thousands of connections hold up no other."""
+    Beyond it, the connections with the most are given up. And give turns: a few connections are read in each turn of
+    the event loop, so that the requests of thousands hold up no other."""
 
     def __init__(self, held: HeldAnswers) -> None:
         self.bytes = 0
@@ -91,10 +91,20 @@ class SentAhead:
         self._connections: set[ReadsAhead] = set()
         self._waiting: deque[ReadsAhead] = deque()
         self._loop = asyncio.get_running_loop()
+        self._now = self._begun = 0.0
         self._refused = Sampler(1, _SAMPLE_SECONDS)
 
     def __repr__(self) -> str:
         return f"<SentAhead {self.bytes} of {self._most} bytes, {len(self._waiting)} wait for their turn>"
+
+    def has_turn(self) -> bool:
+        """Tell whether one more connection may be read in this turn of the event loop; uvloop's time stands still in
+        each."""
+        now = self._loop.time()
+        if now != self._now:
+            self._now, self._begun = now, 0
+        self._begun += 1
+        return self._begun <= _TURNS
 
     def wait_for_turn(self, connection: ReadsAhead) -> None:
         """Have a connection read on, behind all that wait already."""

@@ -7,9 +7,11 @@ their own (``python -m tests.fault.ahead PORT CONNECTIONS KIND``), so that they 
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
 import socket
 import sys
+import threading
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final
@@ -51,7 +53,7 @@ async def flooded(connections: int, kind: str, livez: float, memory: float) -> L
             beside, waits = await asyncio.gather(healthy.calls(_SECONDS), _probed(admin))
             more = (it.program.peak_memory() - start) / _MIB
         finally:
-            open_yet, _ = await strangers.communicate()
+            open_yet, _ = await strangers.communicate(b"")  # ends their input
         return _line(it, beside.held, beside.worst, (livez, max(waits)), (memory, more), open_yet.decode().strip())
 
 
@@ -72,30 +74,30 @@ def _connected(port: int) -> socket.socket:
     return client
 
 
-def _send_all(clients: list[socket.socket], sent: bytes) -> int:
-    """Send as much as the kernel takes, a piece of each in turn. Return how many had not been refused before."""
+def _begin(clients: list[socket.socket], first: bytes) -> int:
+    """Send the first byte. Return how many connections were not refused."""
+    begun = 0
+    for client in clients:
+        with suppress(OSError):
+            begun += client.send(first)
+    return begun
+
+
+def _send_all(clients: list[socket.socket], sent: bytes) -> None:
+    """Send as much as the kernel takes, a piece of each in turn."""
     with selectors.DefaultSelector() as selector:
         for client in clients:
-            with suppress(OSError):
-                client.send(sent[:1])
-                selector.register(client, selectors.EVENT_WRITE, 1)
-        begun = len(selector.get_map())
-        for _ in range(100_000):
-            ready = selector.select(0.5)
-            if not ready:
-                break
-            for key, _ in ready:
+            selector.register(client, selectors.EVENT_WRITE, 1)
+        while selector.get_map():
+            for key, _ in selector.select():
                 try:
-                    at = key.data + key.fileobj.send(sent[key.data : key.data + _PIECE])
+                    at = key.data + key.fileobj.send(sent[key.data : key.data + _PIECE])  # type: ignore[union-attr]
                 except OSError:
                     at = len(sent)
                 if at < len(sent):
                     selector.modify(key.fileobj, selectors.EVENT_WRITE, at)
                 else:
                     selector.unregister(key.fileobj)
-            if not selector.get_map():
-                break
-    return begun
 
 
 async def _probed(port: int) -> list[float]:
@@ -117,9 +119,10 @@ def flood(port: int, connections: int, kind: str) -> None:
     """Send, and hang up once standard input ends."""
     with ExitStack() as stack:
         strangers = [stack.enter_context(_connected(port)) for _ in range(connections)]
-        begun = _send_all(strangers, KINDS[kind])
-        print(f"{begun} connections were open when they began")
+        print(f"{_begin(strangers, KINDS[kind][:1])} connections were open when they began", flush=True)
+        threading.Thread(target=_send_all, args=(strangers, KINDS[kind]), daemon=True).start()
         sys.stdin.read()
+        os._exit(0)
 
 
 ROWS: Final[dict[str, Row]] = {
