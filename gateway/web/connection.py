@@ -28,8 +28,7 @@ _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _LINGERING: Final = 10.0
 """Seconds for the rest of a body that nobody needs, and for what comes behind the last answer. A connection that is
 closed with bytes unread is reset, which may overtake the answer."""
-_MAX_DROPPED: Final = 16 * 1024 * 1024
-"""Bytes that are read in that time at most."""
+_MAX_DROPPED: Final = 16 * 1024 * 1024  # bytes that are read in that time at most
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
 _NO_ROOM: Final = Overloaded("The gateway holds too much of what was not sent to its end", retry_after=1)
@@ -55,8 +54,7 @@ class Connection(Wire):
         self._on_lost = on_lost
         self._reader: RequestReader | None = None
         self._request: HttpRequest | None = None
-        self._behind = b""
-        """Bytes behind the request that is running, or that waits for its turn. They are not parsed yet."""
+        self._behind = b""  # what came behind the running request, or waits for its turn; not parsed yet
         self._dropped = 0  # bytes that were read and not needed
         self._is_last = False  # no request is begun after the running one
         self._is_deaf = False  # what comes is dropped
@@ -103,20 +101,17 @@ class Connection(Wire):
             self._dropped += nbytes
             if self._dropped > _MAX_DROPPED:
                 (self._close if self.task is None else self.pause_reading)()
-        if self._is_deaf:
-            return
-        if request is not None or self._serving.ahead.has_turn():
-            self._read(data)
-        else:
+        elif request is None and not self._serving.ahead.has_turn():
             self._behind = data
             self._serving.ahead.wait_for_turn(self)
             self.count_ahead()
+            return
+        if not self._is_deaf:
+            self._read(data)
 
     def eof_received(self) -> bool:
-        """Keep the connection open for writing: a client that sends no more may still wait for its answer.
-
-        Of several pipelined requests only the running one is answered (RFC 9112 §9.3.2: clients may repeat the others).
-        """
+        """Keep the connection open for writing: a client that sends no more may still wait for its answer. Of several
+        pipelined requests only the running one is answered (RFC 9112 §9.3.2: clients may repeat the others)."""
         self._has_eof = True
         self._drop_ahead()
         self._loop.call_soon(self._after_eof)  # a request that came with it has been started by then
@@ -157,20 +152,19 @@ class Connection(Wire):
 
     def give_up(self) -> None:
         """Make room: drop what was sent ahead, and end the connection after the running request."""
-        request = self._request
         self._drop_ahead()
-        if request is None:
+        if self._request is None:
             self._say(_NO_ROOM)
-        elif not request.is_whole:
-            request.drop_body()
-            request.fail()
+        elif not self._request.is_whole:
+            self._request.drop_body()
+            self._request.fail()
 
     def _drop_ahead(self) -> None:
         """Begin none of the requests that were sent ahead, and read no more."""
         self._is_deaf = self._is_last = True
         self._behind = b""
         if self._reader is not None:
-            self._reader.forget()
+            self._reader.half = b""
         if self.counted:
             self._serving.ahead.count(self, 0)
 
@@ -257,12 +251,10 @@ class Connection(Wire):
         self.task = None
         if not request.keep_alive:
             self._is_last = True
-        if self._is_deaf:
+        if self._is_deaf or (self._ended is not None and not request.is_whole):
             self._linger()
         elif request.is_whole:
             self._next()
-        elif self._ended is not None or self.transport.is_closing():
-            self._close()
         else:
             request.drop_body()
             self._dropped = 0
@@ -277,10 +269,8 @@ class Connection(Wire):
             self._expect(_KEEPALIVE)
             if self._behind:
                 self._serving.ahead.wait_for_turn(self)
-        elif self._behind:
-            self._linger()
         else:
-            self._close()
+            (self._linger if self._behind else self._close)()
 
     # How it ends.
 
@@ -322,8 +312,8 @@ class Connection(Wire):
     def _too_late(self) -> None:
         if self._request is None and self._reader is not None and self._reader.half:
             self._say(_LATE_HEAD)
-        else:
-            self._close()  # without an answer: who sends nothing asked nothing
+            return
+        self._close()  # without an answer: who sends nothing asked nothing
 
     def finish(self) -> asyncio.Future[None] | None:
         """Begin no further request, and close once the running one is answered. Return what is done then, None where

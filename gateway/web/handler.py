@@ -66,18 +66,6 @@ class Serving:
             log.warning("malformed HTTP refused", **more)
 
 
-class ReadsAhead(Protocol):
-    """A connection whose client sends more than is answered yet."""
-
-    counted: int
-
-    def read_on(self) -> None:
-        """Read the next request, in its turn."""
-
-    def give_up(self) -> None:
-        """Drop what was sent ahead, and end the connection after the running request."""
-
-
 class SentAhead:
     """Bound what the clients of a port send before anybody takes it: bytes behind a request that runs, heads that are
     not complete, bodies that nobody reads yet. All of it counts among the held answers and has a part of their bound.
@@ -88,14 +76,11 @@ class SentAhead:
         self.bytes = 0
         self._held = held
         self._most = held.most // _PART
-        self._connections: set[ReadsAhead] = set()
-        self._waiting: deque[ReadsAhead] = deque()
+        self._connections: set[Any] = set()  # each a Connection, as in :attr:`Serving.connections`
+        self._waiting: deque[Any] = deque()
         self._loop = asyncio.get_running_loop()
         self._now = self._begun = 0.0
         self._refused = Sampler(1, _SAMPLE_SECONDS)
-
-    def __repr__(self) -> str:
-        return f"<SentAhead {self.bytes} of {self._most} bytes, {len(self._waiting)} wait for their turn>"
 
     def has_turn(self) -> bool:
         """Tell whether one more connection may be read in this turn of the event loop; uvloop's time stands still in
@@ -106,13 +91,13 @@ class SentAhead:
         self._begun += 1
         return self._begun <= _TURNS
 
-    def wait_for_turn(self, connection: ReadsAhead) -> None:
+    def wait_for_turn(self, connection: Any) -> None:
         """Have a connection read on, behind all that wait already."""
         if not self._waiting:
             self._loop.call_soon(self._give_turns)
         self._waiting.append(connection)
 
-    def count(self, connection: ReadsAhead, size: int) -> None:
+    def count(self, connection: Any, size: int) -> None:
         """Count the bytes that a connection holds now. A few of each are free, so that heads which come in two parts
         have room at any time."""
         size = size if size > _FREE else 0

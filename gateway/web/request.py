@@ -71,7 +71,8 @@ class HttpRequest:
                 return URL(target, encoded=True)
             else:
                 url = URL(target, encoded=True)
-            if (url.raw_host and "//" in target) or self.method == "CONNECT":
+            is_known = self.method == "CONNECT" or target == "*" or (url.raw_host and url.scheme in ("http", "https"))
+            if is_known and "@" not in url.raw_authority:  # RFC 9110 §4.2.4
                 return url
         except ValueError:
             pass

@@ -30,6 +30,10 @@ _TOO_LONG: Final = "The request line or a header is too long"
 _TOO_LARGE: Final = f"The head of the request is larger than {MAX_HEAD // 1024} KiB"
 _LINE: Final = re.compile(rb"[!-~]+ [!-\"$-~\x80-\xff]+ HTTP/[0-9]\.[0-9]\r\n")
 """The first line of a request: one blank between its parts, no fragment in its target (RFC 9112 §3)."""
+_BARE: Final = re.compile(rb"[^\r]\n")
+"""The end of a line that programs understand differently. Its head would never end."""
+_CR: Final = 13
+_EMPTY_LINES: Final = re.compile(rb"\A(?:\r\n)+")
 _END: Final = b"\r\n\r\n"
 _CHUNKED: Final = -1
 
@@ -78,22 +82,17 @@ class RequestReader:
             raise cause if isinstance(cause, MalformedHttp) else MalformedHttp(_NO_HTTP) from None
         return data
 
-    def forget(self) -> None:
-        """Drop what is held of a head that is not complete."""
-        self.half, self._unfinished = b"", 0
-
     def close(self) -> None:
         """Read no more. Parser and reader refer to each other: they are parted, so that reference counts free both."""
         del self._parser
 
     def _read_head(self, data: bytes) -> bytes:
         """Read a head once all of it is here. Return what is behind it."""
-        start = 0
-        if self.half:
-            start, data = max(0, len(self.half) - 3), self.half + data
-        elif data[0] in b"\r\n":  # RFC 9112 §2.2: empty lines before a request are ignored
-            data = data.lstrip(b"\r\n")
-            if not data:
+        start, data = max(0, len(self.half) - 3), self.half + data if self.half else data
+        if data[0] == _CR:  # RFC 9112 §2.2: empty lines before a request are ignored
+            start, data = 0, _EMPTY_LINES.sub(b"", data, 1)
+            if data in (b"", b"\r"):
+                self.half = data
                 return b""
         end = data.find(_END, start) + len(_END)
         is_whole = end >= len(_END)
@@ -103,6 +102,8 @@ class RequestReader:
         if (end if is_whole else len(data)) > MAX_HEAD:
             raise MalformedHttp(_TOO_LARGE)
         if not is_whole:
+            if _BARE.search(data, max(0, start - 1)):
+                raise MalformedHttp(_NO_HTTP)
             self.half = data
             return b""
         self.half, self._expects_head = b"", True
@@ -196,7 +197,7 @@ class RequestReader:
             return
         framing = [f"{name}: {value}\r\n" for name, value in self.request.headers.items() if name.lower() in _FRAMING]
         self._parser = httptools.HttpRequestParser(self)
-        self._parser.feed_data(f"POST / HTTP/1.1\r\n{''.join(framing)}\r\n".encode())
+        self._parser.feed_data(f"POST / HTTP/1.1\r\n{''.join(framing)}\r\n".encode("utf-8", "surrogateescape"))
 
 
 def _headers(names: list[bytes], values: list[bytes], version: str) -> CIMultiDict[str]:

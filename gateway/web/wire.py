@@ -15,17 +15,9 @@ class Wire(asyncio.BufferedProtocol):
     """Send the bytes of answers to one client, and bound those that it does not take: see :class:`UntakenAnswer`."""
 
     __slots__ = (
-        "_drained",
-        "_is_reading_paused",
-        "_untaken",
-        "caller",
-        "counted",
-        "held",
-        "is_blocked",
-        "is_draining",
-        "remote",
-        "transport",
-    )
+        "_drained", "_is_reading_paused", "_untaken", "caller", "counted", "held", "is_blocked", "is_draining",
+        "remote", "transport",
+    )  # fmt: skip
 
     def __init__(self, held: HeldAnswers, write_timeout: float) -> None:
         self.transport: asyncio.Transport  # from connection_made on, before anybody has a request of it
