@@ -85,8 +85,7 @@ class Connection(Wire):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go: as many as there may be behind the request that is running."""
-        behind = len(self._behind)
-        return self._serving.buffer[: MAX_AHEAD - behind] if behind else self._serving.buffer
+        return self._serving.buffer[: MAX_AHEAD - len(self._behind)] if self._behind else self._serving.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         data = self._serving.buffer[:nbytes].tobytes()
@@ -101,6 +100,9 @@ class Connection(Wire):
             self._dropped += nbytes
             if self._dropped > _MAX_DROPPED:
                 (self._close if self.task is None else self.pause_reading)()
+            elif nbytes == MAX_AHEAD:  # much comes: it is dropped in turns
+                self.pause_reading()
+                self._serving.ahead.wait_for_turn(self)
         elif request is None and not self._serving.ahead.has_turn():
             self._behind = data
             self._serving.ahead.wait_for_turn(self)
@@ -140,15 +142,15 @@ class Connection(Wire):
 
     def read_on(self) -> None:
         """Read the next request of those that were sent ahead: its turn has come."""
-        behind, self._behind = self._behind, b""
-        if behind and self._request is None:
+        if self.task is None:
+            behind, self._behind = self._behind, b""
             self.resume_reading()
-            self._read(behind)
+            if behind:
+                self._read(behind)
 
     def count_ahead(self) -> None:
-        half = 0 if self._reader is None else self._reader.held
-        unread = 0 if self._request is None else self._request.unread
-        self._serving.ahead.count(self, len(self._behind) + half + unread)
+        size = len(self._behind) + (0 if self._reader is None else self._reader.held)
+        self._serving.ahead.count(self, size + (0 if self._request is None else self._request.unread))
 
     def give_up(self) -> None:
         """Make room: drop what was sent ahead, and end the connection after the running request."""
@@ -310,10 +312,8 @@ class Connection(Wire):
             self._ended.set_result(None)
 
     def _too_late(self) -> None:
-        if self._request is None and self._reader is not None and self._reader.half:
-            self._say(_LATE_HEAD)
-            return
-        self._close()  # without an answer: who sends nothing asked nothing
+        is_head = self._request is None and self._reader is not None and self._reader.half
+        self._say(_LATE_HEAD) if is_head else self._close()  # who sends nothing asked nothing
 
     def finish(self) -> asyncio.Future[None] | None:
         """Begin no further request, and close once the running one is answered. Return what is done then, None where
