@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.fault import (
+    ahead,
     connections,
     crowds,
     greedy,
@@ -33,7 +34,7 @@ from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
 _FILES: Final = (
-    network, crowds, greedy, guarded, slow_clients, connections, hoarders, replicas, restarts, workers,
+    network, crowds, greedy, guarded, slow_clients, ahead, connections, hoarders, replicas, restarts, workers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 

@@ -11,7 +11,7 @@ import pytest
 from gateway.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
-from tests.front import front
+from tests.front import Front, front
 from tests.program import serving
 from tests.protocol.test_split_requests import ADD, CHUNKED, CHUNKS, GET, UPGRADE, answered, posted
 from tests.protocol.test_split_requests import UPGRADED_GET as UPGRADED
@@ -27,6 +27,11 @@ UNTAKEN = {
     "too large": (posted(ADD + b" " * 2_000_000), 413),
     "expected": (posted(LARGE, "Expect: nothing"), 417),
 }
+
+
+def open_connections(front: Front) -> set[object]:
+    assert front.gateway is not None
+    return front.gateway._ports[-1]._serving.connections
 
 
 async def head_of(reader: asyncio.StreamReader) -> bytes:
@@ -67,15 +72,33 @@ async def test_the_program_itself_answers_behind_a_body_that_nobody_took(backend
 @by_hand
 async def test_the_rest_of_a_body_that_nobody_needs_has_ten_seconds(clock: Clock) -> None:
     async with ScriptedBackend() as backend, front(backend.url) as gateway:
-        for sent in (posted(LARGE, path="/nope"), posted(CHUNKS, CHUNKED).replace(b" chunked", b" gzip, chunked")):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        with closing(writer):
+            sent = posted(LARGE, path="/nope")
+            writer.write(sent[: sent.index(b"\r\n\r\n") + 9])
+            await answered(reader)
+            await clock.moves_on(9)
+            assert not reader.at_eof()
+            await clock.moves_on(2)
+            assert await reader.read() == b""
+
+
+@by_hand
+async def test_what_comes_behind_a_refusal_is_read_for_ten_seconds_so_that_no_reset_overtakes_it(clock: Clock) -> None:
+    async with ScriptedBackend() as backend, front(backend.url) as gateway:
+        for sent in (posted(CHUNKS, CHUNKED).replace(b" chunked", b" gzip, chunked"), b"no HTTP\r\n\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             with closing(writer):
-                writer.write(sent[: sent.index(b"\r\n\r\n") + 9])
-                await answered(reader)
-                await clock.moves_on(9)
-                assert not reader.at_eof()
-                await clock.moves_on(2)
+                writer.write(sent)
+                await clock.settles()
+                for _ in range(20):
+                    writer.write(bytes(100_000))
+                    await clock.settles()
+                assert await answered(reader) == 400
                 assert await reader.read() == b""
+                assert len(open_connections(gateway)) == 1
+                await clock.moves_on(11)
+                assert len(open_connections(gateway)) == 0
 
 
 @pytest.mark.parametrize("wait", [False, True], ids=["at once", "later"])

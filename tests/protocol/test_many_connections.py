@@ -10,7 +10,8 @@ from typing import Final
 
 from gateway.server import Server
 from gateway.web.connection import Connection
-from gateway.web.request import HttpRequest, RequestReader
+from gateway.web.request import HttpRequest
+from gateway.web.request_reader import RequestReader
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front

@@ -53,6 +53,11 @@ def test_a_librarys_message_that_does_not_fit_its_arguments_is_a_line_too() -> N
     assert (line["level"], line["event"], line["logger"]) == ("error", "library", "asyncio")
 
 
+def test_of_what_asyncio_logs_one_line_in_ten_seconds_is_written() -> None:
+    found = logged("for _ in range(500): logging.getLogger('asyncio').error('broken')")
+    assert [line["message"] for line in found] == ["broken"]
+
+
 def test_a_warning_and_what_fails_in_a_finalizer_are_lines_and_wait_for_nobody() -> None:
     one, other = logged("""
 warnings.warn("old", UserWarning)

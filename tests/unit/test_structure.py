@@ -41,7 +41,7 @@ HOMES = {
     "jwt": ("auth",),
     "cryptography": ("auth", "signing"),
     "yaml": ("strict_yaml", "cli", "listing.documents", "listing.file_faults"),
-    "httptools": ("backend.lean_connection", "web.request"),
+    "httptools": ("backend.lean_connection", "web.request_reader"),
     "msgspec": ("jsonrpc", "structs"),
     "jsonschema_rs": ("schema.validation",),
     "jsonschema": ("listing.static", "listing.file_faults"),
