@@ -46,6 +46,7 @@ _elements = msgspec.json.Decoder(list[Raw]).decode
 _decode_slow_numbers = msgspec.json.Decoder(float_hook=read_float).decode
 _encode = msgspec.json.Encoder().encode
 _SPACED_COLON = re.compile(rb'"\s+:')
+_IDS = re.compile(rb'"(?:i|\\u0069)(?:d|\\u0064)"')
 _ESCAPED = re.compile(rb"\\u00(?:22|3[Aa])")  # a quote, or a colon
 # An unclosed string matches to the end: otherwise each quote in it would be tried as a start, in quadratic time.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -286,15 +287,32 @@ def request_bytes(
 def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Return ``(result, fault)`` of a backend's response to the call ``id``.
 
-    Deviations that are harmless for a single call over HTTP are accepted: an ``id`` that is null, absent or a number
-    instead of its string; no ``jsonrpc`` member, and then both outcomes as JSON-RPC 1.0 has them; an empty ``error``
-    beside a result; an error without a code. With ``bare``, JSON that is not a response is the result itself,
-    or the error itself.
+    Deviations that are harmless for a single call over HTTP are accepted: an ``id`` that is absent or a number
+    instead of its string, or null in an error (JSON-RPC 2.0 §5); no ``jsonrpc`` member, and then both outcomes as
+    JSON-RPC 1.0 has them; an empty ``error`` beside a result; an error without a code. With ``bare``, JSON that is not
+    a response is the result itself, or the error itself.
     Raise :class:`ValueError` with the violation for anything else.
     """
-    result, fault = parse_decoded_response(_decode_json(raw), id, bare=bare)
+    value = _decode_json(raw)
+    # Most responses have one such text, near their beginning. To count them all would take twice as long.
+    last = raw.rfind(b'"id"')
+    if raw.find(b'"id"', 0, last + 4) != last or (b"\\" in raw and b"\\u006" in raw):
+        check_ids(raw, members_of(raw) if type(value) is dict else {})
+    result, fault = parse_decoded_response(value, id, bare=bare)
     _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
+
+
+def check_ids(raw: bytes, members: dict[str, Raw]) -> None:
+    """Raise :class:`ValueError` for a response that has its ``id`` twice: two readers may pick different ones.
+    ``members`` are those that the engine kept of it."""
+    within = sum(_count_ids(bytes(member)) for member in members.values())
+    if "id" in members and _count_ids(raw) - within > 1:
+        raise ValueError("two members of one name")
+
+
+def _count_ids(raw: bytes) -> int:
+    return len(_IDS.findall(raw)) if b"\\u006" in raw else raw.count(b'"id"')
 
 
 def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
@@ -318,6 +336,8 @@ def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[
         return None, _fault_of(error)
     if "result" not in value:
         raise ValueError("neither a result nor an error")
+    if answered is None and "id" in value:
+        raise ValueError("a result with null for its id")
     return value["result"], None
 
 

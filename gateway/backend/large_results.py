@@ -39,7 +39,8 @@ def _result_as_written(raw: bytes, id: str) -> Raw | None:
     try:
         raw.decode()
         members = jsonrpc.members_of(raw)
-        if jsonrpc.decode(members.get("id", NULL)) not in (None, id):
+        jsonrpc.check_ids(raw, members)
+        if "id" in members and jsonrpc.decode(members["id"]) != id:
             return None
     except ValueError:
         return None
