@@ -6,6 +6,7 @@ The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import accumulate
 from math import isinf
 from typing import Any, Final
@@ -28,6 +29,7 @@ _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(_LEVELS))
 _NO_MARKS: Final = bytes(set(_NO_BRACKETS) - set(b'"'))
 _TEXT: Final = re.compile(rb'"[^"]*+"')
+_IDS: Final = re.compile(rb'"(?:i|\\u0069)(?:d|\\u0064)"')
 _MANY_TEXTS: Final = 4000
 _ROUNDS: Final = 8
 
@@ -122,3 +124,12 @@ def count_members(value: Any) -> int:
             top = top.values()
         pending += [child for child in top if type(child) in _CONTAINERS]
     return count
+
+
+def check_ids(raw: bytes, members: Mapping[str, Any]) -> None:
+    """Raise :class:`ValueError` for a response that has its ``id`` twice: two readers may pick different ones.
+    ``members`` are those that the engine kept of it, as they are written."""
+    texts, is_escaped = (raw, *map(bytes, members.values())), b"\\u006" in raw
+    whole, *within = (len(_IDS.findall(text)) if is_escaped else text.count(b'"id"') for text in texts)
+    if "id" in members and whole - sum(within) > 1:
+        raise ValueError("two members of one name")

@@ -19,7 +19,15 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
-from gateway.json_bounds import SMALL, count_members, has_slow_numbers, nesting_fault, nests_deeper, read_float
+from gateway.json_bounds import (
+    SMALL,
+    check_ids,
+    count_members,
+    has_slow_numbers,
+    nesting_fault,
+    nests_deeper,
+    read_float,
+)
 
 Raw: TypeAlias = msgspec.Raw
 """JSON that is serialized already, as a part of a value for :func:`encode`, which writes plain bytes as base64."""
@@ -46,7 +54,6 @@ _elements = msgspec.json.Decoder(list[Raw]).decode
 _decode_slow_numbers = msgspec.json.Decoder(float_hook=read_float).decode
 _encode = msgspec.json.Encoder().encode
 _SPACED_COLON = re.compile(rb'"\s+:')
-_IDS = re.compile(rb'"(?:i|\\u0069)(?:d|\\u0064)"')
 _ESCAPED = re.compile(rb"\\u00(?:22|3[Aa])")  # a quote, or a colon
 # An unclosed string matches to the end: otherwise each quote in it would be tried as a start, in quadratic time.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -301,18 +308,6 @@ def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Res
     result, fault = parse_decoded_response(value, id, bare=bare)
     _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
-
-
-def check_ids(raw: bytes, members: dict[str, Raw]) -> None:
-    """Raise :class:`ValueError` for a response that has its ``id`` twice: two readers may pick different ones.
-    ``members`` are those that the engine kept of it."""
-    within = sum(_count_ids(bytes(member)) for member in members.values())
-    if "id" in members and _count_ids(raw) - within > 1:
-        raise ValueError("two members of one name")
-
-
-def _count_ids(raw: bytes) -> int:
-    return len(_IDS.findall(raw)) if b"\\u006" in raw else raw.count(b'"id"')
 
 
 def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:

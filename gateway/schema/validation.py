@@ -114,28 +114,26 @@ class Validator:
         cost = self._cost
         compared = size.weight * cost.numbers + size.numbers * cost.weight
         if cost.unique:
-            compared += size.huge * size.huge_weight + size.uniqueness
+            compared += size.uniqueness
         texts = size.characters * self._weight
         return size.values <= self._most and texts <= MAX_STEPS and compared * cost.breadth <= MAX_WORK
 
 
 class _Size(NamedTuple):
     """Hold how many ``values`` a value consists of, the ``characters`` of its texts and names, and the count and weight
-    of its ``numbers``. ``huge`` counts the integers beyond a word; each counts as so many values as it weighs.
-    ``uniqueness`` is the work of comparing the items of each array with each other."""
+    of its ``numbers``. An integer beyond a word counts as so many values as it weighs. ``uniqueness`` is the work of
+    comparing the items of each array with each other."""
 
     values: int
     characters: int
     numbers: int
     weight: int
-    huge: int
-    huge_weight: int
     uniqueness: int
 
 
 _MEMBERS: Final = 16
 _CHARACTERS: Final = 256
-LARGEST_SMALL: Final = _Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0, 0, 0)
+LARGEST_SMALL: Final = _Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0)
 """Bound what :func:`is_small` accepts, as :func:`size_of` would weigh it."""
 
 
@@ -186,9 +184,8 @@ def size_of(value: Any, most: int = MAX_WORK) -> _Size:
         children = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays))
         level = list(islice(children, most + 1))
     weight += huge_weight
-    uniqueness = nesting * weigh_uniqueness(values, weight, pairs=pairs)
-    values += huge_weight + len(level)
-    return _Size(values, characters, numbers, weight, huge, huge_weight, uniqueness)
+    uniqueness = nesting * weigh_uniqueness(values, weight, pairs=pairs) + huge * huge_weight
+    return _Size(values + huge_weight + len(level), characters, numbers, weight, uniqueness)
 
 
 def _of_type(kind: type[Any], values: list[Any], kinds: set[type[Any]]) -> list[Any]:
