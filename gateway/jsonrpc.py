@@ -20,14 +20,8 @@ import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
 from gateway.json_bounds import (
-    SMALL,
-    check_ids,
-    count_members,
-    has_slow_numbers,
-    nesting_fault,
-    nests_deeper,
-    read_float,
-)
+    SMALL, check_ids, count_members, has_slow_numbers, nesting_fault, nests_deeper, read_float,
+)  # fmt: skip
 
 Raw: TypeAlias = msgspec.Raw
 """JSON that is serialized already, as a part of a value for :func:`encode`, which writes plain bytes as base64."""
