@@ -6,6 +6,7 @@ The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import accumulate
 from math import isinf
 from typing import Any, Final
@@ -122,3 +123,10 @@ def count_members(value: Any) -> int:
             top = top.values()
         pending += [child for child in top if type(child) in _CONTAINERS]
     return count
+
+
+def two_ids(raw: bytes, members: Mapping[str, Any]) -> bool:
+    """Tell whether an object has its member ``id`` twice, of which two readers may pick different ones. ``members`` are
+    those that the engine kept of it, as they are written."""
+    within = sum(bytes(member).count(b'"id"') for member in members.values())
+    return "id" in members and raw.count(b'"id"') - within > 1

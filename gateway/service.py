@@ -264,6 +264,7 @@ class Service:
             InputRequests(self._keys, self._store),
             self.access,
             CallBudget(self._store, limits.invocation, limits.client),
+            Budget(self._store, "discovery", limits.discovery),
             self._mount.concurrency,
             builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {},
             name_style,

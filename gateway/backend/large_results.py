@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.json_bounds import SMALL, may_have_huge_numbers, may_nest_deeper
+from gateway.json_bounds import SMALL, may_have_huge_numbers, may_nest_deeper, two_ids
 from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Raw, ResponseError
 
 _CONTAINERS: Final = (b"{", b"[")
@@ -39,7 +39,7 @@ def _result_as_written(raw: bytes, id: str) -> Raw | None:
     try:
         raw.decode()
         members = jsonrpc.members_of(raw)
-        if jsonrpc.decode(members.get("id", NULL)) not in (None, id):
+        if two_ids(raw, members) or ("id" in members and jsonrpc.decode(members["id"]) != id):
             return None
     except ValueError:
         return None

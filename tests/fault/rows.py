@@ -163,7 +163,8 @@ _ANSWERS = {
 _ENVELOPES = {
     "B09-wrong-id": _json(b'"id":"somebody-else","result":{"sum":5,"x":"' + _LEAK + b'"}'),
     "B09-no-id": _forgiven(b'"result":{"sum":5}'),
-    "B09-null-id": _forgiven(b'"id":null,"result":{"sum":5}'),
+    "B09-null-id": _json(b'"id":null,"result":{"sum":5,"x":"' + _LEAK + b'"}'),
+    "B09-two-ids": _json(b'"id":"somebody-else","id":@ID@,"result":{"sum":5,"x":"' + _LEAK + b'"}'),
     "B09-swapped-id-type": _json(b'"id":@SWAPPED-ID@,"result":{"sum":5}'),
     "B09-result-and-error": _json(b'"id":@ID@,"result":{"sum":5},"error":{"code":1,"message":"' + _LEAK + b'"}'),
     "B09-neither": _json(b'"id":@ID@'),
@@ -200,7 +201,7 @@ _HTTP = {
     "B14-bare-lf": Row(Raw(_OK_HEAD.replace(b"\r", b"") + b"\n\n" + SUM.payload), 200, "result", note=_HARMLESS),
     "B14-status-99": Row(result({"sum": 5}, status=99)),
     "B14-status-999": Row(result({"sum": 5}, status=999)),
-    "B14-103-flood": Row(EarlyHints(2000), 200, "result", note=_HARMLESS),
+    "B14-103-twenty": Row(EarlyHints(20), 200, "result", note=_HARMLESS),
     "B15-set-cookie": Row(
         result({"sum": 5}, headers=(("Set-Cookie", f"sid={LEAK}; Path=/"),)),
         200,
