@@ -48,6 +48,16 @@ except Failure:
     assert line["event"] == "internal error"
 
 
+def test_a_command_that_tells_the_cause_itself_logs_errors_with_a_traceback_alone() -> None:
+    (line,) = logged("""
+logs.configure("traceback", "json")
+log.error("no token for the backend")
+log.warning("request", exc_info=ValueError())
+log.error("internal error", exc_info=ZeroDivisionError())
+""")
+    assert line["event"] == "internal error"
+
+
 def test_a_librarys_message_that_does_not_fit_its_arguments_is_a_line_too() -> None:
     (line,) = logged("logging.getLogger('asyncio').error('%d tasks', 'many')")
     assert (line["level"], line["event"], line["logger"]) == ("error", "library", "asyncio")
