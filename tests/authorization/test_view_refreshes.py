@@ -15,6 +15,7 @@ from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, Gatew
 from gateway.model import SHARED
 from gateway.structs import replace
 from tests.authorization.world import ANN, ANN_LATER, BOB, MAX_STALE, TTL, World, a_world, caller, down, refusal
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ async def test_a_token_that_joins_the_refresh_of_a_refused_one_gets_its_own(worl
     old, new = (asyncio.create_task(world.names(one)) for one in (ANN, ANN_LATER))
     await world.has_asked("ann-1")
     world.gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert await new == ("a", "b")
     assert world.asked == ["ann-1", "ann-2"]
     # The other one may find the refusal, or what was fetched since for the same caller.

@@ -19,6 +19,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import CLIENT, LEGACY, MODERN, Client, exchange, legacy_headers, modern_headers, modern_request
+from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -207,7 +208,7 @@ for path in ("/mcp", "/a b=c", "/half\\ud800"):
 
 def written(format: str) -> list[str]:
     script = WRITE.format(format=format)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
     return ran.stderr.splitlines()
 
 

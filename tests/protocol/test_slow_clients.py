@@ -17,10 +17,10 @@ from tests.clock import Clock, by_hand
 from tests.fault.behaviours import Hang, result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import LEGACY, legacy_headers, modern_headers, modern_request, request, status_of
 from tests.protocol.test_half_closed import posted
 from tests.protocol.watched import Watched
+from tests.waiting import PATIENCE
 
 PING = posted("/mcp", request("ping"), legacy_headers(LEGACY[0]))
 ECHO: dict[str, Any] = {"name": "echo", "arguments": {"value": 1}}

@@ -19,7 +19,7 @@ from tests.fault.behaviours import SUM, Hang, result
 from tests.fault.scripted import ScriptedBackend
 from tests.fault.unasked import Lingering
 from tests.resolving import Names
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CALL = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 NAME = "service.example.com"
@@ -82,7 +82,7 @@ async def test_the_connection_that_was_used_last_is_used_next(clock: Clock) -> N
 
 async def test_more_connections_than_are_kept_are_closed_after_use() -> None:
     backend = ScriptedBackend()
-    async with transport_to(backend) as transport, asyncio.timeout(10):
+    async with transport_to(backend) as transport, asyncio.timeout(PATIENCE):
         await asyncio.gather(*(post(transport, backend.url) for _ in range(MAX_IDLE + 5)))
         await asyncio.sleep(0)
         assert repr(transport).endswith(f"{MAX_IDLE} connections>")

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
-PATIENCE = 60.0
+from tests.waiting import PATIENCE
+
 SETUP = """
 import gc, logging, os, warnings
 import structlog

@@ -21,9 +21,8 @@ from gateway.web.accepting import bind
 from gateway.workers.link import VARIABLE, NotAWorker, inherit
 from gateway.workers.parent import Parent
 from gateway.workers.worker import SILENT, Worker
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 20.0
 MANY = 40
 SCRIPT = """
 import json, os, select, socket, sys, time
