@@ -272,10 +272,13 @@ async def test_schema_prints_each_form_without_a_backend(form: str) -> None:
         assert "backend.credentials.value" in ran.out
 
 
-async def test_schema_prints_a_file_to_begin_with_that_only_lacks_its_servers(tmp_path: Path) -> None:
+async def test_schema_prints_a_file_to_begin_with_that_only_lacks_its_servers(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
     ran = await run("schema", "--format", "yaml", "--minimal")
     assert (ran.code, ran.err, ran.out.count("\n")) == (0, "", 12)
-    (tmp_path / "gateway.yaml").write_text(ran.out)
+    assert "http://127.0.0.1:8000/jsonrpc" in ran.out
+    (tmp_path / "gateway.yaml").write_text(ran.out.replace("http://127.0.0.1:8000/jsonrpc", backend.refused_url))
     checked = await run("check", "--config", str(tmp_path / "gateway.yaml"), "--set=auth.mode=off")
     assert checked.code == 3
     assert "gave no listing of its methods" in checked.err
