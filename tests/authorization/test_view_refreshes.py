@@ -130,6 +130,20 @@ async def test_a_token_that_joins_the_refresh_of_a_refused_one_gets_its_own(worl
     assert isinstance((await asyncio.gather(old, return_exceptions=True))[0], Unauthorized | tuple)
 
 
+async def test_what_a_refused_caller_saw_before_is_not_shown_again_after_a_while(world: World) -> None:
+    """The listings here have no digest by which they could be kept for a reload."""
+    assert await world.names(ANN) == ("a", "b")
+    world.now += TTL
+    world.listed["ann-1"] = refusal(unauthorized=False)
+    await world.names(ANN)
+    await world.settled()
+    for _ in range(3):
+        with pytest.raises(Forbidden):
+            await world.names(ANN)
+        world.now += DENIED_TTL
+    assert world.asked == ["ann-1"] * 4
+
+
 async def test_a_refused_caller_is_asked_for_again_after_a_while(world: World) -> None:
     world.listed["ann-1"] = refusal(unauthorized=False)
     with pytest.raises(Forbidden):
