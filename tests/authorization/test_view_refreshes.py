@@ -131,7 +131,6 @@ async def test_a_token_that_joins_the_refresh_of_a_refused_one_gets_its_own(worl
 
 
 async def test_what_a_refused_caller_saw_before_is_not_shown_again_after_a_while(world: World) -> None:
-    """The listings here have no digest by which they could be kept for a reload."""
     assert await world.names(ANN) == ("a", "b")
     world.now += TTL
     world.listed["ann-1"] = refusal(unauthorized=False)
