@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from structlog.testing import capture_logs
 
 from gateway.cli import main
 from gateway.cli.stdio import MAX_UNDER_WAY, Conversation
@@ -165,32 +164,6 @@ async def test_a_session_that_is_good_no_more_is_opened_again_in_its_revision(ba
     await service.close()
     add = next(tool for tool in answers[1]["result"]["tools"] if tool["name"] == "add")
     assert "outputSchema" in add  # without a session, the revision would be 2025-03-26, which has none
-
-
-async def test_a_line_of_the_log_says_how_each_request_ended(backend: Backend) -> None:
-    service = await built(load_settings(None, ground(backend.url), environ={}).by_mount[""])
-
-    async def caller() -> Caller:
-        return Caller()
-
-    async def send(line: bytes) -> None: ...
-
-    conversation = Conversation(service.site.endpoint, caller, send, 1000)
-    progress = {"_meta": {**META, "progressToken": "p"}}
-    ended = []
-    for params in (
-        {"name": "add", "arguments": {"a": 2, "b": 3}, "_meta": META},
-        {"name": "add", "arguments": {"a": 2, "b": 3}, **progress},
-        {"name": "nothing", "arguments": {}, "_meta": META},
-        {"name": "add", "arguments": {}, "_meta": META},
-    ):
-        with capture_logs() as lines:
-            await conversation.receive(message("tools/call", params))
-            await conversation.finish(PATIENCE)
-        ended += [line["outcome"] for line in lines if line["event"] == "request"]
-    await conversation.close()
-    await service.close()
-    assert ended == ["ok", "ok", "tool_not_found", "invalid_arguments"]
 
 
 def message(method: str, params: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Clients that stop reading in the middle of a stream, and bodies that nobody takes."""
+"""Clients that stop reading for a while, and bodies that nobody takes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from gateway.web.answer import TEXT, HttpAnswer, StreamedAnswer
 from gateway.web.port import listen
 from gateway.web.request import HttpRequest
 from tests.clock import Clock, by_hand
+from tests.fault.behaviours import result
 from tests.protocol.bounds import wide
-from tests.protocol.test_slow_clients import MIB, Slow, client
+from tests.protocol.talk import status_of
+from tests.protocol.test_slow_clients import CALL, MIB, Slow, asked, by_hand_front, client, holding
 
 GET = b"GET /%b HTTP/1.1\r\nHost: a\r\n%b\r\n"
 PARTS = 3
@@ -83,3 +85,20 @@ async def test_a_client_waits_with_a_body_that_nobody_takes_and_goes_on_once_som
         assert slow.writer.transport.get_write_buffer_size() > size / 2, "the kernel holds some, the gateway little"
         handler.may_read.set()
         assert (await slow.answer()).endswith(b"\r\n\r\n%d" % size)
+
+
+@by_hand
+async def test_what_a_caller_has_taken_counts_no_more_however_much_others_hold(clock: Clock) -> None:
+    async with by_hand_front("server.max_buffered=8MiB") as (gateway, backend):
+        async with client(gateway.port, "127.0.0.2") as quick, client(gateway.port, "127.0.0.3") as slow:
+            await holding(clock, gateway, quick, backend, 4 * MIB)
+            quick.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            assert len(await quick.answer()) > 4 * MIB
+            await clock.until(lambda: not gateway.held.bytes)
+            assert gateway.held.waiting == 0
+            await holding(clock, gateway, slow, backend, 4 * MIB)
+            backend.on("echo", result(1))
+            assert status_of(await asked(gateway, CALL, "127.0.0.2")) == 200
+            assert status_of(await asked(gateway, CALL, "127.0.0.3")) == 503
+        await clock.until(lambda: not gateway.held.bytes)
+        assert gateway.held.waiting == 0

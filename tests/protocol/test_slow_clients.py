@@ -257,23 +257,6 @@ async def test_a_caller_whose_unread_answers_are_a_quarter_of_all_waits_and_othe
 
 
 @by_hand
-async def test_what_a_caller_has_taken_counts_no_more_however_much_others_hold(clock: Clock) -> None:
-    async with by_hand_front("server.max_buffered=8MiB") as (gateway, backend):
-        async with client(gateway.port, "127.0.0.2") as quick, client(gateway.port, "127.0.0.3") as slow:
-            await holding(clock, gateway, quick, backend, 4 * MIB)
-            quick.writer.transport.resume_reading()  # type: ignore[attr-defined]
-            assert len(await quick.answer()) > 4 * MIB
-            await clock.until(lambda: not gateway.held.bytes)
-            assert gateway.held.waiting == 0
-            await holding(clock, gateway, slow, backend, 4 * MIB)
-            backend.on("echo", result(1))
-            assert status_of(await asked(gateway, CALL, "127.0.0.2")) == 200
-            assert status_of(await asked(gateway, CALL, "127.0.0.3")) == 503
-        await clock.until(lambda: not gateway.held.bytes)
-        assert gateway.held.waiting == 0
-
-
-@by_hand
 async def test_an_answer_that_finds_no_room_is_not_read_and_its_caller_is_told(clock: Clock) -> None:
     async with by_hand_front("server.max_buffered=8MiB") as (gateway, backend):
         async with client(gateway.port, "127.0.0.2") as slow:

@@ -10,12 +10,10 @@ import pytest
 from gateway.discovery.discovery import PATIENCE
 from gateway.discovery.refreshing import EMPTY_TTL
 from gateway.discovery.shrink_guard import CONFIRMED_AFTER
-from gateway.discovery.views import DENIED_TTL
-from gateway.errors import CatalogUnavailable, Forbidden
+from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, Listing, SourceAnswer, View
 from gateway.settings import CatalogSettings
-from tests.authorization.world import refusal
 from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
 
 
@@ -87,21 +85,6 @@ async def test_each_view_has_a_catalog_of_its_own(world: World) -> None:
     assert await world.names() == ("a", "b")
     assert [caller.view.subject for caller in world.backend.fetches] == ["", "bob"]
     assert world.discovery.current(View("https://issuer", "eve")) is None
-
-
-async def test_a_listing_without_a_digest_is_not_shown_again_to_a_caller_who_was_refused_since(world: World) -> None:
-    """Nothing is kept by which it could be built again."""
-    bob = Caller(view=View("https://issuer", "bob"))
-    assert await world.names(bob) == ("a", "b")
-    world.now += TTL
-    world.backend.failure = refusal(unauthorized=False)
-    await world.names(bob)
-    await world.settled()
-    for _ in range(3):
-        with pytest.raises(Forbidden):
-            await world.names(bob)
-        world.now += DENIED_TTL
-    assert world.fetches == 4
 
 
 # --- failures -------------------------------------------------------------------------------------------------
