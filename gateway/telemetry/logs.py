@@ -23,7 +23,8 @@ from gateway import jsonrpc
 from gateway.telemetry.lines import Lines
 from gateway.telemetry.sampling import Sampler
 
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "traceback": 50}
+"""The last is for commands that tell the cause of a failure themselves: only what nobody expected is written."""
 INFO: Final = _LEVELS["info"]
 threshold = INFO
 """The least severity that is written. The access log compares it before it makes a line for each request."""
@@ -35,7 +36,8 @@ _common: dict[str, Any] = {}
 
 
 def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
-    if _LEVELS.get(method, _LEVELS["error"]) < threshold:
+    severity = _LEVELS.get(method, _LEVELS["error"])
+    if severity < threshold and (severity < _LEVELS["error"] or "exc_info" not in event):
         raise structlog.DropEvent
     return event
 

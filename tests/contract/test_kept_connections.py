@@ -11,7 +11,6 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
 
 import pytest
 
@@ -19,8 +18,7 @@ from gateway.backend.transport import Transport
 from gateway.outbound import Interrupted
 from tests.contract.transports import Make
 from tests.each import each
-
-PATIENCE: Final = 10.0
+from tests.waiting import PATIENCE
 
 
 class Service:

@@ -17,6 +17,7 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import run, settings
+from tests.waiting import PATIENCE
 
 SECRET = "hunter2-never-print-this"
 BIG = 2**70 + 1
@@ -210,7 +211,7 @@ async def test_a_taken_port_ends_serve_with_2_and_names_the_knobs(backend: Scrip
         taken.listen()
         port = taken.getsockname()[1]
         for knob in ("server.port", "server.admin_port"):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 ran = await run("serve", *settings(backend.url, f"{knob}={port}"))
             assert ran.code == 2
             assert f"{port}" in ran.err

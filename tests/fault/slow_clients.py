@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import statistics
+from math import ceil
 from typing import Final
 
 from tests.bench.crowds import last_beside_median
@@ -11,7 +13,7 @@ from tests.fault.load import Samples
 from tests.fault.rounds import FAULTY, QUIET, ROUNDS, certain
 from tests.fault.stage import stage
 from tests.fault.table import Figure, Line, Row
-from tests.slowhttptest import KINDS, attack
+from tests.slowhttptest import KINDS, Attack, attack
 
 _SECONDS: Final = 40
 """Longer than the time that any of them is given: 10 s for a head, 25 s for a body, 30 s for taking an answer."""
@@ -20,13 +22,19 @@ _AT_ONCE: Final = 3.0
 
 
 async def slow_clients() -> Line:
-    """Slow heads, bodies and readers side by side. Each is cut in its time, and others are answered meanwhile."""
+    """Slow heads, bodies and readers side by side. Each is cut in its time, and others are answered meanwhile.
+
+    In the quiet time they are slow at a port where the kernel alone takes what they send. So they take their part of
+    the core that they share with the callers in both, and the ratio tells what they cost the gateway. Without them
+    there, it told how busy they kept that core."""
     async with stage() as it:
         healthy = await it.healthy()
         await healthy.calls(QUIET)
-        quiet = [await healthy.calls(QUIET) for _ in range(ROUNDS)]
-        base = f"http://127.0.0.1:{it.port}/near"
-        attacks = asyncio.gather(*(attack(kind, base, connections=_CONNECTIONS, seconds=_SECONDS) for kind in KINDS))
+        with socket.create_server(("127.0.0.1", 0), backlog=4 * _CONNECTIONS) as nobody:
+            elsewhere = _attacks(nobody.getsockname()[1], ceil(3 * ROUNDS * FAULTY))
+            quiet = [await healthy.calls(FAULTY) for _ in range(3 * ROUNDS)]
+            await elsewhere
+        attacks = _attacks(it.port, _SECONDS)
         beside = [await healthy.calls(FAULTY) for _ in range(3 * ROUNDS)]
         reports = dict(zip(KINDS, await attacks, strict=True))
     cut = {kind: reports[kind].ended == "No open connections left" for kind in ("heads", "bodies")}
@@ -41,6 +49,12 @@ async def slow_clients() -> Line:
         figures=tuple(figures),
         notes=tuple(it.ledger.complaints[:3]),
     )
+
+
+def _attacks(port: int, seconds: int) -> asyncio.Future[list[Attack]]:
+    """Begin one attack of each kind on a port of this machine, for so many seconds at most."""
+    base = f"http://127.0.0.1:{port}/near"
+    return asyncio.gather(*(attack(kind, base, connections=_CONNECTIONS, seconds=seconds) for kind in KINDS))
 
 
 def _usual_p99(stretches: list[Samples]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from gateway.backend.admission import SHORT, CallAdmission, ListingAdmission, Tr
 from gateway.backend.breaker import CircuitOpen
 from gateway.backend.queue import NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
-from gateway.outbound import ConnectFailed, DeadlinePassed, Outbound, OutboundError
+from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Outbound, OutboundError
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import CLOSE, SUM, Cut, Hang, InTurn
 from tests.fault.scripted import ScriptedBackend
@@ -184,3 +184,51 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
         way.backend.release.set()
         assert (await asking).status == 200
         assert not way.traffic.breaker.is_open
+
+
+class Timed:
+    """A transport that notes how long each question may take, and which of them go on."""
+
+    def __init__(self) -> None:
+        self.timeouts: list[float] = []
+        self.under_way = 0
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        self.timeouts.append(timeout)
+        self.under_way += 1
+        try:
+            return await asyncio.shield(self.answer)
+        finally:
+            self.under_way -= 1
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_no_question_of_a_listing_outlives_its_time_or_the_first_answer(is_open: bool) -> None:
+    @by_hand
+    async def asking(clock: Clock) -> None:
+        async with a_way() as way:
+            if is_open:
+                await way.backend.close()
+                for _ in range(10):
+                    with pytest.raises(ConnectFailed):
+                        await way.call("add", 5.0)
+            transport = Timed()
+            listings = ListingAdmission(transport, way.traffic)
+            question = asyncio.create_task(listings.of("").post("http://a/", BODY, {}, timeout=60.0, max_bytes=MOST))
+            await clock.moves_on(3.5)
+            asked = len(transport.timeouts)
+            assert asked == (4 if is_open else 1)
+            assert all(0 < timeout <= 60.0 for timeout in transport.timeouts)
+            assert transport.under_way == asked
+            transport.answer.set_result(Answer(200, [], b""))
+            assert (await question).status == 200
+            await clock.moves_on(3)
+            assert (len(transport.timeouts), transport.under_way) == (asked, 0)
+
+    asking()

@@ -18,9 +18,8 @@ from tests.fault.methods import ADD, ECHO, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front, Surface, front
 from tests.protocol.talk import request
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 20.0
 PROXY = "server.trusted_proxies=[127.0.0.0/8]"
 TWO_AND_THREE = {"a": 2, "b": 3}
 NOT_SENT = "No connection to the backend came free in time; the call was not sent, so it is safe to repeat"

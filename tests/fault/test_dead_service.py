@@ -11,9 +11,8 @@ from tests.fault.behaviours import Hang, result
 from tests.fault.methods import ADD, ECHO, METHODS, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 20.0
 TWO_AND_THREE = {"a": 2, "b": 3}
 REPEAT = "; the call was not sent, so it is safe to repeat"
 OPEN = f"The backend does not answer at the moment{REPEAT}"

@@ -15,9 +15,10 @@ from tests.each import each
 from tests.fault.behaviours import SUM, Ending, Exchange, Raw, result
 from tests.fault.rows import LEAK
 from tests.fault.scripted import ScriptedBackend
-from tests.fault.unasked import PATIENCE, SURPLUS, Lingering, answer, interim
+from tests.fault.unasked import SURPLUS, Lingering, answer, interim
 from tests.fault.wire import head
 from tests.front import SURFACES, Surface, front
+from tests.waiting import PATIENCE
 
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 

@@ -16,8 +16,9 @@ from structlog.testing import capture_logs
 from gateway.store.redis import RedisStore
 from tests.contract.stores import taken
 from tests.contract.traffic import replicas_of
-from tests.fault.redis_stores import PATIENCE, opened
+from tests.fault.redis_stores import opened
 from tests.redis_server import TEST_TIME, RedisServer, ServerClock
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from tests.authorization.token_endpoint import OWN, token_endpoint
 from tests.fault.behaviours import CLOSE, SUM, Behaviour, Body, Cut, Exchange, Hang, Honest, InTurn, Raw, error
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
+from tests.waiting import PATIENCE
 
-PATIENCE = 20.0
 TWO_AND_THREE = {"a": 2, "b": 3}
 MARKS = ("readOnlyHint", "idempotentHint")
 DENIED = Body(status=401, content_type=None)

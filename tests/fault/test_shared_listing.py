@@ -14,9 +14,9 @@ from gateway.discovery.shared_listing import SharedListing
 from gateway.model import Caller, Listing, Method
 from gateway.store import MAX_DOCUMENT
 from gateway.store.redis import RedisStore
-from tests.fault.redis_stores import PATIENCE, opened
+from tests.fault.redis_stores import opened
 from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 KNOBS = ("backend.url=http://127.0.0.1:1/jsonrpc", "backend.listing.timeout=5m", "auth.mode=off")
 LOCK = "jsonrpc-mcp-gateway:lock:listing:*"

@@ -15,10 +15,9 @@ from gateway.web.request_reader import RequestReader
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import exchange, status_of
 from tests.protocol.test_half_closed import check_sum, written
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CROWD: Final = 200
 HEAD: Final = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-"

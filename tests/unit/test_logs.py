@@ -7,7 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
-PATIENCE = 60.0
+from tests.waiting import PATIENCE
+
 SETUP = """
 import gc, logging, os, warnings
 import structlog
@@ -44,6 +45,16 @@ try:
     raise Failure
 except Failure:
     log.exception("internal error")
+""")
+    assert line["event"] == "internal error"
+
+
+def test_a_command_that_tells_the_cause_itself_logs_errors_with_a_traceback_alone() -> None:
+    (line,) = logged("""
+logs.configure("traceback", "json")
+log.error("no token for the backend")
+log.warning("request", exc_info=ValueError())
+log.error("internal error", exc_info=ZeroDivisionError())
 """)
     assert line["event"] == "internal error"
 

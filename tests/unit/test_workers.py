@@ -86,6 +86,27 @@ async def test_another_worker_that_cannot_start_is_tried_again(tmp_path: Path) -
         await parent.stop()
 
 
+async def test_each_failure_in_a_row_waits_longer_for_the_next_start_and_the_first_does_not(tmp_path: Path) -> None:
+    command = (sys.executable, "-S", "-c", SCRIPT, str(tmp_path))
+    asked: list[int] = []
+
+    def delay(failures: int) -> float:
+        asked.append(failures)
+        return failures / 1000
+
+    parent = Parent(settings("server.workers=2"), command, delay=delay)
+    try:
+        (tmp_path / "fail2").touch()
+        with capture_logs() as logged:
+            assert await parent.start() is None
+            await until(lambda: events(logged).count("a worker ended and is replaced") >= 4)
+        waits = [entry["starts_in"] for entry in logged if entry["event"] == "a worker ended and is replaced"]
+        assert waits[:4] == [0.0, 0.001, 0.002, 0.003]
+        assert asked[:3] == [1, 2, 3]
+    finally:
+        await parent.stop()
+
+
 async def test_a_refresh_says_which_worker_failed(tmp_path: Path) -> None:
     async with parent_of(2, tmp_path) as parent:
         assert await parent.list_anew() == "worker 2: refused"
