@@ -61,7 +61,7 @@ class McpSurface:
 
 
 def _mcp_request(exchange: Exchange) -> McpRequest:
-    return McpRequest(exchange.request.headers, exchange.body, exchange.caller)
+    return McpRequest(exchange.request.headers, exchange.take_body(), exchange.caller)
 
 
 def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> HttpAnswer | StreamedAnswer:
@@ -69,5 +69,5 @@ def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> HttpAnswer 
         exchange.headers.update(reply.headers)
     if isinstance(reply, McpStreamReply):
         return EventStream(exchange, reply)
-    exchange.error = reply.error
+    exchange.note_error(reply.error)
     return HttpAnswer(reply.body, reply.status)

@@ -17,11 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.fault import crowds, guarded, hoarders, network, slow_clients
+from tests.fault import crowds, guarded, hoarders, large_bodies, network, slow_clients
 from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
-ROWS: Final[dict[str, Row]] = {**network.ROWS, **crowds.ROWS, **guarded.ROWS, **slow_clients.ROWS, **hoarders.ROWS}
+ROWS: Final[dict[str, Row]] = {
+    **network.ROWS,
+    **crowds.ROWS,
+    **guarded.ROWS,
+    **slow_clients.ROWS,
+    **hoarders.ROWS,
+    **large_bodies.ROWS,
+}
 
 
 async def tests_of(file: Path) -> Line:

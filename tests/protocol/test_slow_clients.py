@@ -249,7 +249,7 @@ async def test_a_caller_whose_unread_answers_are_a_quarter_of_all_waits_and_othe
             assert status_of(raw) == 503
             assert b"\r\nRetry-After: 5\r\n" in raw
             assert raw.endswith(
-                b'"overloaded","message":"Too many of your answers and bodies are held: read or send faster"}}'
+                b'"overloaded","message":"Too many of your answers and bodies are read or send faster; the call was not sent, so it is safe to repeat"}}'
             )
             assert status_of(await asked(gateway, CALL, "127.0.0.3")) == 200
         await clock.until(lambda: not gateway.held.bytes)

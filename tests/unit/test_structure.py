@@ -27,10 +27,10 @@ FLOORS = (
     "4 invocation",
     "3 discovery limits search",
     "2 catalog config > credentials listing schema",
-    "1 auth > backend store > background batch layers outbound signals signing single_flight telemetry turns uses"
+    "1 auth > backend batch store > background layers outbound signals signing single_flight telemetry turns uses"
     " > resolver",
     "0 model > jsonrpc references settings > "
-    "errors json_bounds json_pointer json_schema strict_yaml structs text tls units",
+    "errors exchange_memory json_bounds json_pointer json_schema strict_yaml structs text tls units",
 )
 STEPS = [step.split() for floor in reversed(FLOORS) for step in reversed(floor.partition(" ")[2].split(" > "))]
 STEP = {name: number for number, names in enumerate(STEPS) for name in names}
