@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.json_bounds import SMALL, may_have_huge_numbers, may_nest_deeper, memory_cost
+from gateway.json_bounds import SMALL, may_have_huge_numbers, may_nest_deeper, value_cost
 from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Raw, ResponseError
 
 _CONTAINERS: Final = (b"{", b"[")
@@ -24,9 +24,10 @@ def parse_large_response(
 ) -> tuple[Any, ResponseError | None]:
     """Do as :func:`gateway.jsonrpc.parse_response`, but return a result that is an object or an array as
     :data:`~gateway.jsonrpc.Raw` where that takes no decoding. Which of two members of one name counts, is left to its
-    reader. ``take`` is called with the memory for it, in bytes, before it is decoded."""
+    reader. ``take`` is called before it is decoded, with the bytes that its values take."""
     result = _result_as_written(raw, id)
-    take(memory_cost(raw) if result is None else len(raw))
+    if result is None:
+        take(value_cost(raw))
     return jsonrpc.parse_response(raw, id, bare=bare) if result is None else (result, None)
 
 

@@ -59,7 +59,7 @@ class RunningCalls:
         is what the client waits for, in place of ``asyncio.shield`` and its callbacks."""
         task = asyncio.create_task(work)
         memory = RECORD.get().memory
-        memory.share()
+        memory.users += 1
         self._tasks.add(task)
         key = None if session is None else (session, id)
         if key is not None:

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 
 from multidict import istr
 
-from gateway.exchange_memory import UNCOUNTED, ExchangeMemory
-from gateway.structs import Struct
+from gateway.exchange_memory import ExchangeMemory
+from gateway.structs import Struct, field
 from gateway.telemetry import logs
 from gateway.text import printable
 
@@ -56,7 +56,7 @@ class RequestRecord(Struct, eq=False):
     status: int = 0
     outcome: str = ""
     service_time: float = 0.0
-    memory: ExchangeMemory = UNCOUNTED
+    memory: ExchangeMemory = field(default_factory=ExchangeMemory)
 
     def note_outcome(self, outcome: str) -> None:
         """Note how a call failed. Of several in one request, the first that failed stands in the line."""

@@ -45,12 +45,11 @@ class Exchange(Struct, eq=False):
         body, self.body = self.body, b""
         return body
 
-    def note_error(self, error: GatewayError | None) -> None:
+    def note_error(self, error: GatewayError) -> None:
         """Note the error that is answered. The frames of its traceback refer to the exchange, and to all that it has
         read: it would stay in memory until a collection of garbage."""
         self.error = error
-        if error is not None:
-            error.__traceback__ = error.__context__ = error.__cause__ = None
+        error.__traceback__ = error.__context__ = error.__cause__ = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,14 +29,15 @@ _REMEDY: Final = "raise the knob if the memory allows it, or look whose clients 
 class HeldAnswers:
     """Count the bytes of large answers while they are read, of bodies that do not come with their heads until they are
     whole, what exchanges take until they end, and what the kernel does not take of an answer, until its client has it
-    or is cut off. ``most`` is ``server.max_buffered``. ``most_large`` is what large bodies and results may take."""
+    or is cut off. ``most`` is ``server.max_buffered``, ``most_large`` what large bodies and results may take of it, and
+    ``share`` what one caller may. Who holds little may count in :attr:`bytes` itself."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.bytes = 0
         self.most_large = int(most * _LARGE)
         self._full = int(most * _FULL)
-        self._share = most // _SHARE
+        self.share = most // _SHARE
         self._by_caller: Counter[str] = Counter()
         self._log = RefusalLog("calls", "server.max_buffered")
         self._freed = FreedMemory()
@@ -50,30 +51,36 @@ class HeldAnswers:
         return self._by_caller.total()
 
     def check(self, caller: Caller) -> None:
-        """Raise :class:`Overloaded` where too much is held, or waits for this caller."""
-        if self.bytes < self._share:
-            return
+        """Raise :class:`Overloaded` where too much is held, or waits for this caller. It never is below ``share``."""
         if self.bytes >= self._full:
             self._log.count("", self.most, _REMEDY)
             raise Overloaded(
                 f"The gateway holds too many answers and bodies of slow clients{_UNSENT}", retry_after=_RETRY_AFTER
             )
-        if self._by_caller[rate_limit_key(caller)] >= self._share:
+        if self._by_caller[rate_limit_key(caller)] >= self.share:
             raise Overloaded(_YOURS, retry_after=_RETRY_AFTER)
 
-    def has_room(self, caller: str, size: int, own: int) -> bool:
-        """Tell whether an exchange of ``caller`` that takes ``own`` bytes may take ``size`` more. One alone may take
-        more than a caller's share."""
-        if own + size <= _SMALL:
-            return True
-        if self.bytes + size > self.most_large:
-            return False
-        of_caller = self._by_caller[caller]
-        return of_caller == own or of_caller + size <= self._share
+    def take(self, caller: Caller, size: int, own: int, *, is_text: bool) -> bool:
+        """Count ``size`` more bytes of an exchange of ``caller`` that takes ``own`` already. Return False, and count
+        nothing, where there is no room. One exchange alone may take more than its caller's share."""
+        key = rate_limit_key(caller)
+        if is_text:
+            if self.bytes + size > self.most:
+                return False
+        elif own + size > _SMALL:
+            of_caller = self._by_caller[key]
+            if self.bytes + size > self.most_large or (of_caller != own and of_caller + size > self.share):
+                return False
+        self.add(key, size)
+        return True
 
-    def no_room(self, caller: str) -> Overloaded:
+    def give_back(self, caller: Caller, size: int) -> None:
+        """Count the end of what :meth:`take` counted."""
+        self.remove(rate_limit_key(caller), size)
+
+    def no_room(self, caller: Caller) -> Overloaded:
         """Return the error for a body that finds no room."""
-        if self._by_caller[caller] >= self._share // 2:
+        if self._by_caller[rate_limit_key(caller)] >= self.share // 2:
             return Overloaded(_YOURS, retry_after=_RETRY_AFTER)
         self._log.count("", self.most, _REMEDY)
         return Overloaded(f"The gateway holds too many large bodies and results{_UNSENT}", retry_after=_RETRY_AFTER)
@@ -88,6 +95,14 @@ class HeldAnswers:
         if size < 0:
             self._log.note("", self.bytes, self._full)
         return True
+
+    def reserve_listing(self, size: int) -> bool:
+        """Do as :meth:`reserve` for listings, each of which may take more than there is while little else is held:
+        without them there are no tools."""
+        if size > 0 and self.bytes <= self.share:
+            self.bytes += size
+            return True
+        return self.reserve(size)
 
     def add(self, caller: str, size: int) -> None:
         """Count ``size`` bytes that begin to wait for a caller, as :func:`rate_limit_key` names it."""

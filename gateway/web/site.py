@@ -27,11 +27,10 @@ from gateway.errors import (
 )
 from gateway.exchange_memory import ExchangeMemory
 from gateway.invocation.invocation import Invocation
-from gateway.json_bounds import memory_cost
-from gateway.limits import rate_limit_key
+from gateway.json_bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
-from gateway.model import ANONYMOUS, Caller, NameStyle
+from gateway.model import Caller, NameStyle
 from gateway.uses import UseCounter
 from gateway.web.answer import JSON, HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
@@ -80,6 +79,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.name = self.mount.removeprefix("/")
+        self._large_bodies = asyncio.Lock()
         operations, invocation, mount = self.operations, self.invocation, self.mount
         mcp, tool = McpSurface(self.endpoint), ToolSurface(operations, invocation)
         rest = RestSurface(operations, invocation, self.discovery, self.access, self.rest_page_size, mount)
@@ -113,18 +113,28 @@ class Site:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
+        held, small = request.wire.held, 0
         memory = exchange.record.memory = _admit(request, exchange.caller)
         try:
             if request.method == "POST":
                 body = exchange.body = await self._json_body(request, route.form.content_types, memory)
-                _take(request, memory, memory_cost(body) - memory.size)
+                if len(body) <= UNSCANNED:
+                    small = UNSCANNED_COST * len(body)
+                    held.bytes += small
+                else:
+                    _take(request, memory, memory_cost(body) - memory.size)
+                    async with self._large_bodies:  # one in each turn of the loop: some take it for 0.1 s
+                        await asyncio.sleep(0)
                 del body
             answer = await handler(exchange)
             if isinstance(answer, EventStream) and not answer.notices:
                 await answer.send(exchange)
             return answer
         finally:
-            memory.end()
+            held.bytes -= small
+            memory.users -= 1
+            if memory.size and not memory.users:
+                memory.shrink(0)
 
     def form(self, exchange: Exchange) -> ErrorForm:
         """Return the form of an error on the exchange's path, also before its route is known."""
@@ -245,19 +255,18 @@ def _admit(request: HttpRequest, caller: Caller) -> ExchangeMemory:
     where too many answers are held."""
     wire = request.wire
     wire.caller = caller
-    if wire.held.bytes:
+    if wire.held.bytes >= wire.held.share:
         wire.held.check(caller)
-    return ExchangeMemory(wire.held, rate_limit_key(caller))
+    return ExchangeMemory(wire.held, caller)
 
 
 def _take(request: HttpRequest, memory: ExchangeMemory, size: int) -> None:
     """Count more memory for a body. Raise :class:`Overloaded` where there is no room now, :class:`TooLarge` where there
     never is."""
-    held = request.wire.held
     if not memory.take(size):
-        if memory.size + size > held.most_large:
+        if memory.size + size > request.wire.held.most_large:
             raise TooLarge("As a value, the body would take more memory than server.max_buffered leaves for one")
-        raise held.no_room(rate_limit_key(request.wire.caller or ANONYMOUS))
+        raise request.wire.held.no_room(memory.caller)
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:

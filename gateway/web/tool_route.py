@@ -75,6 +75,7 @@ def parse_call(value: Any) -> Request | Notification:
     message = jsonrpc.parse_message(value)
     if isinstance(message, ClientResponse):
         raise BadMessage("Invalid request: responses are not accepted, since the gateway sends no requests")
+    value.pop("params", None)  # the message alone has them, until they are arguments
     return message
 
 
@@ -89,6 +90,7 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
 
     try:
         call = await invocation.prepare(exchange.caller, name, arguments)
+        message.params = None
         exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is None:

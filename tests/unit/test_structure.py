@@ -28,9 +28,9 @@ FLOORS = (
     "3 discovery limits search",
     "2 catalog config > credentials listing schema",
     "1 auth > backend batch store > background layers outbound signals signing single_flight telemetry turns uses"
-    " > resolver",
+    " > exchange_memory resolver",
     "0 model > jsonrpc references settings > "
-    "errors exchange_memory json_bounds json_pointer json_schema strict_yaml structs text tls units",
+    "errors json_bounds json_pointer json_schema strict_yaml structs text tls units",
 )
 STEPS = [step.split() for floor in reversed(FLOORS) for step in reversed(floor.partition(" ")[2].split(" > "))]
 STEP = {name: number for number, names in enumerate(STEPS) for name in names}
