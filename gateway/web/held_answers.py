@@ -50,6 +50,11 @@ class HeldAnswers:
         """Return the bytes that wait for clients, and those of their bodies."""
         return self._by_caller.total()
 
+    @property
+    def callers(self) -> int:
+        """Return how many callers something is held of."""
+        return len(self._by_caller)
+
     def check(self, caller: Caller) -> None:
         """Raise :class:`Overloaded` where too much is held, or waits for this caller. It never is below ``share``."""
         if self.bytes >= self._full:
