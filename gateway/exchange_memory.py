@@ -16,7 +16,7 @@ class Room(Protocol):
     def give_back(self, caller: Caller, size: int) -> None: ...
 
 
-class ExchangeMemory(Struct, eq=False):
+class ExchangeMemory(Struct, eq=False, gc=False):
     """Count ``size`` bytes of one exchange, until its ``users`` have ended: itself, and tasks that may outlive it.
     Without a ``room`` nothing is counted."""
 
