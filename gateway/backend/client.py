@@ -42,7 +42,7 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
-from gateway.json_bounds import SMALL
+from gateway.json_bounds import SMALL, UNSCANNED, value_cost
 from gateway.model import NO_RESULT, Version
 from gateway.outbound import (
     Answer,
@@ -183,7 +183,10 @@ class BackendClient:
         if not parts.callers_own:
             forms += parts.secrets_in_results()
         if forms and _contains_any(answer.body, forms):
-            value = jsonrpc.decode(result) if type(result) is jsonrpc.Raw else result
+            value = result
+            if type(result) is jsonrpc.Raw:
+                _take_memory(value_cost(answer.body))
+                value = jsonrpc.decode(result)
             return await redact_result(value, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
         return result
 
@@ -205,8 +208,14 @@ class BackendClient:
             return NO_RESULT
         try:
             bare = version is _ONE and answer.status < 300 and id is not None
-            parse = parse_large_response if as_written else jsonrpc.parse_response
-            result, fault = parse(answer.body, id or "", bare=bare)
+            if len(answer.body) > UNSCANNED:
+                _take_memory(len(answer.body), is_text=True)
+            if as_written:
+                result, fault = parse_large_response(answer.body, id or "", bare=bare, take=_take_memory)
+            else:
+                if len(answer.body) > UNSCANNED:
+                    _take_memory(value_cost(answer.body))
+                result, fault = jsonrpc.parse_response(answer.body, id or "", bare=bare)
         except ValueError as error:
             if id is None and answer.status < 300:
                 return NO_RESULT
@@ -254,6 +263,13 @@ class BackendClient:
             else ""
         )
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
+
+
+def _take_memory(size: int, *, is_text: bool = False) -> None:
+    """Count memory for a response until its exchange ends. Raise :class:`BackendBusy` where there is no room."""
+    if not _record().memory.take(size, is_text=is_text):
+        kind, message = _FAULTS[NoRoom]
+        raise kind(message)
 
 
 def _contains_any(body: bytes, forms: tuple[bytes, ...]) -> bool:

@@ -33,7 +33,7 @@ class RpcSurface:
 
     async def post(self, exchange: Exchange) -> HttpAnswer:
         try:
-            value = jsonrpc.decode_any_ids(exchange.body)
+            value = jsonrpc.decode_any_ids(exchange.take_body())
             if not isinstance(value, list):
                 return await self._single(exchange, value)
             answers = await answers_to(value, partial(self._item, exchange), self.max_response)

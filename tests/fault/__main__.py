@@ -24,6 +24,7 @@ from tests.fault import (
     greedy,
     guarded,
     hoarders,
+    large_bodies,
     network,
     replicas,
     restarts,
@@ -34,7 +35,8 @@ from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
 _FILES: Final = (
-    network, crowds, greedy, guarded, slow_clients, ahead, connections, hoarders, replicas, restarts, workers,
+    network, crowds, greedy, guarded, slow_clients, ahead, connections, hoarders,
+    large_bodies, replicas, restarts, workers,
 )  # fmt: skip
 ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 
