@@ -35,7 +35,8 @@ TIMED_OUT: Final = 20
 INTERVAL: Final = 1.0
 """Seconds between two calls that pass an open breaker."""
 PREFERENCE: Final = 2.0
-"""Seconds without a call that has a chance, after which any call may pass."""
+"""Seconds without a call that has a chance, after which any call may pass. They begin with the first failure that
+counts: a tool that hung for all callers is to be found again within two seconds of its return."""
 _MOST_TOOLS: Final = 10_000
 _MOST_LATE: Final = 10_000
 EVERYONE: Final = object()
@@ -73,7 +74,8 @@ class _Circuit:
         if len(tools) < self._tools or callers == {self.open_for}:
             return False
         self.open_for = EVERYONE if self.open_for is not None or len(callers) > 1 else caller
-        self._next, self._next_of_any = now + INTERVAL, now + PREFERENCE
+        self._next = now + INTERVAL
+        self._next_of_any = max(self._next, self._failures[0][0] + PREFERENCE)
         return True
 
     def is_open_for(self, caller: Hashable) -> bool:
