@@ -88,7 +88,9 @@ class RequestReader:
 
     def _read_head(self, data: bytes) -> bytes:
         """Read a head once all of it is here. Return what is behind it."""
-        start, data = max(0, len(self.half) - 3), self.half + data if self.half else data
+        start = 0
+        if self.half:
+            start, data = max(0, len(self.half) - 3), self.half + data
         if data[0] == _CR:  # RFC 9112 §2.2: empty lines before a request are ignored
             start, data = 0, _EMPTY_LINES.sub(b"", data, 1)
             if data in (b"", b"\r"):
