@@ -16,7 +16,7 @@ import structlog
 from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, Overloaded, RequestTimeout
 from gateway.web.answer import LARGE, HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, raw_response
-from gateway.web.handler import MAX_AHEAD, Serving
+from gateway.web.handler import MAX_AHEAD, TURNS, Serving
 from gateway.web.request import HTTP10, HttpRequest
 from gateway.web.request_reader import RequestReader
 from gateway.web.slow_clients import Deadline
@@ -103,7 +103,7 @@ class Connection(Wire):
             elif nbytes == MAX_AHEAD:  # much comes: it is dropped in turns
                 self.pause_reading()
                 self._serving.ahead.wait_for_turn(self)
-        elif request is None and not self._serving.ahead.has_turn():
+        elif request is None and len(self._serving.connections) > TURNS and not self._serving.ahead.has_turn():
             self._behind = data
             self._serving.ahead.wait_for_turn(self)
             self.count_ahead()

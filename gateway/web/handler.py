@@ -23,7 +23,7 @@ _ENOUGH: Final = 7 / 8
 """The part of that which is left once room was made. So it is made seldom."""
 _FREE: Final = 4 * 1024
 """Bytes of each connection that are not counted."""
-_TURNS: Final = 32
+TURNS: Final = 32
 """Connections without a running request that are read in one turn of the event loop."""
 _REMEDY: Final = "raise server.max_buffered if the memory allows it, or look who sends so much"
 _SAMPLE_SECONDS: Final = 10.0
@@ -89,7 +89,7 @@ class SentAhead:
         if now != self._now:
             self._now, self._begun = now, 0
         self._begun += 1
-        return self._begun <= _TURNS
+        return self._begun <= TURNS
 
     def wait_for_turn(self, connection: Any) -> None:
         """Have a connection read on, behind all that wait already."""
@@ -115,7 +115,7 @@ class SentAhead:
             self._held.remove("", -more)
 
     def _give_turns(self) -> None:
-        for _ in range(min(_TURNS, len(self._waiting))):
+        for _ in range(min(TURNS, len(self._waiting))):
             self._waiting.popleft().read_on()
         if self._waiting:
             self._loop.call_soon(self._give_turns)

@@ -32,7 +32,6 @@ _LINE: Final = re.compile(rb"[!-~]+ [!-\"$-~\x80-\xff]+ HTTP/[0-9]\.[0-9]\r\n")
 """The first line of a request: one blank between its parts, no fragment in its target (RFC 9112 §3)."""
 _BARE: Final = re.compile(rb"[^\r]\n")
 """The end of a line that programs understand differently. Its head would never end."""
-_CR: Final = 13
 _EMPTY_LINES: Final = re.compile(rb"\A(?:\r\n)+")
 _END: Final = b"\r\n\r\n"
 _CHUNKED: Final = -1
@@ -88,8 +87,10 @@ class RequestReader:
 
     def _read_head(self, data: bytes) -> bytes:
         """Read a head once all of it is here. Return what is behind it."""
-        start, data = max(0, len(self.half) - 3), self.half + data if self.half else data
-        if data[0] == _CR:  # RFC 9112 §2.2: empty lines before a request are ignored
+        start = 0
+        if self.half:
+            start, data = max(0, len(self.half) - 3), self.half + data
+        if data.startswith(b"\r"):  # RFC 9112 §2.2: empty lines before a request are ignored
             start, data = 0, _EMPTY_LINES.sub(b"", data, 1)
             if data in (b"", b"\r"):
                 self.half = data
