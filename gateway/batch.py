@@ -14,6 +14,7 @@ import structlog
 from gateway import jsonrpc
 from gateway.errors import BatchTooLarge
 from gateway.jsonrpc import BadMessage, Id
+from gateway.telemetry.request_log import RECORD
 from gateway.units import format_size
 
 MAX_BATCH: Final = 50
@@ -55,5 +56,11 @@ async def answers_to(
     if not 0 < len(items) <= MAX_BATCH:
         raise BadMessage(f"Invalid request: a batch has 1 to {MAX_BATCH} messages")
     budget = BatchBudget(max_response)
-    answers = [response for item in items if (response := await answer(item, budget))]
+    answers = []
+    memory = RECORD.get().memory
+    for item in items:
+        before = memory.size
+        if response := await answer(item, budget):
+            answers.append(response)
+        memory.shrink(before + len(response or b""))  # the value is gone, its JSON stays
     return b"[" + b",".join(answers) + b"]" if answers else None

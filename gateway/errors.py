@@ -327,7 +327,7 @@ class BackendUnavailable(ToolFault):
 
 
 class BackendBusy(ToolFault):
-    """Raised where the backend answered 503, or where nothing was sent: no connection or turn came free in time."""
+    """Raised where the backend says that it is busy, or where nothing was sent: no connection or turn in time."""
 
     code, status, slug = 503, 503, "backend_busy"
 

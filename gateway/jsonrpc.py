@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError, InvalidRequest, ParseError, ServiceError
-from gateway.json_bounds import SMALL, count_members, has_slow_numbers, nesting_fault, nests_deeper, read_float
+from gateway.json_bounds import SMALL, count_members, has_slow_numbers, nesting_fault, nests_deeper, read_float, two_ids
 
 Raw: TypeAlias = msgspec.Raw
 """JSON that is serialized already, as a part of a value for :func:`encode`, which writes plain bytes as base64."""
@@ -104,6 +104,14 @@ def encode(value: Any, order: Literal["deterministic"] | None = None) -> bytes:
         return _encode(value) if order is None else msgspec.json.encode(value, order=order)
     except (TypeError, UnicodeEncodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
+
+
+def encode_members(value: Any) -> Any:
+    """Return an object or array whose members are serialized already, and any other value as it is. Raise as
+    :func:`encode` does."""
+    if isinstance(value, dict):
+        return {name: Raw(encode(member)) for name, member in value.items()}
+    return [Raw(encode(member)) for member in value] if isinstance(value, list) else value
 
 
 def encode_canonical(value: Any) -> bytes:
@@ -286,13 +294,16 @@ def request_bytes(
 def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Return ``(result, fault)`` of a backend's response to the call ``id``.
 
-    Deviations that are harmless for a single call over HTTP are accepted: an ``id`` that is null, absent or a number
-    instead of its string; no ``jsonrpc`` member, and then both outcomes as JSON-RPC 1.0 has them; an empty ``error``
-    beside a result; an error without a code. With ``bare``, JSON that is not a response is the result itself,
-    or the error itself.
+    Deviations that are harmless for a single call over HTTP are accepted: an ``id`` that is absent or a number
+    instead of its string, or null in an error (JSON-RPC 2.0 §5); no ``jsonrpc`` member, and then both outcomes as
+    JSON-RPC 1.0 has them; an empty ``error`` beside a result; an error without a code. With ``bare``, JSON that is not
+    a response is the result itself, or the error itself.
     Raise :class:`ValueError` with the violation for anything else.
     """
-    result, fault = parse_decoded_response(_decode_json(raw), id, bare=bare)
+    value = _decode_json(raw)
+    if raw.count(b'"id"') > 1 and type(value) is dict and two_ids(raw, members_of(raw)):
+        raise ValueError("two members of one name")
+    result, fault = parse_decoded_response(value, id, bare=bare)
     _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
@@ -318,6 +329,8 @@ def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[
         return None, _fault_of(error)
     if "result" not in value:
         raise ValueError("neither a result nor an error")
+    if answered is None and "id" in value:
+        raise ValueError("a result with null for its id")
     return value["result"], None
 
 

@@ -135,6 +135,10 @@ class Server:
         not."""
         return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
 
+    def borrow(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept connections from these sockets of other workers, too."""
+        self._ports[-1].borrow(sockets)
+
     async def stop(self) -> None:
         """Serve on for ``server.drain_delay``, so that proxies learn that this gateway ends. Then finish the requests
         that are under way, at most for ``server.shutdown_timeout``, and close everything."""

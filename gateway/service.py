@@ -99,7 +99,8 @@ class Service:
         sent = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
         way = ListingAdmission(self.outbound, self.knowledge.traffic)
-        self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect)
+        room = mount.answers.reserve_listing
+        self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect, room)
         self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
         self.call_notices = CallNotices(mount.calls, mount.elicitations, self._store)
         learned = self.knowledge.param_structures, self.knowledge.broken_output_schemas
@@ -264,6 +265,7 @@ class Service:
             InputRequests(self._keys, self._store),
             self.access,
             CallBudget(self._store, limits.invocation, limits.client),
+            Budget(self._store, "discovery", limits.discovery),
             self._mount.concurrency,
             builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {},
             name_style,

@@ -59,7 +59,7 @@ async def _talk(inheritance: Inheritance | None, server: Server, stop: asyncio.E
         def state() -> State:
             return State(server.unready(), tuple(server.describe()))
 
-        await ParentLink(inheritance, state, stop.set, reloads.ask, server.list_anew).talk()
+        await ParentLink(inheritance, state, stop.set, reloads.ask, server.list_anew, server.borrow).talk()
 
 
 async def _tune_gc(server: Server) -> None:

@@ -14,6 +14,7 @@ from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, Listing, Method, SourceAnswer
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
+from tests import waiting
 
 ANYBODY = Caller()
 TTL, MAX_STALE = 100.0, 1000.0
@@ -84,7 +85,7 @@ class World:
 
     async def settled(self) -> None:
         """Let what was started in the background come to its end."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(waiting.PATIENCE):
             while others := asyncio.all_tasks() - {asyncio.current_task()}:
                 await asyncio.wait(others)
 

@@ -18,16 +18,17 @@ quietly() {
   output=$("$@" 2>&1) || { printf '%s\n' "$output" >&2; die "failed: $*"; }
 }
 
-# Programs of Debian's, each with the package that has it.
+# Programs of Debian's, each with the package that has it; a file stands for a package without a program.
 DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime monerod:monero mopidy:mopidy
 nginx:nginx-light redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon
 trytond:tryton-server'
-DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin xauth:xauth xvfb-run:xvfb'
+# kodi-bin does not run without kodi-data, and does not depend on it.
+DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
 
 install_debian_packages() {
   local pair missing=() PATH=$PATH:/usr/sbin:/usr/lib/$(uname -m)-linux-gnu/kodi  # where Debian has nginx, and kodi.bin
   for pair in $1; do
-    command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
+    [ -e "${pair%%:*}" ] || command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
   done
   if [ "${#missing[@]}" = 0 ]; then return; fi
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
@@ -105,8 +106,7 @@ install_pure_flask_jsonrpc() {
 }
 
 if [ "${1:-}" = bench ]; then
-  # nginx loads the module from a file: no program shows that it is there.
-  module=$([ -e /usr/lib/nginx/modules/ngx_http_echo_module.so ] || echo -:libnginx-mod-http-echo)
+  module=/usr/lib/nginx/modules/ngx_http_echo_module.so:libnginx-mod-http-echo
   install_debian_packages "nginx:nginx-light redis-server:redis-server taskset:util-linux wrk:wrk $module"
   exit
 fi

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from tests.waiting import PATIENCE
+
 _CONFIG: Final = """
 daemon off;
 user {user};
@@ -85,7 +87,7 @@ class Nginx:
         ended = self._process.returncode
         if ended is None:
             self._process.terminate()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self._process.wait()
         self._folder.cleanup()
         assert ended is None, f"nginx ended by itself with {ended}:\n{log}"

@@ -17,14 +17,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import aiohttp
 
 from tests.front import Front, ground
-
-PATIENCE: Final = 20.0
-"""Seconds after which a program that should have said something, or ended, is given up."""
+from tests.waiting import PATIENCE
 
 
 def settings(url: str, *more: str) -> list[str]:

@@ -13,9 +13,8 @@ import redis
 
 from tests.manual_clock import ManualClock
 from tests.services.process import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
-_PATIENCE: Final = 10.0
 TEST_TIME: Final = "redis.call('GET', 'test-clock')"
 """What :class:`ServerClock` sets, as Lua: in place of the server's own time."""
 
@@ -38,7 +37,7 @@ class RedisServer:
         self._command = ["redis-server", *([str(sentinel), "--sentinel"] if sentinel else []), *common, *own]
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.control = redis.Redis(port=self.port, password=password, protocol=2, socket_timeout=_PATIENCE)
+        self.control = redis.Redis(port=self.port, password=password, protocol=2, socket_timeout=PATIENCE)
         """A connection of the test's own."""
 
     @property

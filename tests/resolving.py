@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 
 class Names:
     """``asked`` has the names that were looked up, of those that the test mentions. A name in ``hanging`` gets no
@@ -36,7 +38,7 @@ class Names:
         self._answers[name] = list(answers)
 
     async def wait(self, number: int) -> None:
-        async with asyncio.timeout(10), self._news:
+        async with asyncio.timeout(PATIENCE), self._news:
             await self._news.wait_for(lambda: self._under_way >= number)
 
     def _look_up(self, host: Any, port: Any, *how: Any, **more: Any) -> list[Any]:

@@ -25,6 +25,11 @@ _NUMBER_LAST: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _ENDING_IN_IPV4: Final = tuple(
     map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
 )
+# Where AWS, Google, Oracle, Scaleway, Alibaba and Azure tell a machine its credentials, beside link-local addresses.
+_OF_CLOUDS: Final = tuple(map(ipaddress.ip_network, (
+    "fd00:ec2::/32", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "192.0.0.192", "fd00:42::42", "100.100.100.200",
+    "168.63.129.16",
+)))  # fmt: skip
 _LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
@@ -65,6 +70,8 @@ def address_refusal(address: str, *, local: bool) -> str | None:
         # Link-local is where clouds serve a machine's own credentials (169.254.169.254).
         if ip.is_link_local or ip.is_unspecified or ip.is_multicast:
             return "points at a link-local, unspecified or multicast address"
+        if any(ip in network for network in _OF_CLOUDS):
+            return "points at a cloud's metadata service"
     return None
 
 

@@ -36,7 +36,7 @@ class Traffic:
 
     def __init__(self, connections: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.queue = FairQueue(connections, clock)
-        self.breaker = Breaker(clock)
+        self.breaker = Breaker(self.queue.answered_at, clock)
         self.resends = ResendBudget(clock)
 
     def __repr__(self) -> str:
@@ -59,18 +59,18 @@ class CallAdmission:
         :class:`~gateway.backend.breaker.CircuitOpen`, :class:`~gateway.backend.queue.NoTurn` or
         :class:`~gateway.backend.queue.QueueFull`."""
         # The one call a second that passes an open breaker is chosen before the queue, so that no other waits there.
-        tool = attempts.tool
-        was_open = not self._breaker.is_calm and self._breaker.enter(tool)
+        caller, tool = attempts.caller, attempts.tool
+        was_open = not self._breaker.is_calm and self._breaker.enter(caller, tool)
         timeout = attempts.seconds_left()
-        slot = self._queue.take_at_once(attempts.caller, tool)
+        slot = self._queue.take_at_once(caller, tool)
         waited = slot is None
         if slot is None:
-            slot = await self._queue.take(attempts.caller, tool, min(self._queue_timeout, max(0.0, timeout)))
+            slot = await self._queue.take(caller, tool, min(self._queue_timeout, max(0.0, timeout)))
         answered = False
         try:
             if waited:
                 if not was_open:
-                    self._breaker.enter(tool)  # again: it may have opened meanwhile
+                    self._breaker.enter(caller, tool)  # again: it may have opened meanwhile
                 timeout = attempts.seconds_left()
             if timeout <= 0:
                 raise NoTurn("its time was over before its turn")
@@ -82,7 +82,7 @@ class CallAdmission:
                 if answered:
                     self._breaker.succeed(tool)
                 elif timeout >= _FAIR_SHARE * attempts.timeout:
-                    self._breaker.fail(tool, error)
+                    self._breaker.fail(caller, tool, error, time.perf_counter() - sent_at)
                 raise
             finally:
                 _record().service_time += time.perf_counter() - sent_at
@@ -124,7 +124,7 @@ class ListingAdmission:
             elif isinstance(error, DeadlinePassed):
                 self._late[caller] = None
             else:
-                self._breaker.fail(LISTING, error)
+                self._breaker.fail(caller, LISTING, error)
             raise
         else:
             answered = True

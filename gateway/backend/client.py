@@ -1,7 +1,8 @@
 """Send JSON-RPC calls to the backend.
 
 Services disagree about everything around the message: the same error comes as HTTP 200, 400 or 500, with four
-content types or none. So the body is parsed first whenever it is JSON, and the status only counts where it is not.
+content types or none. So the body is parsed first whenever it is JSON, and the status only counts where it is not. But
+a 429 or 503 that names a time to come again has not run the call, whatever error it holds.
 A call is sent once. :mod:`gateway.backend.resending` names the exceptions.
 """
 
@@ -12,7 +13,10 @@ import itertools
 import math
 import random
 import re
+import time
+from calendar import timegm
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -38,7 +42,7 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
-from gateway.json_bounds import SMALL
+from gateway.json_bounds import SMALL, UNSCANNED, value_cost
 from gateway.model import NO_RESULT, Version
 from gateway.outbound import (
     Answer,
@@ -62,7 +66,9 @@ HEADERS: Final = {
 _ONE: Final = Version.ONE
 _REFUSED: Final = "The backend refuses the credential that it was sent"
 NOT_JSON: Final = "The backend did not answer with JSON"
+_BUSY_STATUSES: Final = (429, 503)
 MAX_RETRY_AFTER: Final = 300
+_SECONDS: Final = re.compile("[0-9]{1,9}")
 _RETRY_UNSENT: Final = 5
 """Seconds after which a caller may repeat a call that got no connection."""
 _PAUSE: Final = (0.05, 0.15)
@@ -78,10 +84,7 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
     NoConnection: (BackendBusy, _NOT_IN_TIME),
     NoTurn: (BackendBusy, _NOT_IN_TIME),
     QueueFull: (BackendBusy, "Too many calls wait for the backend; this one was not sent, so it is safe to repeat"),
-    CircuitOpen: (
-        BackendBusy,
-        "The backend does not answer at the moment; the call was not sent, so it is safe to repeat",
-    ),
+    CircuitOpen: (BackendBusy, "{}; the call was not sent, so it is safe to repeat"),
     Interrupted: (BackendUnavailable, "The backend closed the connection; whether the call took effect is unknown"),
     DeadlinePassed: (
         BackendTimeout,
@@ -180,7 +183,10 @@ class BackendClient:
         if not parts.callers_own:
             forms += parts.secrets_in_results()
         if forms and _contains_any(answer.body, forms):
-            value = jsonrpc.decode(result) if type(result) is jsonrpc.Raw else result
+            value = result
+            if type(result) is jsonrpc.Raw:
+                _take_memory(value_cost(answer.body))
+                value = jsonrpc.decode(result)
             return await redact_result(value, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
         return result
 
@@ -192,7 +198,7 @@ class BackendClient:
         if not isinstance(error, CircuitOpen):  # which is logged when it opens
             log.warning("backend call failed", method=method, reason=str(error), fault=kind.slug, again=again)
         if not again:
-            raise kind(message, retry_after=_retry_unsent(error)) from error
+            raise kind(message.format(error), retry_after=_retry_unsent(error)) from error
 
     def _read(
         self, answer: Answer, id: str | None, method: str, parts: RequestParts, version: Version, as_written: bool
@@ -202,14 +208,20 @@ class BackendClient:
             return NO_RESULT
         try:
             bare = version is _ONE and answer.status < 300 and id is not None
-            parse = parse_large_response if as_written else jsonrpc.parse_response
-            result, fault = parse(answer.body, id or "", bare=bare)
+            if len(answer.body) > UNSCANNED:
+                _take_memory(len(answer.body), is_text=True)
+            if as_written:
+                result, fault = parse_large_response(answer.body, id or "", bare=bare, take=_take_memory)
+            else:
+                if len(answer.body) > UNSCANNED:
+                    _take_memory(value_cost(answer.body))
+                result, fault = jsonrpc.parse_response(answer.body, id or "", bare=bare)
         except ValueError as error:
             if id is None and answer.status < 300:
                 return NO_RESULT
-            raise self._not_a_response(answer, method, str(error)) from None
+            raise _busy(answer, method) or self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
-            raise self._fault(fault, method, answer, parts)
+            raise _busy(answer, method) or self._fault(fault, method, answer, parts)
         return NO_RESULT if id is None else result
 
     def _fault(self, fault: jsonrpc.ResponseError, method: str, answer: Answer, parts: RequestParts) -> ToolFault:
@@ -234,7 +246,7 @@ class BackendClient:
         if answer.status == 403:
             return BackendDenied("The backend refuses this caller")
         if answer.status == 503:
-            return BackendBusy("The backend cannot serve now (HTTP 503)", retry_after=_retry_after(answer))
+            return BackendBusy("The backend cannot serve now (HTTP 503)")
         if answer.status >= 500:
             return BackendUnavailable(f"The backend failed (HTTP {answer.status})")
         if 300 <= answer.status < 400:
@@ -253,6 +265,13 @@ class BackendClient:
         return BadBackendAnswer(f"The backend's answer is not a JSON-RPC response: {violation}{knob}")
 
 
+def _take_memory(size: int, *, is_text: bool = False) -> None:
+    """Count memory for a response until its exchange ends. Raise :class:`BackendBusy` where there is no room."""
+    if not _record().memory.take(size, is_text=is_text):
+        kind, message = _FAULTS[NoRoom]
+        raise kind(message)
+
+
 def _contains_any(body: bytes, forms: tuple[bytes, ...]) -> bool:
     return any(form in body for form in forms)
 
@@ -264,13 +283,27 @@ def _retry_unsent(error: OutboundError) -> int | None:
     return _RETRY_UNSENT if isinstance(error, NoConnection | QueueFull) else None
 
 
-def _retry_after(answer: Answer) -> int | None:
-    """Return the seconds of Retry-After. None for a date, and for a wait beyond :data:`MAX_RETRY_AFTER`."""
-    text = answer.headers.get("Retry-After", "")
-    if not re.fullmatch("[0-9]{1,3}", text):
+def _busy(answer: Answer, method: str) -> BackendBusy | None:
+    """Return the error for an answer that says when to come again. None for all others."""
+    seconds = _retry_after(answer.headers.get("Retry-After", "")) if answer.status in _BUSY_STATUSES else None
+    if seconds is None:
         return None
-    seconds = int(text)
-    return seconds if seconds <= MAX_RETRY_AFTER else None
+    log.info("the backend is busy", method=method, status=answer.status, retry_after=seconds)
+    words = (
+        f"The backend is busy and did not run the call (HTTP {answer.status}); it is safe to repeat after {seconds} s"
+    )
+    return BackendBusy(words, retry_after=seconds)
+
+
+def _retry_after(text: str) -> int | None:
+    """Return the seconds that a Retry-After names (RFC 9110 §10.2.3), 0 for a date that is over. None where it cannot
+    be read, and for a wait beyond :data:`MAX_RETRY_AFTER`."""
+    try:
+        # An HTTP date is in GMT, whatever zone it names (§5.6.7).
+        seconds = int(text) if _SECONDS.fullmatch(text) else math.ceil(timegm(parsedate(text) or ()) - time.time())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return max(0, seconds) if seconds <= MAX_RETRY_AFTER else None
 
 
 def same_origin(url: str, path: str) -> str:

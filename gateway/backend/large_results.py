@@ -6,10 +6,11 @@ shown to the caller, so that sound JSON is all that is needed. These bytes fail 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.json_bounds import SMALL, may_have_huge_numbers, may_nest_deeper
+from gateway.json_bounds import SMALL, may_have_huge_numbers, may_nest_deeper, two_ids, value_cost
 from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Raw, ResponseError
 
 _CONTAINERS: Final = (b"{", b"[")
@@ -18,11 +19,15 @@ _ESCAPES: Final = (b"\\u", b"\\/")
 _SPACES: Final = (b'": ', b", ")
 
 
-def parse_large_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
+def parse_large_response(
+    raw: bytes, id: str, *, bare: bool = False, take: Callable[[int], None] = lambda _: None
+) -> tuple[Any, ResponseError | None]:
     """Do as :func:`gateway.jsonrpc.parse_response`, but return a result that is an object or an array as
     :data:`~gateway.jsonrpc.Raw` where that takes no decoding. Which of two members of one name counts, is left to its
-    reader."""
+    reader. ``take`` is called before it is decoded, with the bytes that its values take."""
     result = _result_as_written(raw, id)
+    if result is None:
+        take(value_cost(raw))
     return jsonrpc.parse_response(raw, id, bare=bare) if result is None else (result, None)
 
 
@@ -39,7 +44,7 @@ def _result_as_written(raw: bytes, id: str) -> Raw | None:
     try:
         raw.decode()
         members = jsonrpc.members_of(raw)
-        if jsonrpc.decode(members.get("id", NULL)) not in (None, id):
+        if two_ids(raw, members) or ("id" in members and jsonrpc.decode(members["id"]) != id):
             return None
     except ValueError:
         return None

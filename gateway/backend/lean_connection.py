@@ -38,7 +38,10 @@ MAX_HEAD: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 MAX_LINE: Final = 8190
 """Bytes of a header's name and value."""
+MAX_INTERIM: Final = 20
+"""Interim responses before the answer."""
 _BAD_LINES: Final = "its headers are too long, or too many"
+_FRAMING: Final = (b"content-length", b"transfer-encoding")
 _NOTED: Final = frozenset((b"transfer-encoding", b"content-encoding", b"keep-alive"))
 """Headers that most answers do not have, and that say how to read one, or how long the connection is kept."""
 _NOTED_SIZES: Final = frozenset(map(len, _NOTED))
@@ -62,9 +65,9 @@ class LeanConnection(asyncio.Protocol):
     # uvloop and the parser would otherwise make Python keep all of these in a dict, where each takes longer to find.
     __slots__ = (
         "_answered", "_check_input", "_chunks", "_coding", "_deadline", "_has_noted", "_head_size", "_headers",
-        "_is_complete", "_is_sent", "_lines", "_loop", "_max_bytes", "_on_close", "_parser", "_received", "_reserve",
-        "_reserved", "_reusable", "_size", "_status", "_timeout", "_timer", "_timer_at", "_timer_context", "_tls",
-        "_transport", "_writes", "idle_since", "patience", "says_more",
+        "_interim", "_is_complete", "_is_sent", "_lines", "_loop", "_max_bytes", "_on_close", "_parser", "_received",
+        "_reserve", "_reserved", "_reusable", "_size", "_status", "_timeout", "_timer", "_timer_at", "_timer_context",
+        "_tls", "_transport", "_writes", "idle_since", "patience", "says_more",
     )  # fmt: skip
 
     def __init__(
@@ -93,7 +96,7 @@ class LeanConnection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._coding = ""
         self._chunks: list[bytes] = []
-        self._size = self._reserved = self._received = self._head_size = 0
+        self._size = self._reserved = self._received = self._head_size = self._interim = 0
         self._is_sent = self._is_complete = self._has_noted = False
         self._lines: list[tuple[bytes, bytes]] = []
         """The header lines or trailers that are coming in."""
@@ -115,7 +118,7 @@ class LeanConnection(asyncio.Protocol):
         """
         answered = self._answered = self._loop.create_future()
         self._max_bytes, self._timeout, self._deadline = max_bytes, timeout, deadline
-        self._status = self._size = self._received = self._head_size = 0
+        self._status = self._size = self._received = self._head_size = self._interim = 0
         self._is_sent, self._is_complete = not self.idle_since, False
         if self._timer is None or deadline < self._timer_at:
             self._set_timer()
@@ -160,7 +163,8 @@ class LeanConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._is_sent or self._is_complete:
-            self.says_more = True
+            # A service may say that it waited for too long, and ends the connection (RFC 9110 §15.5.9).
+            self.says_more = not data.startswith((b"HTTP/1.1 408 ", b"HTTP/1.0 408 "))
             self.abort()
             return
         status, size = self._status, len(data)
@@ -197,8 +201,8 @@ class LeanConnection(asyncio.Protocol):
         # A refused client certificate shows only on the first read with TLS 1.3, after the handshake is over for us.
         if isinstance(exc, ssl.SSLError) and CERTIFICATE_ALERT.search(exc.reason or ""):
             self._fail(ConnectFailed(tls_reason(exc, self._tls)))
-        elif exc is None and self._status and _ends_with_connection(self._headers):
-            self._finish(answered)
+        elif exc is None and self._status and _fields(self._headers).keys().isdisjoint(_FRAMING):
+            self._finish(answered)  # the end of the connection is the end of the body (RFC 9112 §6.3 rule 8)
         else:
             self._fail(Interrupted("the connection ended before the answer did") if self._is_sent else EndedUnsent())
 
@@ -224,8 +228,10 @@ class LeanConnection(asyncio.Protocol):
         if not 200 <= status <= 599:
             if 100 <= status < 200 and status != 101:  # interim: the answer follows (RFC 9110 §15.2)
                 self._head_size = 0
-                return
-            raise BadHttp(f"status {status}")
+                self._interim += 1
+                if self._interim <= MAX_INTERIM:
+                    return
+            raise BadHttp(f"status {status}" if self._interim <= MAX_INTERIM else "too many interim responses")
         self._status, self._headers = status, headers
         self.patience, self._coding = KEEPALIVE, ""
         if self._has_noted:
@@ -311,7 +317,8 @@ class LeanConnection(asyncio.Protocol):
     def _fail(self, error: OutboundError) -> None:
         self._reusable = False
         if self._answered is not None and not self._answered.done():
-            self._answered.set_exception(error)
+            # The frames of its traceback would keep parts of the body.
+            self._answered.set_exception(error.with_traceback(None))
 
     def _too_large(self) -> AnswerTooLarge:
         return AnswerTooLarge(f"larger than {self._max_bytes} bytes")
@@ -342,8 +349,3 @@ def _check_lines(lines: list[tuple[bytes, bytes]]) -> None:
 def _fields(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """Return the first value of each name in lower case."""
     return {name.lower(): value for name, value in reversed(headers)}
-
-
-def _ends_with_connection(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Tell whether the end of the connection is the end of the body (RFC 9112 §6.3 rule 8)."""
-    return _fields(headers).keys().isdisjoint((b"content-length", b"transfer-encoding"))

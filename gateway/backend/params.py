@@ -55,6 +55,10 @@ class ParamStructures:
         """Remember what another replica learned, unless this one has learned it."""
         self._learned.setdefault((method, endpoint), structure)
 
+    def knows(self, binding: Binding) -> bool:
+        """Tell whether a method is called with one structure only."""
+        return binding.structure_is_known or (binding.method, binding.endpoint) in self._learned
+
     def call_method(
         self,
         binding: Binding,

@@ -4,6 +4,8 @@ Each exchange takes one of ``connections`` slots. Some slots are kept for listin
 
 - One caller gets at most a third of them, and one tool a third. A slot cannot be taken back, so calls that hang must
   never hold all slots. A tool that answered within the last second may hold two thirds.
+- Of a tool's third, one caller gets at most half, but at least one slot. So calls of one caller that hang leave the
+  others of the tool their half.
 - A call that finds no slot waits. Callers are served in turn. The calls of one caller for different tools are too.
 - When too many wait, the last call of the longest line is refused.
 
@@ -16,6 +18,7 @@ service.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
@@ -152,13 +155,16 @@ class FairQueue:
         self.size = connections - self.listing_slots
         self.third = max(1, self.size // 3)
         self.two_thirds = max(1, self.size * 2 // 3)
+        self.half_of_third = max(1, self.third // 2)
         self._clock = clock
         self._most_waiting = most_waiting
         self._free_slots = self.size
-        self._by_caller: dict[Hashable, int] = {}  # no Counter: its methods for a missing key are slow
-        self._by_tool: dict[Hashable, int] = {}
+        self._tools_by_caller: dict[Hashable, list[Hashable]] = {}
+        """The tool of each slot that a caller holds. A list of these is quicker than a count of each pair."""
+        self._by_tool: dict[Hashable, int] = {}  # no Counter: its methods for a missing key are slow
         self._listing: set[Hashable] = set()
         self._answered_at: dict[Hashable, float] = {}
+        self._last_answer = -math.inf
         self._lines = _Lines()
 
     def __repr__(self) -> str:
@@ -170,6 +176,11 @@ class FairQueue:
     def listing_waits(self) -> bool:
         """Return whether a listing waits for its turn."""
         return self._lines.waits_for(LISTING)
+
+    def answered_at(self, tool: Hashable = None) -> float:
+        """Return when the service last answered a call of ``tool``; without one, when it last answered anything. It is
+        the time of ``clock``, infinitely long ago where there is none."""
+        return self._last_answer if tool is None else self._answered_at.get(tool, -math.inf)
 
     async def take(self, caller: Hashable, tool: Hashable, patience: float) -> Slot:
         """Return a slot for one exchange, after at most ``patience`` seconds.
@@ -201,11 +212,19 @@ class FairQueue:
 
     def take_at_once(self, caller: Hashable, tool: Hashable) -> Slot | None:
         """Return a slot for one exchange, None where it has to wait."""
-        of_caller, of_tool = self._by_caller.get(caller, 0), self._by_tool.get(tool, 0)
-        if of_caller < self.third and of_tool < self.third and self._free_slots and tool is not LISTING:
+        held, of_tool = self._tools_by_caller.get(caller), self._by_tool.get(tool, 0)
+        if (
+            (held is None or len(held) < self.half_of_third)
+            and of_tool < self.third
+            and self._free_slots
+            and tool is not LISTING
+        ):
             # As below, for the usual case.
+            if held is None:
+                self._tools_by_caller[caller] = [tool]
+            else:
+                held.append(tool)
             self._free_slots -= 1
-            self._by_caller[caller] = of_caller + 1
             self._by_tool[tool] = of_tool + 1
             return Slot(self, caller, tool, False)
         return self._grant(caller, tool) if self._may_go(caller, tool) else None
@@ -216,7 +235,8 @@ class FairQueue:
                 return True
             if self.listing_slots and caller not in self._listing and self._is_lively(LISTING):
                 return False
-        return self._by_caller.get(caller, 0) < self.third and self._has_other_room(tool)
+        held = self._tools_by_caller.get(caller, ())
+        return len(held) < self.third and held.count(tool) < self.half_of_third and self._has_other_room(tool)
 
     def _may_keep(self, caller: Hashable) -> bool:
         return len(self._listing) < self.listing_slots and caller not in self._listing
@@ -241,7 +261,7 @@ class FairQueue:
             self._listing.add(caller)
         else:
             self._free_slots -= 1
-            self._by_caller[caller] = self._by_caller.get(caller, 0) + 1
+            self._tools_by_caller.setdefault(caller, []).append(tool)
             self._by_tool[tool] = self._by_tool.get(tool, 0) + 1
         return Slot(self, caller, tool, kept)
 
@@ -251,15 +271,19 @@ class FairQueue:
             self._listing.remove(caller)
         else:
             self._free_slots += 1
-            if (held := self._by_caller.pop(caller)) > 1:
-                self._by_caller[caller] = held - 1
+            if len(tools := self._tools_by_caller[caller]) > 1:
+                tools.remove(tool)
+            else:
+                del self._tools_by_caller[caller]
             if (held := self._by_tool.pop(tool)) > 1:
                 self._by_tool[tool] = held - 1
         is_news = answered and (tool is not LISTING or slot.is_for_listing)
+        if answered:
+            self._last_answer = self._clock()
         if is_news:
             if len(self._answered_at) >= _MOST_REMEMBERED:
                 self._answered_at.clear()  # costs a busy tool a third of the slots until its next answer
-            self._answered_at[tool] = self._clock()
+            self._answered_at[tool] = self._last_answer
         if not self._lines.total:
             return
         if is_news and self.listing_waits:

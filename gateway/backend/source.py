@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
+from gateway.json_bounds import memory_cost
 from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.settings import CustomListing
@@ -60,7 +61,7 @@ class BackendSource:
     (files for the documents that it refers to).
     ``patience`` bounds each question, in seconds. ``secrets`` and those in ``parts`` are removed from answers.
     ``form`` is the form of the questions. It becomes one of ``others`` where the service complains about the first and
-    understands that one.
+    understands that one. ``reserve`` counts the memory of answers until :meth:`close`, and tells whether there is room.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class BackendSource:
         secrets: Sequence[str] = (),
         form: MessageForm = PLAIN,
         others: Sequence[MessageForm] = (ALWAYS, ONE),
+        reserve: Callable[[int], bool] = lambda _: True,
     ) -> None:
         scheme, host, path, _, _ = urlsplit(url)
         self.url = url
@@ -99,12 +101,18 @@ class BackendSource:
         self._deadline = time.monotonic() + timeout
         self._max_bytes = max_bytes
         self._answer_hash: list[bytes] = []
-        self.size = 0
+        self.size = self._reserved = 0
+        self._reserve = reserve
 
     @property
     def digest(self) -> str:
         """Return the digest of all questions and answers so far. Their order does not count."""
         return hashlib.sha256(b"".join(sorted(self._answer_hash))).hexdigest()
+
+    def close(self) -> None:
+        """Note that the answers are not needed any more."""
+        self._reserve(-self._reserved)
+        self._reserved = 0
 
     async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
         """POST a JSON-RPC call to ``listing_url`` or ``url``."""
@@ -175,6 +183,10 @@ class BackendSource:
             return SourceAnswer(str(error), away=isinstance(error, NoConnection | QueueFull))
         if answer.status != 401 and answer.status in self._parts.refusing_statuses:  # of a 401 the body says more
             return SourceAnswer(f"HTTP {answer.status}, the login has expired", denied=True, unauthorized=True)
+        cost = memory_cost(answer.body)
+        if not self._reserve(cost):
+            return SourceAnswer("its answer was not read, since the gateway holds too much", away=True)
+        self._reserved += cost
         self._add_to_digest(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
         return answer
 

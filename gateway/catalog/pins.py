@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -186,23 +186,26 @@ def write_pins(file: Path, tools: Iterable[Tool]) -> None:
 
 def replace_file(file: Path, text: str) -> None:
     """Write a file in one step: no reader sees half of it. An old one keeps its mode, and its owner where root writes;
-    a link leads to the new one.
+    a new one has the mode that the umask leaves, and a link leads to the file.
 
     Raises :class:`OSError`.
     """
     target = file.resolve()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    scratch = Path(name)
+    old = target.stat() if target.exists() else None
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    mode = 0o666 if old is None else 0o600  # nobody else may read what nobody else could
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+        with open(
+            scratch, "x", encoding="utf-8", newline="", opener=lambda path, how: os.open(path, how, mode)
+        ) as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        old = target.stat() if target.exists() else None
-        if old is not None and hasattr(os, "chown"):
-            with suppress(PermissionError):
-                os.chown(scratch, old.st_uid, old.st_gid)
-        scratch.chmod(0o644 if old is None else old.st_mode & 0o777)
+        if old is not None:
+            if hasattr(os, "chown"):
+                with suppress(PermissionError):
+                    os.chown(scratch, old.st_uid, old.st_gid)
+            scratch.chmod(old.st_mode & 0o777)
         scratch.replace(target)
     except BaseException:
         scratch.unlink(missing_ok=True)

@@ -117,6 +117,7 @@ def add_entry(client: Client, file: Path, name: str, entry: Entry, owns: Callabl
 
     Raises :class:`NotAdded`, and :class:`OSError`.
     """
+    _check_place(file)
     raw = _content(file)
     try:
         text = raw.decode()
@@ -138,6 +139,15 @@ def add_entry(client: Client, file: Path, name: str, entry: Entry, owns: Callabl
         raise NotAdded(f"{file} was changed by another program meanwhile: run this again")
     replace_file(file, changed)
     return True
+
+
+def _check_place(file: Path) -> None:
+    """Raise :class:`NotAdded` for a file that links lead out of its folder: the project, else the home, else where it
+    is. A project may come from a stranger, and so may its links."""
+    named, real = Path(os.path.normpath(file.absolute())), Path(os.path.realpath(file))
+    folder = next((base for base in (Path.cwd(), Path.home()) if named.is_relative_to(base)), named.parent)
+    if not real.is_relative_to(folder.resolve()):
+        raise NotAdded(f"{file} is a link out of {folder}, to {real}: if that is intended, name it with --file")
 
 
 def _content(file: Path) -> bytes:

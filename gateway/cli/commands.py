@@ -46,7 +46,7 @@ def check(
     settings: Settings, services: tuple[ServiceSettings, ...], token: str | None, as_json: bool, **_: Any
 ) -> None:
     """Contact issuers and backend; print what is accepted, the tools, and what is quarantined and why."""
-    logs.configure("error", "text")
+    logs.configure("traceback", "text")
     raise SystemExit(run(checking.check(settings, services, token, as_json=as_json)))
 
 
@@ -214,7 +214,7 @@ async def _return_catalog(_: Service, __: Caller, catalog: Catalog) -> Catalog:
 def _with_catalog(service: ServiceSettings, work: Work, token: str | None = None) -> Any:
     """Return the result of ``work``, which gets the catalog that the bearer of ``token`` sees. A failure ends the
     program with a message and an exit code."""
-    logs.configure("error", "text")
+    logs.configure("traceback", "text")
     try:
         return run(contact(service, work, token))
     except ContactFailed as failure:

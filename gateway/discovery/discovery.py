@@ -167,15 +167,20 @@ class Discovery:
             return await self._fallback_catalog(entry)
         return entry.catalog
 
+    def would_list(self, caller: Caller) -> bool:
+        """Tell whether a request of this caller would begin a listing of their own view."""
+        if caller.view.is_shared:
+            return False
+        entry, now = self._views[caller.view], self._clock()
+        due = entry.refresh_task is None and now >= max(entry.fresh_until, entry.retry_at)
+        return due and not entry.refuses(caller, now) and not self._refresher.may_rebuild(entry)
+
     def refresh_if_stale(self, caller: Caller) -> None:
         """Refresh a caller's own view in the background if it is stale: its open streams ask for this."""
-        if caller.view.is_shared:
-            return
-        entry = self._views[caller.view]
-        now = self._clock()
-        asks = now >= entry.fresh_until and now >= entry.retry_at
-        if self._refresher.may_rebuild(entry) or (asks and not entry.refuses(caller, now)):
-            self._refresher.start(entry, caller)
+        if self.would_list(caller) or (
+            not caller.view.is_shared and self._refresher.may_rebuild(self._views[caller.view])
+        ):
+            self._refresher.start(self._views[caller.view], caller)
 
     def doubt(self, view: View, digest: str, after: float) -> bool:
         """Mark a caller's own view stale where another replica lists something else (:meth:`ViewState.doubt`)."""

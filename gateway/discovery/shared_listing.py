@@ -1,6 +1,8 @@
 """Share the shared view's listing among replicas: one asks the backend, the others take what it got.
 
-The lister holds a lock, keeps its listing as a document of the store, and tells the others by a notice. A document
+The lister holds a lock, which it renews while it lists, keeps its listing as a document of the store, and tells the
+others by a notice. Where it dies or hangs, the lock ends, and another one lists. Should both, the later listing is the
+one that all show. A document
 lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old. A replica whose own listing
 gets stale later asks the backend itself, for all. Callers' own listings stay in the process.
 """
@@ -24,8 +26,12 @@ from gateway.settings import ServiceSettings
 from gateway.store import Store
 
 _SLACK: Final = 5.0
-"""Seconds by which a lock outlasts the time that a listing may take."""
-_LOOK_AGAIN: Final = 1.0
+"""Seconds for which others wait beyond the time that a listing may take."""
+_LOCK_LIFE: Final = 3.0
+"""Seconds after which the lock of a replica ends that does not renew it."""
+_RENEW_EVERY: Final = 1.0
+"""Seconds. A replica whose event loop stands still for less than two of them keeps the lock."""
+_LOOK_AGAIN: Final = 0.5
 """Seconds after which a replica that waits looks whether another one still lists."""
 
 log = structlog.get_logger()
@@ -89,7 +95,7 @@ class SharedListing:
         if not asks_anew and (kept := await self._read_kept()) is not None:
             return kept
         self._heard.clear()
-        token = await self._store.acquire(self._key, self._patience)
+        token = await self._store.acquire(self._key, _LOCK_LIFE)
         if not token and not asks_anew:
             token = await self._wait_for_lister()
             # Where it failed, each of the others asks once: they are few, and their back-off follows.
@@ -106,7 +112,7 @@ class SharedListing:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._heard.wait(), _LOOK_AGAIN)
                 return ""
-            if token := await self._store.acquire(self._key, self._patience):
+            if token := await self._store.acquire(self._key, _LOCK_LIFE):
                 return token
         log.warning("another replica was to list, and said nothing")
         return ""
@@ -114,6 +120,7 @@ class SharedListing:
     async def _list(self, caller: Caller, token: str) -> Listing:
         """Ask the backend, and tell the others."""
         digest = ""
+        renewing = asyncio.create_task(self._renew(token))
         try:
             listing = await self._fetch(caller)
             self._digest = listing.digest
@@ -122,9 +129,16 @@ class SharedListing:
                 digest = listing.digest
             return listing
         finally:
+            renewing.cancel()
             if token:
                 await self._store.release(self._key, token)
             await self._store.publish(self._key, digest.encode())
+
+    async def _renew(self, token: str) -> None:
+        """Keep the lock, if this replica has it, until this is cancelled."""
+        while token:
+            await asyncio.sleep(_RENEW_EVERY)
+            await self._store.renew(self._key, token, _LOCK_LIFE)
 
     async def _read_kept(self) -> Listing | None:
         document = await self._store.get(self._key)

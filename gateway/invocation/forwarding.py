@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
+from gateway import jsonrpc
 from gateway.backend.client import BackendClient
 from gateway.backend.params import ParamStructures, ParamsValue
 from gateway.backend.request_parts import RequestParts
@@ -14,10 +15,15 @@ from gateway.backend.resending import Attempts, Reason, ResendBudget
 from gateway.credentials import Credential
 from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, Unauthorized
 from gateway.invocation.input_requests import CONFIRM, RequestState
+from gateway.json_bounds import value_cost
 from gateway.limits import rate_limit_key
 from gateway.model import Caller, CallExtras, Tool
 from gateway.structs import Struct
+from gateway.telemetry.request_log import RECORD
 from gateway.text import masked_url
+
+_LARGE: Final = 256 * 1024
+"""Bytes of an exchange from which its arguments are given up once they are serialized."""
 
 log = structlog.get_logger()
 
@@ -69,6 +75,8 @@ class Forwarder:
         key = binding.method if binding.endpoint is None else f"{binding.method} at {binding.endpoint}"
         attempts = Attempts(rate_limit_key(caller), key, timeout, self._budget, binding.repeatable)
         sending = _Sending(self._client, self._credential, caller, tool, extras, state, attempts, parts)
+        if RECORD.get().memory.size > _LARGE and not tool.input_required and self._param_structures.knows(binding):
+            sending.arguments = arguments
         try:
             return await self._param_structures.call_method(binding, arguments, sending.send, attempts.may_repeat)
         except BackendUnauthorized:
@@ -106,6 +114,8 @@ class _Sending(Struct, eq=False):
     state: RequestState | None
     attempts: Attempts
     parts: RequestParts
+    arguments: Mapping[str, Any] | None = None
+    """Large arguments that nobody needs once they are serialized."""
 
     async def send(self, params: ParamsValue) -> Any:
         """Return the service's result for these params, once it accepts the credential."""
@@ -113,6 +123,11 @@ class _Sending(Struct, eq=False):
         binding = tool.binding
         if tool.input_required and extras is not None and not isinstance(params, list):
             params = {**(params or {}), **_input_members(tool, extras, self.state)}
+        if isinstance(self.arguments, dict):
+            params = jsonrpc.encode_members(params)
+            self.arguments.clear()  # all who have them have this object
+            memory, values = RECORD.get().memory, params.values() if isinstance(params, dict) else params or ()
+            memory.shrink(memory.size - sum(value_cost(bytes(value)) for value in values))
         while True:
             try:
                 return await self.client.call_method(

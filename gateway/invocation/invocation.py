@@ -29,7 +29,7 @@ from gateway.invocation.forwarding import Forwarder
 from gateway.invocation.input_requests import InputRequests, RequestState, require_capabilities
 from gateway.invocation.repair import repair_arguments
 from gateway.jsonrpc import Raw
-from gateway.limits import CallBudget, ConcurrencyLimit, Quota
+from gateway.limits import Budget, CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from gateway.search.tools import BuiltinTool
@@ -95,6 +95,7 @@ class Invocation:
         input_requests: InputRequests,
         access: Access,
         budget: CallBudget,
+        listings: Budget,
         concurrency: ConcurrencyLimit,
         builtin: Mapping[str, BuiltinTool],
         name_style: NameStyle,
@@ -105,6 +106,7 @@ class Invocation:
         self._input_requests = input_requests
         self._access = access
         self._budget = budget
+        self._listings = listings
         self._concurrency = concurrency
         self._builtin = builtin
         self.name_style = name_style
@@ -137,6 +139,7 @@ class Invocation:
         Unless they count ``as_sent``, nulls that the tool refuses are left out (:mod:`gateway.invocation.repair`).
 
         Raise as :meth:`find_tool` does, and as ``arguments`` does where it is a function;
+        :class:`~gateway.errors.RateLimited` where it would list the caller's tools too often;
         :class:`~gateway.errors.Unauthorized` and :class:`~gateway.errors.InsufficientScope` with all scopes that the
         call needs; :class:`~gateway.errors.MissingCapability` where the client lacks what the tool needs.
         """
@@ -144,6 +147,8 @@ class Invocation:
         record.tool = name  # also where there is no such tool
         builtin = self._builtin.get(name)
         tool = builtin.tool if builtin else self._discovery.find_fresh_tool(caller, name)
+        if (tool is None or builtin is not None) and self._discovery.would_list(caller):
+            await self._listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
         tool = tool or await self._discovery.find_tool(caller, name)
         if tool is None:
             raise _unknown_tool(name)

@@ -32,7 +32,8 @@ class ListingReader:
     """Fetch listings of one backend. The dialect that probing found is kept until the backend stops speaking it, and so
     is the message form. ``transport_of`` returns the way for the listings of one caller, for "" those of all callers.
     ``secrets``, and those of ``credential``, are removed from the listing. ``dialect`` is what an earlier reader
-    found, or "auto". ``progress`` is called with each dialect that probing tries."""
+    found, or "auto". ``progress`` is called with each dialect that probing tries. ``reserve`` is as for
+    :class:`~gateway.backend.source.BackendSource`."""
 
     def __init__(
         self,
@@ -42,12 +43,14 @@ class ListingReader:
         progress: Callable[[str], None] = lambda _: None,
         secrets: Sequence[str] = (),
         dialect: str = "auto",
+        reserve: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self._transport_of = transport_of
         self._settings = settings
         self._credential = credential
         self._progress = progress
         self._secrets = secrets
+        self._reserve = reserve
         configured = settings.listing.dialect
         self.dialect: str = dialect if configured == "auto" else configured
         self._form = form_of(settings)
@@ -96,6 +99,8 @@ class ListingReader:
         except NoListing:
             self._form = form_of(self._settings)
             raise
+        finally:
+            source.close()
         self._form = source.form
         # Discovery compares the digest of the answers, so an unchanged listing is not built again.
         return replace(listing, form=source.form, digest=source.digest, size=source.size)
@@ -120,6 +125,7 @@ class ListingReader:
             secrets=(*self._secrets, *secrets_in(self._settings.url), *secrets_in(listing.url or "")),
             form=self._form,
             others=_other_forms(self._settings) if self._form == form_of(self._settings) else (),
+            reserve=self._reserve,
         )
 
 

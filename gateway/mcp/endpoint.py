@@ -29,8 +29,9 @@ class Endpoint:
 
     def answer_post(self, mcp_request: McpRequest) -> Awaitable[McpReply | McpStreamReply]:
         """Return the reply to one POST. A bad message gets an error reply; nothing is raised for it."""
+        body, mcp_request.body = mcp_request.body, b""  # once decoded, nobody needs it
         try:
-            value = jsonrpc.decode_strictly(mcp_request.body)
+            value = jsonrpc.decode_strictly(body)
         except GatewayError as error:
             return _refuse(error)
         return self.answer(mcp_request, value)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 from gateway.jsonrpc import Id
+from gateway.telemetry.request_log import RECORD
 
 Result = TypeVar("Result")
 _Key: TypeAlias = tuple[str, Id]
@@ -57,6 +58,8 @@ class RunningCalls:
         """Run a call as a task, which continues when its client has hung up. ``end`` is done once the call is over; it
         is what the client waits for, in place of ``asyncio.shield`` and its callbacks."""
         task = asyncio.create_task(work)
+        memory = RECORD.get().memory
+        memory.users += 1
         self._tasks.add(task)
         key = None if session is None else (session, id)
         if key is not None:
@@ -68,6 +71,7 @@ class RunningCalls:
             self._tasks.discard(task)
             if key is not None and self._running.get(key) is task:
                 del self._running[key]
+            memory.end()
             if not task.cancelled():
                 task.exception()  # read it, or asyncio logs it as never retrieved
 

@@ -4,7 +4,9 @@ The engine compares integers of a signed word (64 bits) as the processor does. I
 fractions: 1 µs each, 15 µs for ``1e-300``, 500 µs for an integer of 4,000 digits. So each number has a weight, in units
 of one subschema that is applied (:mod:`gateway.schema.validation`), about 30 ns.
 
-For ``uniqueItems`` the engine looks values up, but compares each integer beyond a signed word with all others.
+To compare any number for equality takes 150 ns (``const``, and an ``enum`` unless it has integers alone, which are
+looked up). For ``uniqueItems`` the engine compares up to 15 items in pairs, at each level that has arrays. It looks
+more items up, but compares each integer beyond a signed word with all others.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ _FLOAT: Final = 80
 _EXTREME_FLOAT: Final = 500
 _ORDINARY: Final = (1e-15, 1e50)
 WORD: Final = 2**63
+MAX_PAIRED: Final = 15
+EQUALITY: Final = 5
+_LOOK_UP: Final = 5
+_IN_PAIRS: Final = 14
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _TIMES: Final[Mapping[str, int]] = {"multipleOf": 2} | dict.fromkeys((*_BOUNDS, "enum", "const"), 1)
 
@@ -28,14 +34,31 @@ def weight_of(number: float) -> int:
     return 0 if -WORD <= number < WORD else 15 + (int(number).bit_length() // 100) ** 2
 
 
+def weight_of_floats(found: list[float]) -> int:
+    """Return what comparisons with all of these fractions cost, in a fifth of the time that it takes one by one."""
+    sizes = list(filter(None, map(abs, found)))
+    if not sizes or _ORDINARY[0] <= min(sizes) <= max(sizes) <= _ORDINARY[1]:
+        return _FLOAT * len(found)
+    return sum(map(weight_of, found))
+
+
+def weigh_uniqueness(values: int, weight: int, *, pairs: bool) -> int:
+    """Return what ``uniqueItems`` costs at one level that has arrays, for values whose numbers have this ``weight``.
+    ``pairs`` tells whether an array has so few items that each is compared with all others."""
+    return _IN_PAIRS * values + 7 * weight // 3 if pairs else _LOOK_UP * values + weight // 8
+
+
 def weigh_literals(schema: Mapping[str, Any]) -> tuple[int, int]:
     """Return how many numbers one schema object compares values with, and their weight together."""
     count = weight = 0
     for keyword, times in _TIMES.items():
         if keyword in schema:
-            for number in _numbers(schema[keyword]):
+            content = schema[keyword]
+            is_looked_up = keyword == "enum" and isinstance(content, list) and set(map(type, content)) == {int}
+            least = EQUALITY if keyword in ("enum", "const") and not is_looked_up else 0
+            for number in _numbers(content):
                 count += times
-                weight += times * weight_of(number)
+                weight += max(least, times * weight_of(number))
     return count, weight
 
 

@@ -4,15 +4,16 @@ The engine is jsonschema_rs: offline, so that no reference is ever fetched, with
 It holds the interpreter while it works, so no check may take long, whatever a backend declares and a client sends:
 
 * the cost of a schema is bounded before it is compiled (:mod:`gateway.schema.cost`, :mod:`gateway.schema.patterns`);
-* a large value, or one with large numbers, is weighed against the cost of its schema first;
-* collecting errors takes the engine some hundred times as long as deciding, and it collects all of them before it
-  returns the first, so only small values get details.
+* a large value, or one with large numbers, is weighed against the cost of its schema first, and weighing stops where
+  the value is too large;
+* collecting errors takes the engine some hundred times as long as deciding, and a fault of a large value quotes all of
+  it, so only small values get details.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 import jsonschema_rs
@@ -22,13 +23,15 @@ from gateway import jsonrpc
 from gateway.json_pointer import pointer_of
 from gateway.schema.bundling import DIALECT, UnsoundSchema
 from gateway.schema.cost import Cost, TooCostly, measure_cost
-from gateway.schema.numbers import WORD, weight_of
+from gateway.schema.numbers import MAX_PAIRED, WORD, weigh_uniqueness, weight_of, weight_of_floats
 from gateway.schema.patterns import SIZES, admit_patterns, remove_patterns, remove_patterns_and_numbers
 from gateway.text import excerpt
 
 MAX_FAULTS: Final = 20
-MAX_WORK: Final = 2_000_000
+MAX_WORK: Final = 1_000_000
 """Most subschemas that one check applies: values times breadth. About 30 ns each."""
+MAX_QUOTING: Final = 50_000
+"""Most values of one that the engine may quote whole in its first fault. Up to 0.7 µs each."""
 MAX_EXPLAINED: Final = 4_000
 """The same where errors are collected. About 13 µs each."""
 MAX_EXPLAINED_CHOICES: Final = 600
@@ -53,7 +56,7 @@ class Validator:
     value are too long for the regular expressions, or its numbers too costly to compare, both are left unchecked.
     """
 
-    __slots__ = ("_cost", "_engine", "_relaxed", "_schema", "_takes_small", "_weight", "is_valid")
+    __slots__ = ("_cost", "_engine", "_most", "_relaxed", "_schema", "_takes_small", "_weight", "is_valid")
 
     is_valid: Callable[[Any], bool]
 
@@ -62,6 +65,8 @@ class Validator:
         self._cost = cost
         self._schema = schema
         self._weight = weight
+        self._most = MAX_WORK // max(cost.breadth, 2)
+        """Most values that are weighed."""
         self._relaxed: Any = None
         # A narrow schema without expressions, numbers and uniqueness needs no weighing: most schemas are so, and every
         # call comes through here.
@@ -70,15 +75,17 @@ class Validator:
         self._takes_small = self._takes(LARGEST_SMALL) and LARGEST_SMALL.values * cost.breadth <= MAX_WORK
 
     def faults(self, value: Any) -> list[str]:
-        size = size_of(value)
-        work = size.values * self._cost.breadth
-        if work > MAX_WORK and self._cost.breadth > _NARROW:
+        """Return what is wrong with a value that ``is_valid`` refused."""
+        is_narrow = self._cost.breadth <= _NARROW
+        size = size_of(value, MAX_QUOTING if is_narrow else self._most)
+        if size.values > self._most and not is_narrow:
             return [TOO_LARGE]
+        work = size.values * self._cost.breadth
         engine = self._engine_for(size)
         if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
             return list({_fault(error): None for error in islice(engine.iter_errors(value), MAX_FAULTS)})
-        if self._cost.chooses:
-            return [] if engine.is_valid(value) else [MISMATCH]
+        if self._cost.chooses or size.values > MAX_QUOTING:
+            return [MISMATCH]
         try:
             engine.validate(value)
         except jsonschema_rs.ValidationError as error:
@@ -97,13 +104,14 @@ class Validator:
     def _is_valid(self, value: Any) -> bool:
         if self._takes_small and is_small(value):  # to weigh it would cost more than the check
             return bool(self._engine.is_valid(value))
-        size = size_of(value)
-        if size.values * self._cost.breadth > MAX_WORK and self._cost.breadth > _NARROW:
+        size = size_of(value, self._most)
+        if size.values > self._most and self._cost.breadth > _NARROW:
             return False
         return bool(self._engine_for(size).is_valid(value))
 
     def _engine_for(self, size: _Size) -> Any:
-        """Return the engine; for long texts or heavy numbers, the one without regular expressions and numbers."""
+        """Return the engine. Where comparing would take long, return the one without regular expressions, numbers and
+        uniqueness."""
         if self._takes(size):
             return self._engine
         if self._relaxed is None:
@@ -113,27 +121,28 @@ class Validator:
     def _takes(self, size: _Size) -> bool:
         """Tell whether the engine takes a bounded time for the texts and numbers of a value of this size."""
         cost = self._cost
-        compared = (size.weight * cost.numbers + size.numbers * cost.weight) * cost.breadth
+        compared = size.weight * cost.numbers + size.numbers * cost.weight
         if cost.unique:
-            compared += size.huge * size.huge_weight * cost.breadth
-        return size.characters * self._weight <= MAX_STEPS and compared <= MAX_WORK
+            compared += size.uniqueness
+        texts = size.characters * self._weight
+        return size.values <= self._most and texts <= MAX_STEPS and compared * cost.breadth <= MAX_WORK
 
 
 class _Size(NamedTuple):
     """Hold how many ``values`` a value consists of, the ``characters`` of its texts and names, and the count and weight
-    of its ``numbers``. ``huge`` counts the integers beyond a word; each counts as so many values as it weighs."""
+    of its ``numbers``. An integer beyond a word counts as so many values as it weighs. ``uniqueness`` is the work of
+    comparing the items of each array with each other."""
 
     values: int
     characters: int
     numbers: int
     weight: int
-    huge: int
-    huge_weight: int
+    uniqueness: int
 
 
 _MEMBERS: Final = 16
 _CHARACTERS: Final = 256
-LARGEST_SMALL: Final = _Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0, 0)
+LARGEST_SMALL: Final = _Size(1 + _MEMBERS, 2 * _CHARACTERS * _MEMBERS, _MEMBERS, 0, 0)
 """Bound what :func:`is_small` accepts, as :func:`size_of` would weigh it."""
 
 
@@ -155,31 +164,44 @@ def is_small(value: Any) -> bool:
     return not value or max(map(len, value)) <= _CHARACTERS
 
 
-def size_of(value: Any) -> _Size:
-    values = characters = numbers = weight = huge = huge_weight = 0
-    pending: list[Collection[Any]] = [(value,)]
-    while pending:
-        siblings = pending.pop()
-        values += len(siblings)
-        kinds = set(map(type, siblings))
+def size_of(value: Any, most: int = MAX_WORK) -> _Size:
+    """Return the size of a value. Beyond ``most`` values it stops: only that there are more is known then."""
+    values = characters = numbers = weight = huge = huge_weight = nesting = 0
+    pairs = False
+    level: list[Any] = [value]
+    while level and values + len(level) <= most:
+        # A level at a time: to look at each object or array by itself would take four times as long.
+        values += len(level)
+        kinds = set(map(type, level))
         if str in kinds:
-            characters += sum(len(text) for text in siblings if type(text) is str)
-        if dict in kinds:
-            for child in siblings:
-                if type(child) is dict and child:
-                    characters += sum(map(len, child))
-                    pending.append(child.values())
-        if list in kinds:
-            pending += [child for child in siblings if type(child) is list and child]
-        if int in kinds or float in kinds:
-            found = [number for number in siblings if type(number) is int or type(number) is float]
+            characters += sum(map(len, _of_type(str, level, kinds)))
+        if int in kinds:
+            found = _of_type(int, level, kinds)
             numbers += len(found)
-            if float in kinds or not -WORD <= min(found) <= max(found) < WORD:
-                weight += sum(map(weight_of, found))
-                beyond = [number for number in found if type(number) is int and not -WORD <= number < WORD]
+            if not -WORD <= min(found) <= max(found) < WORD:
+                beyond = [number for number in found if not -WORD <= number < WORD]
                 huge += len(beyond)
                 huge_weight += sum(map(weight_of, beyond))
-    return _Size(values + huge_weight, characters, numbers, weight, huge, huge_weight)
+        if float in kinds:
+            found = _of_type(float, level, kinds)
+            numbers += len(found)
+            weight += weight_of_floats(found)
+        objects, arrays = _of_type(dict, level, kinds), _of_type(list, level, kinds)
+        characters += sum(map(len, chain.from_iterable(objects)))
+        nesting += bool(arrays)
+        pairs = pairs or any(1 < length <= MAX_PAIRED for length in set(map(len, arrays)))
+        children = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays))
+        level = list(islice(children, most + 1))
+    weight += huge_weight
+    uniqueness = nesting * weigh_uniqueness(values, weight, pairs=pairs) + huge * huge_weight
+    return _Size(values + huge_weight + len(level), characters, numbers, weight, uniqueness)
+
+
+def _of_type(kind: type[Any], values: list[Any], kinds: set[type[Any]]) -> list[Any]:
+    """Return the values of one kind; ``kinds`` are those of all of them."""
+    if kind not in kinds:
+        return []
+    return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
 
 
 def _fault(error: Any, within: int | None = None) -> str:

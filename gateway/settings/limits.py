@@ -23,7 +23,7 @@ class Limits(Section):
         None, "Calls per OAuth client, all of its users together, counted in the same way. Absent: no limit."
     )
     concurrent: int = knob(
-        32, "Calls under way per caller, including those that wait. A batch counts as one.", ge=1, le=100_000
+        16, "Calls under way per caller, including those that wait. A batch counts as one.", ge=1, le=100_000
     )
     streams: int = knob(
         32, "Open streams per caller, or per address without a token. A call with progress is one.", ge=1, le=100_000

@@ -65,15 +65,17 @@ class ServerSettings(Section):
     max_connections: int = knob(
         10_000,
         "Most open connections of the public port; further ones get 503. One address has at most a quarter of them, "
-        "unless it is one of trusted_proxies. Lowered, with a warning, to what the limit of open files allows.",
+        "and from half on a sixteenth, unless it is one of trusted_proxies. Lowered, with a warning, to what the limit "
+        "of open files allows.",
         ge=1,
         le=1_000_000,
     )
     max_buffered: Size = knob(
         192 * 1024**2,
-        "Most bytes in memory of answers (those that are being read, and those that clients have not taken) and of "
-        "bodies that clients still send. New calls get 503 from seven eighths of it on, and so do those of a caller "
-        "who has a quarter of it to take. At least backend.max_response.",
+        "Most bytes in memory of answers (those that are being read, and those that clients have not taken), of bodies "
+        "that clients still send, and of the values of bodies and results until their calls end, estimated from their "
+        "shape: a megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, all new "
+        "calls from seven eighths on, and so do those of a caller who has a quarter. At least backend.max_response.",
         ge=1024**2,
     )
     drain_delay: Duration = knob(

@@ -8,17 +8,22 @@ purposes. Keys of one purpose never evict keys of another. A topic of notices is
 from __future__ import annotations
 
 import hashlib
+import struct
+import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
 import structlog
 
-from gateway.signing import Seal, SigningKeys
+from gateway.signing import SKEW, Seal, SigningKeys
 
 MAX_DOCUMENT: Final = 4 * 1024**2
 """Bytes of the largest document, as it is kept."""
 MAX_NOTICE: Final = 96 * 1024
 """Bytes of the largest notice, as it is passed on."""
+
+_TIMES: Final = struct.Struct("!dd")
+"""When a sealed document was made and when it ends, in seconds of the wall clock, which replicas share."""
 
 log = structlog.get_logger()
 
@@ -91,6 +96,10 @@ class Store(Protocol):
         lock. While a shared store is away, each process has its own locks."""
         ...
 
+    async def renew(self, key: str, token: str, ttl: float) -> None:
+        """Keep the key locked for ``ttl`` seconds from now, if the lock is still the one of this token."""
+        ...
+
     async def release(self, key: str, token: str) -> None:
         """Unlock the key, if the lock is still the one of this token."""
         ...
@@ -133,13 +142,16 @@ class ResourceStore:
     do not count each other's. It is part of the purpose, so that a flood at one service evicts no key of another.
 
     Documents and notices are sealed with ``keys``, which are the resource's: who can read the store learns nothing from
-    them, and who can write to it cannot make any."""
+    them, and who can write to it cannot make any. A document has its end within the seal, so that nobody can put an old
+    one back. ``clock`` is wall-clock seconds."""
 
-    def __init__(self, store: Store, keys: SigningKeys) -> None:
+    def __init__(self, store: Store, keys: SigningKeys, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._resource = hashlib.sha256(keys.resource.encode()).hexdigest()[:32]
         self._seal = Seal(keys, "store")
-        self._told_of_strange = False
+        self._document_seal = Seal(keys, "document")
+        self._clock = clock
+        self._warned: set[str] = set()
 
     @property
     def is_shared(self) -> bool:
@@ -160,14 +172,25 @@ class ResourceStore:
     async def get(self, key: str) -> bytes | None:
         own = self._own(key)
         sealed = await self._store.get(own)
-        return None if sealed is None else self._open(sealed, own)
+        content = None if sealed is None else self._open(self._document_seal, sealed, own)
+        if content is None:
+            return None
+        made, ends = _TIMES.unpack_from(content)
+        if made - SKEW <= self._clock() < ends:
+            return content[_TIMES.size :]
+        self._warn("a document in the shared store is old, or was made by a clock that is wrong", own)
+        return None
 
     async def put(self, key: str, value: bytes, ttl: float) -> bool:
         own = self._own(key)
-        return await self._store.put(own, self._seal.close(value, own), ttl)
+        now = self._clock()
+        return await self._store.put(own, self._document_seal.close(_TIMES.pack(now, now + ttl) + value, own), ttl)
 
     async def acquire(self, key: str, ttl: float) -> str:
         return await self._store.acquire(self._own(key), ttl)
+
+    async def renew(self, key: str, token: str, ttl: float) -> None:
+        await self._store.renew(self._own(key), token, ttl)
 
     async def release(self, key: str, token: str) -> None:
         await self._store.release(self._own(key), token)
@@ -180,18 +203,23 @@ class ResourceStore:
         own = self._own(topic)
 
         def receive_sealed(sealed: bytes) -> None:
-            notice = self._open(sealed, own)
+            notice = self._open(self._seal, sealed, own)
             if notice is not None:
                 receive(notice)
 
         return self._store.subscribe(own, receive_sealed)
 
-    def _open(self, sealed: bytes, own: str) -> bytes | None:
-        content = self._seal.open(sealed, own)
-        if content is None and not self._told_of_strange:  # once: who writes there may write often
-            self._told_of_strange = True
-            log.warning("something in the shared store was not sealed with this secret", purpose=purpose_of(own))
+    def _open(self, seal: Seal, sealed: bytes, own: str) -> bytes | None:
+        content = seal.open(sealed, own)
+        if content is None:
+            self._warn("something in the shared store was not sealed with this secret", own)
         return content
+
+    def _warn(self, event: str, own: str) -> None:
+        """Log an event once: who writes there may write often."""
+        if event not in self._warned:
+            self._warned.add(event)
+            log.warning(event, purpose=purpose_of(own))
 
     def _own(self, key: str) -> str:
         return f"{purpose_of(key)} {self._resource}:{key}"

@@ -1,7 +1,8 @@
 """Take permits from a shared store a few at a time, so that few calls wait for it.
 
-A lease is at most a tenth of the burst. It ends when its permits would be free again anyway, so a replica keeps none
-for later, and the limit is exceeded by at most one lease for each replica.
+A lease is a tenth of what is free at the moment, so that many replicas do not hold all of it. It may be used for five
+seconds. What was not used is given back when the next lease is taken. So a caller within its limit is not refused for
+what other replicas hold, and the limit is exceeded by at most one lease for each replica.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import Final
 from gateway.store import Permit
 
 SHARE: Final = 10
-"""A lease is at most this part of a burst."""
+"""A lease is this part of the permits that are free, and at most of the burst."""
+LIFE: Final = 5.0
+"""Seconds for which a lease may be used."""
 _ROUNDING: Final = 1e-6
 
 
 class Lease:
-    """Hold the permits of one key that were taken and not used yet: ``count`` until ``ends``. At ``asked_at`` the whole
-    burst was to be there after ``owed`` seconds."""
+    """Hold the permits of one key that were taken and not used yet: ``count``, to be used until ``ends``. At
+    ``asked_at`` the whole burst was to be there after ``owed`` seconds."""
 
     __slots__ = ("asked_at", "count", "ends", "lock", "owed")
 
@@ -28,15 +31,12 @@ class Lease:
         self.ends = self.asked_at = self.owed = 0.0
         self.lock = asyncio.Lock()
 
-    def held(self, now: float) -> int:
-        """Return how many permits may still be used."""
-        return self.count if now < self.ends else 0
-
 
 class LeasedPermit:
-    """Implement :class:`gateway.store.Permit`. ``ask`` takes permits of the shared store: at least as many as its first
-    argument or none, and at most its second. It returns how many, and the seconds until the whole burst is there; None
-    while the store is away. Then the permits of ``local`` count, whose burst is given, too. ``clock`` is seconds."""
+    """Implement :class:`gateway.store.Permit`. ``ask`` gives its second argument of permits back to the shared store,
+    and takes a lease: as many as its first argument, or more, or none. It returns how many, and the seconds until the
+    whole burst is there; None while the store is away. Then the permits of ``local`` count, whose burst is given, too.
+    ``clock`` is seconds."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class LeasedPermit:
         if wait is not None:
             return wait
         async with self._lease.lock:
-            return await self._take_of_both(n)
+            wait = self.take_at_once(n)  # another call may have leased meanwhile
+            return await self._take_lease(n) if wait is None else wait
 
     def take_at_once(self, n: int = 1) -> float | None:
         if not 0 < n <= self._burst:
             raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
         lease = self._lease
-        # Somebody who asks has spoken for what is held.
-        if lease.lock.locked() or lease.held(self._clock()) < n:
+        if lease.count < n or self._clock() >= lease.ends:
             return None
         lease.count -= n
         return 0.0
@@ -76,20 +76,17 @@ class LeasedPermit:
     def remaining(self) -> tuple[int, float]:
         if self._is_local:
             return self._local()[0].remaining()
-        now, lease = self._clock(), self._lease
-        held = lease.held(now)
-        owed = min(max(0.0, lease.owed - (now - lease.asked_at)), self._span)
-        free = int((self._span - owed + _ROUNDING) / self._interval)
-        return min(self._burst, max(0, free) + held), round(max(0.0, owed - held * self._interval), 6)
-
-    async def _take_of_both(self, n: int) -> float:
-        """Take what is held, and the rest of the store."""
         lease = self._lease
-        held = lease.held(self._clock())
-        if held >= n:
-            lease.count -= n
-            return 0.0
-        answer = await self._ask(n - held, max(1, self._burst // SHARE))
+        owed = min(max(0.0, lease.owed - (self._clock() - lease.asked_at)), self._span)
+        free = int((self._span - owed + _ROUNDING) / self._interval)
+        # What cannot be used any more is given back before more are taken.
+        return min(self._burst, max(0, free) + lease.count), round(max(0.0, owed - lease.count * self._interval), 6)
+
+    async def _take_lease(self, n: int) -> float:
+        """Give back what was not used, and take ``n`` permits and a lease."""
+        lease = self._lease
+        unused, lease.count = lease.count, 0  # at once: where the answer is lost, they may have been given back
+        answer = await self._ask(n, unused)
         self._is_local = answer is None
         if answer is None:
             permit, burst = self._local()
@@ -97,7 +94,7 @@ class LeasedPermit:
         taken, owed = answer
         lease.asked_at, lease.owed = self._clock(), owed
         if taken:
-            lease.count = held + taken - n
-            lease.ends = lease.asked_at + lease.count * self._interval
+            lease.count = taken - n
+            lease.ends = lease.asked_at + LIFE
             return 0.0
         return round(owed + n * self._interval - self._span, 6)

@@ -93,6 +93,10 @@ class MemoryStore:
         self._locks[key] = token, ttl
         return token
 
+    async def renew(self, key: str, token: str, ttl: float) -> None:
+        if self._locks.get(key, (None,))[0] == token:
+            self._locks[key] = token, ttl
+
     async def release(self, key: str, token: str) -> None:
         if self._locks.get(key, ("",))[0] == token:
             del self._locks[key]

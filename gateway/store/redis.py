@@ -11,6 +11,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Final, Literal
@@ -21,7 +22,7 @@ from redis.asyncio import Redis
 from gateway.errors import StoreUnavailable
 from gateway.settings import StoreSettings
 from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
-from gateway.store.leases import Lease, LeasedPermit
+from gateway.store.leases import SHARE, Lease, LeasedPermit
 from gateway.store.memory import MemoryStore
 from gateway.store.redis_client import CONNECT, make_client
 from gateway.store.redis_link import SILENT, SLOW, Away, Link
@@ -33,7 +34,8 @@ MAX_LEASES: Final = 10_000
 MAX_LATE_MARKS: Final = 10_000
 """Most markers that Redis is told of once it is back."""
 _MARK_TTL: Final = 25 * 3600
-_MARKS_AT_ONCE: Final = 500
+_KEYS_AT_ONCE: Final = 500
+"""Keys of one command, which nothing else of Redis can interrupt."""
 _RETRY_AFTER: Final = 1
 
 
@@ -66,8 +68,10 @@ class RedisStore:
         self._read = script(scripts.READ % time_script)
         self._write = script(scripts.WRITE % time_script)
         self._mark = script(scripts.MARK % time_script)
+        self._renew = script(scripts.RENEW % time_script)
         self._remove = script(scripts.REMOVE % time_script)
         self._take = script(scripts.TAKE % time_script)
+        self._give_back = script(scripts.GIVE_BACK % time_script)
 
     def __repr__(self) -> str:
         return f"<RedisStore {self._link!r}>"
@@ -80,6 +84,7 @@ class RedisStore:
         await self._link.open()
 
     async def close(self) -> None:
+        await self._give_leases_back()
         await self._link.close()
 
     def health(self) -> str:
@@ -124,9 +129,9 @@ class RedisStore:
             lease = self._leases[key, rate, burst] = Lease()
         name, micros = _name("permit", key), 1e6 / rate
 
-        async def ask(wanted: int, most: int) -> tuple[int, float] | None:
+        async def ask(wanted: int, unused: int) -> tuple[int, float] | None:
             try:
-                return await self._link.ask(lambda: self._take_permits(name, micros, micros * burst, wanted, most))
+                return await self._link.ask(lambda: self._take_permits(name, micros, burst, wanted, unused))
             except Away:
                 return None
 
@@ -158,12 +163,15 @@ class RedisStore:
         except Away:
             return await self._local.acquire(key, ttl)
 
+    async def renew(self, key: str, token: str, ttl: float) -> None:
+        await self._local.renew(key, token, ttl)
+        with suppress(Away):
+            await self._link.ask(lambda: self._renew([_name("lock", key)], [int(ttl * 1e6), token]))
+
     async def release(self, key: str, token: str) -> None:
         await self._local.release(key, token)
-        try:
+        with suppress(Away):  # it ends by itself
             await self._link.ask(lambda: self._remove([_name("lock", key)], [token]))
-        except Away:
-            return  # it ends by itself
 
     async def publish(self, topic: str, notice: bytes) -> bool:
         self._topics.deliver(topic, notice)
@@ -202,9 +210,20 @@ class RedisStore:
 
         return await self._link.ask(write, patience)
 
-    async def _take_permits(self, name: str, interval: float, span: float, wanted: int, most: int) -> tuple[int, float]:
-        taken, owed = await self._take([name], [repr(interval), repr(span), wanted, most])
+    async def _take_permits(
+        self, name: str, interval: float, burst: int, wanted: int, unused: int
+    ) -> tuple[int, float]:
+        taken, owed = await self._take([name], [repr(interval), burst, wanted, SHARE, unused])
         return int(taken), int(owed) / 1e6
+
+    async def _give_leases_back(self) -> None:
+        """Give back what this replica has not used, so that a restart of all costs no caller its permits."""
+        held = [(key, lease.count / rate) for (key, rate, _), lease in self._leases.items() if lease.count]
+        with suppress(Away):
+            for start in range(0, len(held), _KEYS_AT_ONCE):
+                some = held[start : start + _KEYS_AT_ONCE]
+                names, micros = [_name("permit", key) for key, _ in some], [repr(1e6 * owed) for _, owed in some]
+                await self._link.ask(partial(self._give_back, names, micros))
 
     async def _tell_marks(self, is_other: bool) -> None:
         """Tell Redis what was marked while it was away, and another server than before all that this replica marked."""
@@ -212,7 +231,7 @@ class RedisStore:
         if is_other:
             marks = self._local.marked() | marks
         waiting = iter(marks.items())
-        while some := list(islice(waiting, _MARKS_AT_ONCE)):
+        while some := list(islice(waiting, _KEYS_AT_ONCE)):
             names = [_name("marker", key) for key, _ in some]
             micros = [max(1, int((until - self._clock()) * 1e6)) for _, until in some]
             try:

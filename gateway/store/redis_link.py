@@ -2,13 +2,14 @@
 
 Redis is either *there* or *away*. The first command that fails, or takes longer than :data:`SLOW`, makes it away: from
 then on nothing is sent but by one job in the background, which connects anew until Redis does everything that is needed
-(reads, writes, notices) within that time. Each change of state is one line in the log.
+(reads, writes, notices) within that time. Each change of state is one line in the log, unless they are many.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -19,9 +20,10 @@ import structlog
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
-from gateway.background import Background, retry_delay
+from gateway.background import Background
 from gateway.store import StoreFault, scripts
 from gateway.store.redis_client import CONNECT, RedisProcess, close_client, identify
+from gateway.telemetry.sampling import Sampler
 from gateway.text import excerpt
 
 SLOW: Final = 0.1
@@ -30,8 +32,11 @@ BEAT: Final = 1.0
 """Seconds between two signs of life of a replica."""
 SILENT: Final = 3 * BEAT
 """Seconds after which a replica is gone, or a connection dead, that was not heard of."""
-_STABLE: Final = 60.0
-"""Seconds of answers after which earlier failures no longer lengthen the pause before Redis is tried again."""
+_PAUSES: Final = (0.5, 0.9)
+"""Least and most seconds before Redis is tried again, by chance, so that replicas do not all come at once. With an
+attempt that fails (:data:`CONNECT`) it is less than :data:`SILENT`, within which all are to find another server."""
+_LOG_LIMIT: Final = (10, 60.0)
+"""Most lines that Redis is away, and in how many seconds."""
 _CONNECTIONS: Final = 16
 _REPEATS: Final = 4
 _MOST_REPEATS: Final = 100
@@ -88,6 +93,7 @@ class Link:
         self._tried = asyncio.Event()
         self._fault: StoreFault | None = None
         self._logged_away: bool | None = None
+        self._log_sampler = Sampler(*_LOG_LIMIT)
 
     def __repr__(self) -> str:
         state = f"away: {self.away}" if self.away else "there"
@@ -137,10 +143,13 @@ class Link:
     def lose(self, reason: str) -> None:
         """Take Redis for away."""
         self._lost.set()
-        if not self._logged_away:
-            self._logged_away = True
-            log.warning("the shared store is away: this process decides alone", reason=reason, replicas=self.replicas)
         self.away = reason
+        if self._logged_away or (more := self._log_sampler.admit()) is None:
+            return
+        self._logged_away = True
+        log.warning(
+            "the shared store is away: this process decides alone", reason=reason, replicas=self.replicas, **more
+        )
 
     async def _reach_all(self, notice: bytes) -> bool:
         """Send a notice. Return whether all replicas heard it."""
@@ -186,14 +195,11 @@ class Link:
         raise Away(self.away)
 
     async def _stay_connected(self) -> None:
-        """Connect, again and again. What comes and goes is tried less and less often."""
-        losses = 0
+        """Connect, again and again, as often whatever Redis did before."""
         while True:
-            there_since = None
             pubsub = self.redis.pubsub()
             try:
                 server = await _within(CONNECT, self._connect(pubsub))
-                there_since = time.monotonic()
                 self._find(server)
                 await self._stay_until_lost(pubsub, server)
             except StoreFault as fault:
@@ -204,9 +210,7 @@ class Link:
             finally:
                 self._tried.set()
                 await self._disconnect(pubsub)
-            if there_since is not None:
-                losses = 1 if time.monotonic() - there_since >= _STABLE else losses + 1
-            await self._pause(retry_delay(max(1, losses)))
+            await self._pause(random.uniform(*_PAUSES))  # noqa: S311, not a secret
 
     async def _connect(self, pubsub: PubSub) -> RedisProcess:
         """Do all once that is needed. Return which server it is. Raises where Redis cannot, or is slow once it is

@@ -48,6 +48,14 @@ end
 """
 )
 
+# micros, rest: a value that is another one, or has ended, stays as it is
+RENEW: Final = (
+    _HEAD
+    + """
+if current(KEYS[1]) == ARGV[2] then keep(KEYS[1], tonumber(ARGV[1]), ARGV[2]) end
+"""
+)
+
 # rest
 REMOVE: Final = (
     _HEAD
@@ -57,24 +65,39 @@ return redis.call('DEL', KEYS[1])
 """
 )
 
-# The generic cell rate algorithm. Micros for one permit, micros for the whole burst, how many permits are wanted, and
-# how many may be taken where there are more. Returns how many were taken, and the micros until the burst is whole.
+# The generic cell rate algorithm. Micros for one permit, the burst, how many permits are wanted, which part of those
+# that are free may be taken, at most of the burst, and how many are given back first. Returns how many were taken, and
+# the micros until the burst is whole.
 TAKE: Final = """
 local now = tonumber(%s)
-local interval, span = tonumber(ARGV[1]), tonumber(ARGV[2])
-local wanted, most = tonumber(ARGV[3]), tonumber(ARGV[4])
+local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
+local wanted, share = tonumber(ARGV[3]), tonumber(ARGV[4])
+local span = burst * interval
 local kept = tonumber(redis.call('GET', KEYS[1]) or now)
-local spent = math.min(math.max(kept, now), now + span)
+local spent = math.max(math.min(kept, now + span) - tonumber(ARGV[5]) * interval, now)
 local free = math.floor((now + span - spent + 1) / interval)
 local taken = 0
 if free >= wanted then
-  taken = math.max(wanted, math.min(most, free))
+  taken = math.max(wanted, math.min(math.floor(burst / share), math.ceil(free / share)))
   spent = spent + taken * interval
 end
 if spent > now and spent ~= kept then
   redis.call('SET', KEYS[1], string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
 end
 return {taken, math.ceil(spent - now)}
+"""
+
+# Permits that were not used, as micros for each key
+GIVE_BACK: Final = """
+local now = tonumber(%s)
+for number, key in ipairs(KEYS) do
+  local spent = tonumber(redis.call('GET', key) or now) - tonumber(ARGV[number])
+  if spent > now then
+    redis.call('SET', key, string.format('%%.17g', spent), 'PX', math.ceil((spent - now) / 1000) + 10000)
+  else
+    redis.call('DEL', key)
+  end
+end
 """
 
 # A replica says that it is there: its name, and the micros after which one that is silent is gone. The notice to itself

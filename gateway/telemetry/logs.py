@@ -21,8 +21,10 @@ from structlog.typing import EventDict, Processor
 
 from gateway import jsonrpc
 from gateway.telemetry.lines import Lines
+from gateway.telemetry.sampling import Sampler
 
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "traceback": 50}
+"""The last is for commands that tell the cause of a failure themselves: only what nobody expected is written."""
 INFO: Final = _LEVELS["info"]
 threshold = INFO
 """The least severity that is written. The access log compares it before it makes a line for each request."""
@@ -34,7 +36,8 @@ _common: dict[str, Any] = {}
 
 
 def _drop_below_level(_: Any, method: str, event: EventDict) -> EventDict:
-    if _LEVELS.get(method, _LEVELS["error"]) < threshold:
+    severity = _LEVELS.get(method, _LEVELS["error"])
+    if severity < threshold and (severity < _LEVELS["error"] or "exc_info" not in event):
         raise structlog.DropEvent
     return event
 
@@ -157,18 +160,26 @@ def set_level(name: str) -> None:
 
 
 class _LibraryHandler(logging.Handler):
-    """Log each record of a library as one line without a traceback."""
+    """Log each record of a library as one line without a traceback; those of asyncio, which strangers may cause in any
+    number, once in 10 s."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of_asyncio = Sampler(1, 10.0)
 
     def emit(self, record: logging.LogRecord) -> None:
+        more = self._of_asyncio.admit() if record.name == "asyncio" else {}
+        if more is None:
+            return
         try:
-            self._emit(record)
+            self._emit(record, more)
         except Exception as error:  # noqa: BLE001, a library's message may not fit its arguments
             structlog.get_logger().error("library", logger=record.name, unprintable=type(error).__name__)
 
-    def _emit(self, record: logging.LogRecord) -> None:
+    def _emit(self, record: logging.LogRecord, more: dict[str, int]) -> None:
         log = structlog.get_logger()
         method = log.error if record.levelno >= logging.ERROR else log.warning
-        method("library", logger=record.name, message=record.getMessage(), **_cause(record))
+        method("library", logger=record.name, message=record.getMessage(), **more, **_cause(record))
 
 
 def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:

@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol
 
 from multidict import istr
 
-from gateway.structs import Struct
+from gateway.exchange_memory import ExchangeMemory
+from gateway.structs import Struct, field
 from gateway.telemetry import logs
 from gateway.text import printable
 
@@ -39,7 +40,8 @@ class _Headers(Protocol):
 
 class RequestRecord(Struct, eq=False):
     """Hold what the line says, as it came: :meth:`fields` cuts and cleans what a stranger chose. ``service_time`` is
-    the sum of all exchanges with the service, in seconds. ``status`` stays 0 where no answer was sent."""
+    the sum of all exchanges with the service, in seconds. ``status`` stays 0 where no answer was sent. ``memory``
+    counts what the request takes, and is not in the line."""
 
     request_id: str
     http: str = ""
@@ -54,6 +56,7 @@ class RequestRecord(Struct, eq=False):
     status: int = 0
     outcome: str = ""
     service_time: float = 0.0
+    memory: ExchangeMemory = field(default_factory=ExchangeMemory)
 
     def note_outcome(self, outcome: str) -> None:
         """Note how a call failed. Of several in one request, the first that failed stands in the line."""

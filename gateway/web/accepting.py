@@ -20,7 +20,8 @@ from typing import Any, Final
 import structlog
 
 from gateway.errors import Overloaded
-from gateway.web.connection_limit import ConnectionLimit
+from gateway.web.connection import Connection
+from gateway.web.connection_limit import ConnectionLimit, Place
 from gateway.web.exchange import MCP, raw_response
 
 _BACKLOG: Final = 4096
@@ -108,12 +109,12 @@ class Acceptor:
     def __init__(
         self,
         sockets: Sequence[socket.socket],
-        connection: Callable[[Callable[[], None]], asyncio.Protocol],
+        connection: Callable[[Callable[[], None]], Connection],
         limit: ConnectionLimit,
         spare: int = 0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._sockets = tuple(sockets)
+        self._sockets = self._own = tuple(sockets)
         self._connection = connection
         self._limit = limit
         self._most_spare = spare
@@ -147,6 +148,20 @@ class Acceptor:
         self._spare.clear()
         if self._connecting:
             await asyncio.wait(self._connecting)
+
+    def borrow(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept from these sockets, too. The next call, or :meth:`close`, closes them."""
+        if self._closed:
+            return
+        for listening in self._sockets[len(self._own) :]:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self._sockets = (*self._own, *sockets)
+        for listening in sockets:
+            listening.setblocking(False)
+            listening.listen(_BACKLOG)
+        if self._resuming is None:
+            self._resume()
 
     def _resume(self) -> None:
         self._resuming = None
@@ -198,24 +213,26 @@ class Acceptor:
     def _admit(self, accepted: socket.socket, address: Any) -> None:
         accepted.setblocking(False)
         try:
-            network = self._limit.enter(address[0])
+            place = self._limit.enter(address[0])
         except Overloaded as error:
             _refuse(accepted, error)
             return
-        task = self._loop.create_task(self._connect(accepted, network))
+        task = self._loop.create_task(self._connect(accepted, place))
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
 
-    async def _connect(self, accepted: socket.socket, network: str) -> None:
-        connection = self._connection(partial(self._lost, network))
+    async def _connect(self, accepted: socket.socket, place: Place) -> None:
+        connection = self._connection(partial(self._lost, place))
         try:
             await self._loop.connect_accepted_socket(lambda: connection, accepted)
+            if not connection.transport.is_closing():
+                place.connection = connection
         except OSError:
             accepted.close()
-            self._lost(network)
+            self._lost(place)
 
-    def _lost(self, network: str) -> None:
-        self._limit.leave(network)
+    def _lost(self, place: Place) -> None:
+        self._limit.leave(place)
         if len(self._spare) < self._most_spare and self._filling is None and not self._closed:
             self._filling = self._loop.call_later(_PAUSE, self._fill_spare)  # its descriptor is still open
 

@@ -13,26 +13,25 @@ from typing import Final
 
 import structlog
 
-from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, RequestTimeout
+from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, Overloaded, RequestTimeout
 from gateway.web.answer import LARGE, HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, raw_response
-from gateway.web.handler import Serving
-from gateway.web.request import HTTP10, HttpRequest, RequestReader, framing_fault
+from gateway.web.handler import MAX_AHEAD, TURNS, Serving
+from gateway.web.request import HTTP10, HttpRequest
+from gateway.web.request_reader import RequestReader
 from gateway.web.slow_clients import Deadline
 from gateway.web.wire import Wire
 
 HEAD_TIMEOUT: Final = 10.0
 """Seconds for the head of a request to arrive, from the connection or from its first byte on."""
-MAX_AHEAD: Final = 512 * 1024
-"""Bytes of requests that are sent before the answer to an earlier one."""
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _LINGERING: Final = 10.0
-"""Seconds for the rest of a body that nobody needs. A connection that is closed with bytes unread is reset, which may
-overtake the answer."""
-_PIECE: Final = 16 * 1024
-"""Bytes that are parsed at a time. So not many small requests are parsed before one of them is answered."""
+"""Seconds for the rest of a body that nobody needs, and for what comes behind the last answer. A connection that is
+closed with bytes unread is reset, which may overtake the answer."""
+_MAX_DROPPED: Final = 16 * 1024 * 1024  # bytes that are read in that time at most
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
+_NO_ROOM: Final = Overloaded("The gateway holds too much of what was not sent to its end", retry_after=1)
 _UNEXPECTED: Final = ExpectationFailed("Expect must be 100-continue")
 
 log = structlog.get_logger()
@@ -42,21 +41,9 @@ class Connection(Wire):
     """Serve one connection. ``task`` answers the request that is running, which is at most one."""
 
     __slots__ = (
-        "_ahead",
-        "_aside",
-        "_aside_size",
-        "_deadline",
-        "_ended",
-        "_fault",
-        "_is_deaf",
-        "_is_last",
-        "_loop",
-        "_on_lost",
-        "_reader",
-        "_request",
-        "_serving",
-        "task",
-    )
+        "_behind", "_deadline", "_dropped", "_ended", "_has_eof", "_is_deaf", "_is_last", "_loop", "_on_lost",
+        "_reader", "_request", "_serving", "task",
+    )  # fmt: skip
 
     def __init__(self, serving: Serving, on_lost: Callable[[], None]) -> None:
         super().__init__(serving.held, serving.write_timeout)
@@ -67,15 +54,11 @@ class Connection(Wire):
         self._on_lost = on_lost
         self._reader: RequestReader | None = None
         self._request: HttpRequest | None = None
-        self._ahead: list[HttpRequest] = []
-        """Requests that wait for the answer to an earlier one."""
-        self._aside: list[bytes] = []
-        """Bytes that came behind these, not parsed yet."""
-        self._aside_size = 0
-        self._fault: MalformedHttp | None = None
-        """Error that is said, after the answers to earlier requests, of what could not be read."""
+        self._behind = b""  # what came behind the running request, or waits for its turn; not parsed yet
+        self._dropped = 0  # bytes that were read and not needed
         self._is_last = False  # no request is begun after the running one
-        self._is_deaf = False  # what comes is not read
+        self._is_deaf = False  # what comes is dropped
+        self._has_eof = False  # nothing comes any more
         self._deadline = Deadline(self._too_late)
         self._ended: asyncio.Future[None] | None = None
 
@@ -89,8 +72,8 @@ class Connection(Wire):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._deadline.close()
-        self._is_deaf = self._is_last = True
         self._request = None
+        self._drop_ahead()
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -100,79 +83,106 @@ class Connection(Wire):
         self._note_end()
         self._on_lost()
 
-    def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go: as many as there may be behind the request that is running."""
+        return self._serving.buffer[: MAX_AHEAD - len(self._behind)] if self._behind else self._serving.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = self._serving.buffer[:nbytes].tobytes()
+        request = self._request
+        if self._behind or (request is not None and request.is_whole and not self._is_deaf):
+            self._behind += data
+            if len(self._behind) == MAX_AHEAD:
+                self.pause_reading()
+            self.count_ahead()
             return
-        if self._ahead or self._aside:
-            self._put_aside(data)
-        elif len(data) <= _PIECE:
+        if self._is_deaf or (request is not None and self.task is None):
+            self._dropped += nbytes
+            if self._dropped > _MAX_DROPPED:
+                (self._close if self.task is None else self.pause_reading)()
+            elif nbytes == MAX_AHEAD:  # much comes: it is dropped in turns
+                self.pause_reading()
+                self._serving.ahead.wait_for_turn(self)
+        elif request is None and len(self._serving.connections) > TURNS and not self._serving.ahead.has_turn():
+            self._behind = data
+            self._serving.ahead.wait_for_turn(self)
+            self.count_ahead()
+            return
+        if not self._is_deaf:
             self._read(data)
-        else:
-            self._read_pieces(data)
 
     def eof_received(self) -> bool:
-        """Keep the connection open for writing: a client that sends no more may still wait for its answer.
-
-        Of several pipelined requests only the running one is answered (RFC 9112 §9.3.2: clients may repeat the others).
-        """
+        """Keep the connection open for writing: a client that sends no more may still wait for its answer. Of several
+        pipelined requests only the running one is answered (RFC 9112 §9.3.2: clients may repeat the others)."""
+        self._has_eof = True
         self._drop_ahead()
         self._loop.call_soon(self._after_eof)  # a request that came with it has been started by then
         return True
 
     # What is read.
 
-    def _read_pieces(self, data: bytes) -> None:
-        for start in range(0, len(data), _PIECE):
-            if self._is_deaf:
-                return
-            if self._ahead:
-                self._put_aside(data[start:])
-                return
-            self._read(data[start : start + _PIECE])
-
     def _read(self, data: bytes) -> None:
         reader = self._reader
         if reader is None:
             reader = self._reader = RequestReader(self, self._begin, self._next)
-        was_in_head = reader.in_head
+        was_in_head = reader.half
         try:
-            reader.feed(data)
+            behind = reader.feed(data)
         except MalformedHttp as fault:
             self._refuse(fault, reader.request)
             return
-        if reader.in_head and not was_in_head and self._request is None:
+        if reader.half and not was_in_head:
             self._expect(HEAD_TIMEOUT)
+        if behind and not self._is_deaf:
+            self._behind = behind
+            if self._request is None:
+                self._serving.ahead.wait_for_turn(self)
+        if behind or reader.request is not None or reader.half or self.counted:
+            self.count_ahead()
 
-    def _put_aside(self, data: bytes) -> None:
-        self._aside.append(data)
-        self._aside_size += len(data)
-        if self._aside_size > MAX_AHEAD:
-            self._drop_ahead()
+    def read_on(self) -> None:
+        """Read the next request of those that were sent ahead: its turn has come."""
+        if self.task is None:
+            behind, self._behind = self._behind, b""
+            self.resume_reading()
+            if behind:
+                self._read(behind)
+
+    def count_ahead(self) -> None:
+        size = len(self._behind) + (0 if self._reader is None else self._reader.held)
+        self._serving.ahead.count(self, size + (0 if self._request is None else self._request.unread))
+
+    def give_up(self) -> None:
+        """Make room: drop what was sent ahead, and end the connection after the running request."""
+        self._drop_ahead()
+        if self._request is None:
+            self._say(_NO_ROOM)
+        elif not self._request.is_whole:
+            self._request.drop_body()
+            self._request.fail()
 
     def _drop_ahead(self) -> None:
         """Begin none of the requests that were sent ahead, and read no more."""
         self._is_deaf = self._is_last = True
-        self._ahead.clear()
-        self._aside.clear()
+        self._behind = b""
+        if self._reader is not None:
+            self._reader.half = b""
+        if self.counted:
+            self._serving.ahead.count(self, 0)
 
     def _refuse(self, fault: MalformedHttp, unfinished: HttpRequest | None) -> None:
         """Read no more: nobody knows where the next request begins. ``unfinished`` is one whose body is at fault."""
-        self._is_deaf = True
-        self._fault = MalformedHttp(fault.message)  # without the traceback, which refers to this connection
         self._serving.log_malformed()
-        if unfinished in self._ahead:
-            self._ahead.remove(unfinished)
-        elif unfinished is not None and (unfinished.is_begun or unfinished is not self._request):
+        self._drop_ahead()
+        if unfinished is not None and unfinished.is_begun:
             unfinished.fail()  # its answer tells what is wrong, if it needs the body
-            self._is_last = True
             if self.task is None:
-                self._close()
+                self._linger()
             return
-        elif unfinished is not None and self.task is not None:
+        if self.task is not None:
             self.task.cancel()
-            self._request = self.task = None
-        if self._request is None:
-            self._say(fault)
+            self.task = None
+        self._say(MalformedHttp(fault.message))  # without the traceback, which refers to this connection
 
     # What is answered.
 
@@ -180,14 +190,7 @@ class Connection(Wire):
         """Take a request whose head is here."""
         if self._is_last or self._is_deaf:
             return
-        request.fault = framing_fault(request)
         self._is_deaf = request.fault is not None
-        if self._request is None:
-            self._start(request)
-        else:
-            self._ahead.append(request)
-
-    def _start(self, request: HttpRequest) -> None:
         self._request = request
         self.caller = self._deadline.due = None
         self.task = self._loop.create_task(self._serve(request))
@@ -250,32 +253,26 @@ class Connection(Wire):
         self.task = None
         if not request.keep_alive:
             self._is_last = True
-        if request.is_whole:
+        if self._is_deaf or (self._ended is not None and not request.is_whole):
+            self._linger()
+        elif request.is_whole:
             self._next()
-        elif self._fault is not None or self._ended is not None or self.transport.is_closing():
-            self._close()
         else:
             request.drop_body()
+            self._dropped = 0
             self._expect(_LINGERING)
 
     def _next(self) -> None:
         """Begin the next request, or wait for it."""
         self._request = None
-        if self._is_last:
-            self._close()
-            return
-        if self._ahead:
-            self._start(self._ahead.pop(0))
-        if self._aside and not self._ahead:  # the rest of the request that was just begun may be in it
-            aside, self._aside, self._aside_size = b"".join(self._aside), [], 0
-            self._read_pieces(aside)
-        if self._request is not None:
-            return
-        if self._fault is not None:
-            self._say(self._fault)
+        if self.counted:
+            self.count_ahead()
+        if not self._is_last:
+            self._expect(_KEEPALIVE)
+            if self._behind:
+                self._serving.ahead.wait_for_turn(self)
         else:
-            in_head = self._reader is not None and self._reader.in_head
-            self._expect(HEAD_TIMEOUT if in_head else _KEEPALIVE)
+            (self._linger if self._behind else self._close)()
 
     # How it ends.
 
@@ -290,10 +287,22 @@ class Connection(Wire):
         """Answer what was no request, and close."""
         if not self.transport.is_closing():
             self.transport.write(raw_response(MCP.error_bytes(error, None), error))
-        self._close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close after the bytes that are still on their way to us: see :data:`_LINGERING`."""
+        self._drop_ahead()
+        if self._has_eof or self.transport.is_closing():
+            self._close()
+            return
+        self._request = None
+        self._note_end()
+        self.transport.write_eof()
+        self.resume_reading()
+        self._expect(_LINGERING)
 
     def _close(self) -> None:
-        self._is_deaf = self._is_last = True
+        self._drop_ahead()
         self._deadline.close()
         self._note_end()
         self.transport.close()
@@ -303,16 +312,13 @@ class Connection(Wire):
             self._ended.set_result(None)
 
     def _too_late(self) -> None:
-        if self._request is None and self._reader is not None and self._reader.in_head:
-            self._say(_LATE_HEAD)
-        else:
-            self._close()  # without an answer: who sends nothing asked nothing
+        is_head = self._request is None and self._reader is not None and self._reader.half
+        self._say(_LATE_HEAD) if is_head else self._close()  # who sends nothing asked nothing
 
     def finish(self) -> asyncio.Future[None] | None:
         """Begin no further request, and close once the running one is answered. Return what is done then, None where
         none is running."""
         self._is_last = True
-        self._ahead.clear()
         if self.task is None:
             self._close()
             return None

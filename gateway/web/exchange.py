@@ -40,6 +40,17 @@ class Exchange(Struct, eq=False):
     headers: dict[str, str] = field(default_factory=dict)
     error: GatewayError | None = None
 
+    def take_body(self) -> bytes:
+        """Return the body, which is forgotten here: once it is decoded, nobody needs it."""
+        body, self.body = self.body, b""
+        return body
+
+    def note_error(self, error: GatewayError) -> None:
+        """Note the error that is answered. The frames of its traceback refer to the exchange, and to all that it has
+        read: it would stay in memory until a collection of garbage."""
+        self.error = error
+        error.__traceback__ = error.__context__ = error.__cause__ = None
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorForm:
@@ -92,5 +103,5 @@ def raw_response(body: bytes, error: GatewayError) -> bytes:
 
 def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> HttpAnswer:
     """Return an error with its own HTTP status, and note it in the exchange."""
-    exchange.error = error
+    exchange.note_error(error)
     return HttpAnswer(form.error_bytes(error, id), error.status)

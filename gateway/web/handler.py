@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import Any, Final, Protocol
 
 import structlog
@@ -13,6 +15,17 @@ from gateway.web.answer import HttpAnswer, StreamedAnswer
 from gateway.web.held_answers import HeldAnswers
 from gateway.web.request import HttpRequest
 
+MAX_AHEAD: Final = 16 * 1024
+"""Bytes that are read of one connection at a time, and kept behind the request that is running."""
+_PART: Final = 8
+"""What is sent ahead may have an eighth of ``server.max_buffered``: less than what makes new calls be refused."""
+_ENOUGH: Final = 7 / 8
+"""The part of that which is left once room was made. So it is made seldom."""
+_FREE: Final = 4 * 1024
+"""Bytes of each connection that are not counted."""
+TURNS: Final = 32
+"""Connections without a running request that are read in one turn of the event loop."""
+_REMEDY: Final = "raise server.max_buffered if the memory allows it, or look who sends so much"
 _SAMPLE_SECONDS: Final = 10.0
 
 log = structlog.get_logger()
@@ -39,6 +52,9 @@ class Serving:
         self.held = held
         self.writes = Together()
         self.is_draining = False
+        self.ahead = SentAhead(held)
+        self.buffer = memoryview(bytearray(MAX_AHEAD))
+        """Where each read of a connection puts its bytes. They are taken before the next read."""
         self.connections: set[Any] = set()
         """The open ones, each a :class:`gateway.web.connection.Connection`: that file imports this one."""
         self._malformed = Sampler(1, _SAMPLE_SECONDS)
@@ -48,3 +64,70 @@ class Serving:
         more = self._malformed.admit()
         if more is not None:
             log.warning("malformed HTTP refused", **more)
+
+
+class SentAhead:
+    """Bound what the clients of a port send before anybody takes it: bytes behind a request that runs, heads that are
+    not complete, bodies that nobody reads yet. All of it counts among the held answers and has a part of their bound.
+    Beyond it, the connections with the most are given up. And give turns: a few connections are read in each turn of
+    the event loop, so that the requests of thousands hold up no other."""
+
+    def __init__(self, held: HeldAnswers) -> None:
+        self.bytes = 0
+        self._held = held
+        self._most = held.most // _PART
+        self._connections: set[Any] = set()  # each a Connection, as in :attr:`Serving.connections`
+        self._waiting: deque[Any] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._now = self._begun = 0.0
+        self._refused = Sampler(1, _SAMPLE_SECONDS)
+
+    def has_turn(self) -> bool:
+        """Tell whether one more connection may be read in this turn of the event loop; uvloop's time stands still in
+        each."""
+        now = self._loop.time()
+        if now != self._now:
+            self._now, self._begun = now, 0
+        self._begun += 1
+        return self._begun <= TURNS
+
+    def wait_for_turn(self, connection: Any) -> None:
+        """Have a connection read on, behind all that wait already."""
+        if not self._waiting:
+            self._loop.call_soon(self._give_turns)
+        self._waiting.append(connection)
+
+    def count(self, connection: Any, size: int) -> None:
+        """Count the bytes that a connection holds now. A few of each are free, so that heads which come in two parts
+        have room at any time."""
+        size = size if size > _FREE else 0
+        more, connection.counted = size - connection.counted, size
+        if size:
+            self._connections.add(connection)
+        else:
+            self._connections.discard(connection)
+        self.bytes += more
+        if more > 0:
+            self._held.add("", more)
+            if self.bytes > self._most:
+                self._make_room()
+        elif more:
+            self._held.remove("", -more)
+
+    def _give_turns(self) -> None:
+        for _ in range(min(TURNS, len(self._waiting))):
+            self._waiting.popleft().read_on()
+        if self._waiting:
+            self._loop.call_soon(self._give_turns)
+
+    def _make_room(self) -> None:
+        given_up = 0
+        for connection in sorted(self._connections, key=lambda one: one.counted, reverse=True):
+            if self.bytes <= self._most * _ENOUGH:
+                break
+            connection.give_up()
+            given_up += 1
+        if given_up and (more := self._refused.admit()) is not None:
+            log.warning(
+                "connections that send ahead are ended", ended=given_up, most=self._most, remedy=_REMEDY, **more
+            )

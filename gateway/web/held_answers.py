@@ -1,4 +1,5 @@
-"""Bound the bytes of answers in this process: those that it reads, and those that clients do not take."""
+"""Bound the bytes of exchanges in this process: bodies and what is made of them, answers that it reads, and those that
+clients do not take."""
 
 from __future__ import annotations
 
@@ -8,28 +9,38 @@ from typing import Final
 from gateway.errors import Overloaded
 from gateway.limits import rate_limit_key
 from gateway.model import Caller
+from gateway.web.freed_memory import FreedMemory
 from gateway.web.refusal_log import RefusalLog
 
 _SHARE: Final = 4
 """One caller's answers may have a quarter of the bound, so that one alone makes nobody else wait (decision 31)."""
 _FULL: Final = 7 / 8
 """The part of the bound from which no new call is let in. The rest is for the answers of those that are running."""
+_LARGE: Final = 5 / 8
+"""The part of the bound that large bodies and results may take as values. So calls of small ones go on."""
+_SMALL: Final = 32 * 1024
+"""Bytes of one body or result for which there is always room, once a call is let in."""
 _RETRY_AFTER: Final = 5
+_UNSENT: Final = "; the call was not sent, so it is safe to repeat"
+_YOURS: Final = f"Too many of your answers and bodies are held: read or send faster{_UNSENT}"
 _REMEDY: Final = "raise the knob if the memory allows it, or look whose clients are slow"
 
 
 class HeldAnswers:
     """Count the bytes of large answers while they are read, of bodies that do not come with their heads until they are
-    whole, and what the kernel does not take of an answer, until its client has it or is cut off. ``most`` is
-    ``server.max_buffered``."""
+    whole, what exchanges take until they end, and what the kernel does not take of an answer, until its client has it
+    or is cut off. ``most`` is ``server.max_buffered``, ``most_large`` what large bodies and results may take of it, and
+    ``share`` what one caller may. Who holds little may count in :attr:`bytes` itself."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.bytes = 0
+        self.most_large = int(most * _LARGE)
         self._full = int(most * _FULL)
-        self._share = most // _SHARE
+        self.share = most // _SHARE
         self._by_caller: Counter[str] = Counter()
         self._log = RefusalLog("calls", "server.max_buffered")
+        self._freed = FreedMemory()
 
     def __repr__(self) -> str:
         return f"<HeldAnswers {self.bytes} of {self.most} bytes, {len(self._by_caller)} callers>"
@@ -39,17 +50,45 @@ class HeldAnswers:
         """Return the bytes that wait for clients, and those of their bodies."""
         return self._by_caller.total()
 
+    @property
+    def callers(self) -> int:
+        """Return how many callers something is held of."""
+        return len(self._by_caller)
+
     def check(self, caller: Caller) -> None:
-        """Raise :class:`Overloaded` where too much is held, or waits for this caller."""
-        if self.bytes < self._share:
-            return
+        """Raise :class:`Overloaded` where too much is held, or waits for this caller. It never is below ``share``."""
         if self.bytes >= self._full:
             self._log.count("", self.most, _REMEDY)
-            raise Overloaded("The gateway holds too many answers and bodies of slow clients", retry_after=_RETRY_AFTER)
-        if self._by_caller[rate_limit_key(caller)] >= self._share:
             raise Overloaded(
-                "Too many of your answers and bodies are held: read or send faster", retry_after=_RETRY_AFTER
+                f"The gateway holds too many answers and bodies of slow clients{_UNSENT}", retry_after=_RETRY_AFTER
             )
+        if self._by_caller[rate_limit_key(caller)] >= self.share:
+            raise Overloaded(_YOURS, retry_after=_RETRY_AFTER)
+
+    def take(self, caller: Caller, size: int, own: int, *, is_text: bool) -> bool:
+        """Count ``size`` more bytes of an exchange of ``caller`` that takes ``own`` already. Return False, and count
+        nothing, where there is no room. One exchange alone may take more than its caller's share."""
+        key = rate_limit_key(caller)
+        if is_text:
+            if self.bytes + size > self.most:
+                return False
+        elif own + size > _SMALL:
+            of_caller = self._by_caller[key]
+            if self.bytes + size > self.most_large or (of_caller != own and of_caller + size > self.share):
+                return False
+        self.add(key, size)
+        return True
+
+    def give_back(self, caller: Caller, size: int) -> None:
+        """Count the end of what :meth:`take` counted."""
+        self.remove(rate_limit_key(caller), size)
+
+    def no_room(self, caller: Caller) -> Overloaded:
+        """Return the error for a body that finds no room."""
+        if self._by_caller[rate_limit_key(caller)] >= self.share // 2:
+            return Overloaded(_YOURS, retry_after=_RETRY_AFTER)
+        self._log.count("", self.most, _REMEDY)
+        return Overloaded(f"The gateway holds too many large bodies and results{_UNSENT}", retry_after=_RETRY_AFTER)
 
     def reserve(self, size: int) -> bool:
         """Count bytes that were read, or with a negative ``size`` are passed on. Return whether there is room."""
@@ -57,18 +96,29 @@ class HeldAnswers:
             self._log.count("", self.most, _REMEDY)
             return False
         self.bytes += size
+        self._freed.note(self.bytes)
         if size < 0:
             self._log.note("", self.bytes, self._full)
         return True
 
+    def reserve_listing(self, size: int) -> bool:
+        """Do as :meth:`reserve` for listings, each of which may take more than there is while little else is held:
+        without them there are no tools."""
+        if size > 0 and self.bytes <= self.share:
+            self.bytes += size
+            return True
+        return self.reserve(size)
+
     def add(self, caller: str, size: int) -> None:
         """Count ``size`` bytes that begin to wait for a caller, as :func:`rate_limit_key` names it."""
         self.bytes += size
+        self._freed.note(self.bytes)
         self._by_caller[caller] += size
 
     def remove(self, caller: str, size: int) -> None:
         """Count the end of what :meth:`add` counted."""
         self.bytes -= size
+        self._freed.note(self.bytes)
         self._log.note("", self.bytes, self._full)
         self._by_caller[caller] -= size
         if not self._by_caller[caller]:

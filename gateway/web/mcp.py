@@ -61,7 +61,8 @@ class McpSurface:
 
 
 def _mcp_request(exchange: Exchange) -> McpRequest:
-    return McpRequest(exchange.request.headers, exchange.body, exchange.caller)
+    body, exchange.body = exchange.body, b""
+    return McpRequest(exchange.request.headers, body, exchange.caller)
 
 
 def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> HttpAnswer | StreamedAnswer:
@@ -69,5 +70,6 @@ def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> HttpAnswer 
         exchange.headers.update(reply.headers)
     if isinstance(reply, McpStreamReply):
         return EventStream(exchange, reply)
-    exchange.error = reply.error
+    if reply.error is not None:
+        exchange.note_error(reply.error)
     return HttpAnswer(reply.body, reply.status)

@@ -28,6 +28,10 @@ class Port:
     _acceptor: Acceptor
     _shutdown_timeout: float
 
+    def borrow(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept from these sockets, too, until the next call."""
+        self._acceptor.borrow(sockets)
+
     def drain(self) -> None:
         """Serve on, but close each connection after its next answer, which says so (RFC 9112 §9.6)."""
         self._serving.is_draining = True

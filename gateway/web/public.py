@@ -54,6 +54,8 @@ _CORS_HEADERS: Final = (
 )
 # Listings choose these names (x-mcp-header), so each that a preflight asks for is allowed.
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HOST: Final = re.compile(r"(?:[\w.~!$&'()*+,;=%-]+|\[[\w:.%-]+\])(?::[0-9]*)?")
+"""What a Host header may be (RFC 9110 §7.2): programs differ about where the host of anything else is."""
 _EXPOSED: Final = "Mcp-Session-Id, X-Request-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
 
 
@@ -202,7 +204,7 @@ class Origins:
         """Raise :class:`MisdirectedRequest` for a host that is not allowed."""
         if self._any_host or host in self._good_hosts:
             return
-        if _hostname(host) not in self._hosts:
+        if not _HOST.fullmatch(host) or _hostname(host) not in self._hosts:
             raise MisdirectedRequest("This host is not served here; server.allowed_hosts names the hosts that are")
         if len(self._good_hosts) < 100:  # ports vary, and a stranger chooses them
             self._good_hosts.add(host)

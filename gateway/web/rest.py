@@ -96,7 +96,7 @@ class RestSurface:
 
     async def invoke(self, exchange: Exchange) -> HttpAnswer:
         """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
-        body = jsonrpc.decode_strictly(exchange.body)
+        body = jsonrpc.decode_strictly(exchange.take_body())
         if not isinstance(body, dict):
             raise InvalidRequest("The body must be an object with name and arguments")
         name = body.get("name")

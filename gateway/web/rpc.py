@@ -33,7 +33,7 @@ class RpcSurface:
 
     async def post(self, exchange: Exchange) -> HttpAnswer:
         try:
-            value = jsonrpc.decode_any_ids(exchange.body)
+            value = jsonrpc.decode_any_ids(exchange.take_body())
             if not isinstance(value, list):
                 return await self._single(exchange, value)
             answers = await answers_to(value, partial(self._item, exchange), self.max_response)
@@ -42,14 +42,16 @@ class RpcSurface:
         return HttpAnswer(status=204) if answers is None else HttpAnswer(answers)
 
     async def _single(self, exchange: Exchange, value: Any) -> HttpAnswer:
-        """Answer one message. A refusal and a call over a limit have HTTP statuses of their own, so that clients see
-        the challenge and the wait. All other answers have 200."""
+        """Answer one message. A refusal, and an error that says when to come again, have HTTP statuses of their own, so
+        that clients see the challenge and the wait. All other answers have 200."""
         message = parse_call(value)
         try:
             body = await self._answer(exchange, message)
         except GatewayError as error:
-            if error.refuses or isinstance(error, InternalError | CallLimited):
-                return error_response(exchange, error, RPC, message.id if isinstance(message, Request) else None)
+            id = message.id if isinstance(message, Request) else None
+            waits = isinstance(message, Request) and error.retry_after is not None
+            if error.refuses or waits or isinstance(error, InternalError | CallLimited):
+                return error_response(exchange, error, RPC, id)
             body = _error(message, error)
         return HttpAnswer(status=204) if body is None else HttpAnswer(body)
 

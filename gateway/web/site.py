@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from email.message import Message
 from functools import lru_cache
@@ -26,11 +25,12 @@ from gateway.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
+from gateway.exchange_memory import ExchangeMemory
 from gateway.invocation.invocation import Invocation
-from gateway.limits import rate_limit_key
+from gateway.json_bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
-from gateway.model import ANONYMOUS, Caller, NameStyle
+from gateway.model import Caller, NameStyle
 from gateway.uses import UseCounter
 from gateway.web.answer import JSON, HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
@@ -79,6 +79,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.name = self.mount.removeprefix("/")
+        self._large_bodies = asyncio.Lock()
         operations, invocation, mount = self.operations, self.invocation, self.mount
         mcp, tool = McpSurface(self.endpoint), ToolSurface(operations, invocation)
         rest = RestSurface(operations, invocation, self.discovery, self.access, self.rest_page_size, mount)
@@ -112,13 +113,28 @@ class Site:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
-        _admit(request, exchange.caller)
-        if request.method == "POST":
-            exchange.body = await self._json_body(request, route.form.content_types)
-        answer = await handler(exchange)
-        if isinstance(answer, EventStream) and not answer.notices:
-            await answer.send(exchange)
-        return answer
+        held, small = request.wire.held, 0
+        memory = exchange.record.memory = _admit(request, exchange.caller)
+        try:
+            if request.method == "POST":
+                body = exchange.body = await self._json_body(request, route.form.content_types, memory)
+                if len(body) <= UNSCANNED:
+                    small = UNSCANNED_COST * len(body)
+                    held.bytes += small
+                else:
+                    _take(request, memory, memory_cost(body) - memory.size)
+                    async with self._large_bodies:  # one in each turn of the loop: some take it for 0.1 s
+                        await asyncio.sleep(0)
+                del body
+            answer = await handler(exchange)
+            if isinstance(answer, EventStream) and not answer.notices:
+                await answer.send(exchange)
+            return answer
+        finally:
+            held.bytes -= small
+            memory.users -= 1
+            if memory.size and not memory.users:
+                memory.shrink(0)
 
     def form(self, exchange: Exchange) -> ErrorForm:
         """Return the form of an error on the exchange's path, also before its route is known."""
@@ -166,10 +182,11 @@ class Site:
         name_style = _name_style_in(request) if queried else None
         return Caller(address, language, self.access.view_of(principal), principal, name_style)
 
-    async def _json_body(self, request: HttpRequest, content_types: tuple[str, ...]) -> bytes:
+    async def _json_body(self, request: HttpRequest, content_types: tuple[str, ...], memory: ExchangeMemory) -> bytes:
         """Return the body as bytes, bounded in size and time. Raise
         :class:`~gateway.errors.UnsupportedMediaType`, :class:`~gateway.errors.TooLarge`,
-        :class:`~gateway.errors.RequestTimeout`, :class:`~gateway.errors.InvalidRequest`.
+        :class:`~gateway.errors.RequestTimeout`, :class:`~gateway.errors.InvalidRequest`,
+        :class:`~gateway.errors.Overloaded`.
 
         Content types beside ``content_types`` are refused: a foreign page may send some of them without a preflight
         (CORS "simple requests").
@@ -184,10 +201,10 @@ class Site:
         encoding = headers.get("Content-Encoding", "identity").lower()
         if encoding not in ("identity", "gzip"):
             raise UnsupportedMediaType("Content-Encoding must be identity or gzip")
-        body = await self._read_body(request)
+        body = await self._read_body(request, memory)
         return self._unpack(body) if encoding == "gzip" else body
 
-    async def _read_body(self, request: HttpRequest) -> bytes:
+    async def _read_body(self, request: HttpRequest, memory: ExchangeMemory) -> bytes:
         """Return the body as it was sent. Raise as :meth:`_json_body` does."""
         if int(request.headers.get("Content-Length", 0)) > self.max_body:
             raise self._too_large()
@@ -198,23 +215,22 @@ class Site:
                 return body
             request.ask_for_body()
             async with asyncio.timeout(self.body_timeout):
-                with _counting_body(request) as count:
-                    return await self._read_rest(request, body, count)
+                return await self._read_rest(request, body, memory)
         except TimeoutError:
             raise RequestTimeout(f"The body did not arrive within {self.body_timeout:g} s") from None
         except ConnectionError:
             raise InvalidRequest("The body is incomplete") from None
 
-    async def _read_rest(self, request: HttpRequest, start: bytes, count: Callable[[int], None]) -> bytes:
+    async def _read_rest(self, request: HttpRequest, start: bytes, memory: ExchangeMemory) -> bytes:
         parts, size = [start], len(start)
-        count(size)
+        _take(request, memory, size)
         while size <= self.max_body:  # there may be no Content-Length
             part = await request.read()
             if not part:
                 return b"".join(parts)
             parts.append(part)
             size += len(part)
-            count(len(part))
+            _take(request, memory, len(part))
         raise self._too_large()
 
     def _unpack(self, packed: bytes) -> bytes:
@@ -234,31 +250,23 @@ class Site:
         return TooLarge(f"The body is larger than {self.max_body} bytes")
 
 
-def _admit(request: HttpRequest, caller: Caller) -> None:
-    """Note whose answer a request gets. Raise :class:`~gateway.errors.Overloaded` where too many answers are held."""
+def _admit(request: HttpRequest, caller: Caller) -> ExchangeMemory:
+    """Note whose answer a request gets, and return what counts its memory. Raise :class:`~gateway.errors.Overloaded`
+    where too many answers are held."""
     wire = request.wire
     wire.caller = caller
-    if wire.held.bytes:
+    if wire.held.bytes >= wire.held.share:
         wire.held.check(caller)
+    return ExchangeMemory(wire.held, caller)
 
 
-@contextmanager
-def _counting_body(request: HttpRequest) -> Iterator[Callable[[int], None]]:
-    """Yield what counts bytes of a body that is being read, among those that are held. It raises
-    :class:`~gateway.errors.Overloaded` where these are too many."""
-    caller, held = request.wire.caller or ANONYMOUS, request.wire.held
-    key, total = rate_limit_key(caller), 0
-
-    def count(size: int) -> None:
-        nonlocal total
-        total += size
-        held.add(key, size)
-        held.check(caller)
-
-    try:
-        yield count
-    finally:
-        held.remove(key, total)
+def _take(request: HttpRequest, memory: ExchangeMemory, size: int) -> None:
+    """Count more memory for a body. Raise :class:`Overloaded` where there is no room now, :class:`TooLarge` where there
+    never is."""
+    if not memory.take(size):
+        if memory.size + size > request.wire.held.most_large:
+            raise TooLarge("As a value, the body would take more memory than server.max_buffered leaves for one")
+        raise request.wire.held.no_room(memory.caller)
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:

@@ -36,7 +36,7 @@ class ToolSurface:
     invocation: Invocation
 
     async def post(self, exchange: Exchange) -> HttpAnswer:
-        return await self._call(exchange, exchange.body)
+        return await self._call(exchange)
 
     async def get(self, exchange: Exchange) -> HttpAnswer:
         """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
@@ -50,13 +50,14 @@ class ToolSurface:
         query = exchange.request.query.get("query")
         if query is None:
             raise MissingParameter('The parameter "query" is missing')
-        return await self._call(exchange, query.encode("utf-8", "surrogateescape"))
+        exchange.body = query.encode("utf-8", "surrogateescape")
+        return await self._call(exchange)
 
-    async def _call(self, exchange: Exchange, body: bytes) -> HttpAnswer:
+    async def _call(self, exchange: Exchange) -> HttpAnswer:
         """Return the response to one message. A notification is called too and gets 204, or an error where the request
         itself is refused."""
         try:
-            message = parse_call(jsonrpc.decode_any_ids(body))
+            message = parse_call(jsonrpc.decode_any_ids(exchange.take_body()))
         except GatewayError as error:
             return error_response(exchange, error, RPC, error.id if isinstance(error, BadMessage) else None)
         id = message.id if isinstance(message, Request) else None
@@ -74,6 +75,7 @@ def parse_call(value: Any) -> Request | Notification:
     message = jsonrpc.parse_message(value)
     if isinstance(message, ClientResponse):
         raise BadMessage("Invalid request: responses are not accepted, since the gateway sends no requests")
+    value.pop("params", None)  # the message alone has them, until they are arguments
     return message
 
 
@@ -88,6 +90,7 @@ async def call_value(invocation: Invocation, exchange: Exchange, message: Reques
 
     try:
         call = await invocation.prepare(exchange.caller, name, arguments, as_sent=True)
+        message.params = None
         exchange.headers.update(call.headers)
         outcome = await call.execute()
         if outcome.fault is None:

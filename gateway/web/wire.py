@@ -11,20 +11,13 @@ from gateway.web.held_answers import HeldAnswers
 from gateway.web.slow_clients import UntakenAnswer
 
 
-class Wire(asyncio.Protocol):
+class Wire(asyncio.BufferedProtocol):
     """Send the bytes of answers to one client, and bound those that it does not take: see :class:`UntakenAnswer`."""
 
     __slots__ = (
-        "_drained",
-        "_is_reading_paused",
-        "_untaken",
-        "caller",
-        "held",
-        "is_blocked",
-        "is_draining",
-        "remote",
-        "transport",
-    )
+        "_drained", "_is_reading_paused", "_untaken", "caller", "counted", "held", "is_blocked", "is_draining",
+        "remote", "transport",
+    )  # fmt: skip
 
     def __init__(self, held: HeldAnswers, write_timeout: float) -> None:
         self.transport: asyncio.Transport  # from connection_made on, before anybody has a request of it
@@ -37,6 +30,8 @@ class Wire(asyncio.Protocol):
         """True while bytes wait for the client."""
         self.remote = ""
         """The address at the other end."""
+        self.counted = 0
+        """Bytes of what the client sent ahead that are counted, see :class:`gateway.web.handler.SentAhead`."""
         self._is_reading_paused = False
         self._drained: asyncio.Future[None] | None = None
         self._untaken = UntakenAnswer(held, write_timeout)
@@ -68,6 +63,9 @@ class Wire(asyncio.Protocol):
             await self._drained
         if self.transport.is_closing():
             raise ConnectionResetError("the client is gone")
+
+    def count_ahead(self) -> None:
+        """Count anew what the client has sent and nobody has taken."""
 
     def pause_reading(self) -> None:
         """Let the client wait with what it sends."""

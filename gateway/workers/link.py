@@ -1,12 +1,14 @@
 """Hand a worker what its parent holds for it, and let the two talk for as long as both run.
 
 The parent starts the command line that started itself, with one more variable (:data:`VARIABLE`). It names the
-descriptors that the worker inherits: a channel to the parent, and the listening sockets.
+descriptors that the worker inherits: a channel to the parent, one for what it is lent, and the listening sockets.
 
 The channel is a pair of sockets. The parent sends words, each a line: ``stop``, ``reload``, ``refresh``. These are no
 signals because a signal would end a worker that has not set its handlers yet, and because a service manager may send
 SIGTERM to all processes at once: the one from the parent would be the second. The worker sends JSON, each a line: its
 :class:`State`, and what a refresh came to. Where the channel ends, the other process is gone.
+On a second pair the parent lends the sockets of workers that do not answer: each message has all that the worker
+accepts from beside its own.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +27,8 @@ from gateway import jsonrpc
 
 VARIABLE: Final = "JSONRPC_MCP_GATEWAY_WORKER"
 MAX_LINE: Final = 1024**2
+MAX_LENT: Final = 250
+"""Sockets of one message; the kernel passes 253."""
 _INTERVAL: Final = 0.5
 """Seconds from one report of a worker to the next."""
 
@@ -45,15 +49,17 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """Hold what worker ``number``, counted from 1, has of its parent: a channel, and ``sockets`` of the public port."""
+    """Hold what worker ``number``, counted from 1, has of its parent: a channel, another one on which sockets are
+    ``lent``, and ``sockets`` of the public port."""
 
     number: int
     channel: socket.socket
+    lent: socket.socket
     sockets: tuple[socket.socket, ...]
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        return (self.channel.fileno(), *(one.fileno() for one in self.sockets))
+        return (self.channel.fileno(), self.lent.fileno(), *(one.fileno() for one in self.sockets))
 
     def as_variable(self, parent: int) -> str:
         """Return the value of :data:`VARIABLE`. ``parent`` is the parent's process id."""
@@ -70,18 +76,19 @@ def inherit(environ: MutableMapping[str, str]) -> Inheritance | None:
         parent, number, *descriptors = map(int, value.split(":"))
         if parent != os.getppid():
             raise ValueError("another parent")
-        channel, *sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+        channel, lent, *sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
     except (ValueError, OSError):
         raise NotAWorker(f"{VARIABLE} is set, but this process has no such parent: unset it") from None
-    for one in (channel, *sockets):
+    for one in (channel, lent, *sockets):
         one.set_inheritable(False)
         one.setblocking(False)
-    return Inheritance(number, channel, tuple(sockets))
+    return Inheritance(number, channel, lent, tuple(sockets))
 
 
 class ParentLink:
     """Report to the parent twice a second, and do what it says. ``stop`` is also called where the parent is gone.
-    ``refresh`` returns why it failed, "" if it did not."""
+    ``refresh`` returns why it failed, "" if it did not. ``borrow`` is given the sockets of other workers that are
+    lent."""
 
     def __init__(
         self,
@@ -90,11 +97,13 @@ class ParentLink:
         stop: Callable[[], object],
         reload: Callable[[], object],
         refresh: Callable[[], Awaitable[str]],
+        borrow: Callable[[Sequence[socket.socket]], object],
     ) -> None:
         self._inheritance = inheritance
         self._state = state
         self._acts = {b"stop\n": stop, b"reload\n": reload, b"refresh\n": self._begin_refresh}
         self._refresh = refresh
+        self._borrow = borrow
         self._refreshing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -104,6 +113,7 @@ class ParentLink:
         """Talk to the parent until it is gone. Cancel it when the worker has ended its work."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._inheritance.channel)
         reporting = asyncio.create_task(self._report())
+        asyncio.get_running_loop().add_reader(self._inheritance.lent, self._take_lent)
         try:
             with suppress(ConnectionError):
                 async for word in reader:
@@ -115,12 +125,21 @@ class ParentLink:
             for task in (reporting, *self._refreshing):
                 task.cancel()
             self._writer.close()
+            asyncio.get_running_loop().remove_reader(self._inheritance.lent)
 
     async def _report(self) -> None:
         while True:
             state = self._state()
             await self._send({"unready": state.unready, "lines": state.lines})
             await asyncio.sleep(_INTERVAL)
+
+    def _take_lent(self) -> None:
+        lent = self._inheritance.lent
+        message, descriptors, _, _ = socket.recv_fds(lent, 1, MAX_LENT, socket.MSG_CMSG_CLOEXEC)
+        if message:
+            self._borrow([socket.socket(fileno=descriptor) for descriptor in descriptors])
+        else:
+            asyncio.get_running_loop().remove_reader(lent)  # the parent is gone
 
     def _begin_refresh(self) -> None:
         async def refresh() -> None:

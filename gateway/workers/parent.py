@@ -1,13 +1,14 @@
 """Keep several workers running that serve one public port, and answer probes for them.
 
 Each worker has a listening socket of its own (SO_REUSEPORT). The parent holds all of them, so a socket outlives its
-worker: connections that wait there are accepted by the worker's successor. The parent itself accepts none.
+worker: connections that wait there are accepted by the others, to which the parent lends it, and by the worker's
+successor. The parent itself accepts none. A worker that hangs is killed and replaced.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 import structlog
@@ -20,28 +21,30 @@ from gateway.web.accepting import bind, bind_beside
 from gateway.web.held_answers import HeldAnswers
 from gateway.web.ops import AdminHandler, listen_for_probes
 from gateway.web.port import Port
-from gateway.workers.worker import SILENT, Worker
+from gateway.workers.worker import Worker
 
 DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
 OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
 """Lists of what workers divide among them, and of what each has for itself."""
 _GRACE: Final = 5.0
 """Seconds after which a worker that should have ended is killed."""
+_LOOK: Final = 0.25
+"""Seconds from one look at the workers to the next."""
 
 log = structlog.get_logger()
 
 
 class Parent:
     """Hold the sockets, the workers and the admin port. ``command`` starts a worker; ``delay`` returns the seconds
-    before the next attempt by the number of failures in a row. A worker is not ready after ``silent`` seconds without a
-    report. ``port`` and ``admin_port`` are the bound ones."""
+    before the next attempt by the number of failures in a row, and ``pause`` waits so many seconds. ``port`` and
+    ``admin_port`` are the bound ones."""
 
     def __init__(
         self,
         settings: Settings,
         command: Sequence[str],
         delay: Callable[[int], float] = retry_delay,
-        silent: float = SILENT,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.port = 0
         self.admin_port = 0
@@ -49,8 +52,10 @@ class Parent:
         self._settings = settings.server
         self._command = command
         self._delay = delay
-        self._silent = silent
+        self._pause = pause
         self._admin: Port | None = None
+        self._absent: list[Worker] = []
+        self._watching: asyncio.Task[None] | None = None
         self._keeping: list[asyncio.Task[int]] = []
         self._stopping = False
 
@@ -65,9 +70,10 @@ class Parent:
         groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
         self.port = groups[0][0].getsockname()[1]
         self.workers = [
-            Worker(number, sockets, self._command, self._delay, self._silent)
+            Worker(number, sockets, self._command, self._delay, self._nobody_serves)
             for number, sockets in enumerate(groups, start=1)
         ]
+        self._watching = asyncio.create_task(self._watch())
         handler = AdminHandler(self.unready, self.describe, self.list_anew)
         self._admin = await listen_for_probes(handler, server, HeldAnswers(server.max_buffered))
         self.admin_port = self._admin.number
@@ -97,6 +103,8 @@ class Parent:
                 log.error("workers did not end in time, and are killed", workers=len(late))
                 self.kill()
                 await asyncio.wait(late)
+        if self._watching is not None:
+            self._watching.cancel()
         if self._admin is not None:
             await self._admin.close()
 
@@ -133,6 +141,28 @@ class Parent:
 
     def _keep(self, worker: Worker, must_serve: bool) -> None:
         self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))
+
+    async def _watch(self) -> None:
+        while True:
+            await self._pause(_LOOK)
+            for worker in self.workers:
+                worker.look(_LOOK)
+            if not self._stopping:
+                self._lend()
+
+    def _lend(self) -> None:
+        """Divide the sockets of the workers that accept no connections among those that do."""
+        absent = [worker for worker in self.workers if worker.absence()]
+        serving = [worker for worker in self.workers if not worker.absence()]
+        for number, worker in enumerate(serving):
+            worker.lend([one for other in absent[number :: len(serving)] for one in other.sockets])
+        for worker in absent:
+            if serving and worker not in self._absent and worker.served.is_set():
+                log.warning("other workers accept its connections", worker=worker.number, reason=worker.absence())
+        self._absent = absent
+
+    def _nobody_serves(self) -> bool:
+        return all(worker.absence() for worker in self.workers)
 
 
 async def serve(settings: Settings, command: Sequence[str], started: Callable[[int], None]) -> int:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -14,22 +13,28 @@ from typing import Final
 import structlog
 
 from gateway.web.accepting import bind_beside
-from gateway.workers.link import MAX_LINE, VARIABLE, Inheritance, State, read_message
+from gateway.workers.link import MAX_LENT, MAX_LINE, VARIABLE, Inheritance, State, read_message
 
 _LASTING: Final = 10.0
 """Seconds of service after which a worker's end is the first failure again."""
 _CLOSED_FROM: Final = 3
-"""Failures in a row from which on the socket is closed until the worker serves again."""
-SILENT: Final = 10.0
-"""Seconds without a report after which a worker is not ready."""
+"""Failures in a row from which on the socket is closed until the worker serves again, if no other one serves."""
+SILENT: Final = 8.0
+"""Seconds without a report after which a worker hangs. It reports twice a second."""
+_START: Final = 120.0
+"""Seconds until the first report: on a busy machine the imports alone may take many."""
+_LENT_FROM: Final = 1.0
+"""Seconds without a report after which others accept the worker's connections, too. That harms no slow one."""
 
 log = structlog.get_logger()
 
 
 class Worker:
     """Run worker ``number``, counted from 1, and another in its place where it ends. ``sockets`` are bound to the
-    public port; the worker makes them listen. ``command`` starts it, ``delay`` and ``silent`` are as for
-    :class:`~gateway.workers.parent.Parent`. ``served`` is set once it has ever served."""
+    public port; the worker makes them listen. ``command`` starts it, ``delay`` is as for
+    :class:`~gateway.workers.parent.Parent`. ``nobody_serves`` tells whether all workers are away. ``served`` is set
+    once it has ever served. :meth:`look` counts the time, no clock does: a parent that was held up itself must not take
+    that for silence."""
 
     def __init__(
         self,
@@ -37,20 +42,21 @@ class Worker:
         sockets: Sequence[socket.socket],
         command: Sequence[str],
         delay: Callable[[int], float],
-        silent: float,
+        nobody_serves: Callable[[], bool],
     ) -> None:
         self.number = number
         self.pid = 0
         self.served = asyncio.Event()
-        self._sockets = list(sockets)
+        self.sockets = list(sockets)
         self._command = command
         self._delay = delay
-        self._silent = silent
+        self._nobody_serves = nobody_serves
         self._stopping = asyncio.Event()
         self._channel: asyncio.StreamWriter | None = None
+        self._lending: socket.socket | None = None
+        self._lent: Sequence[socket.socket] = []
         self._state: State | None = None
-        self._heard_at = 0.0
-        self._serves_since: float | None = None
+        self._silence = self._service = 0.0  # seconds since it was last heard, and in which it served
         self._refreshes: list[asyncio.Future[str]] = []
 
     def __repr__(self) -> str:
@@ -63,10 +69,35 @@ class Worker:
 
     def unready(self) -> str | None:
         """Return why the worker cannot answer, None if it can."""
+        absence = self.absence(SILENT)
+        return self._state.unready if self._state and absence is None else absence
+
+    def absence(self, seconds: float = _LENT_FROM) -> str | None:
+        """Return why the worker accepts no connections: nothing was heard of it for so long, or it drains. None if it
+        does."""
         if self._state is None:
             return "is starting" if self.pid else "does not run"
-        silent = time.monotonic() - self._heard_at
-        return f"has not reported for {silent:.0f} s" if silent > self._silent else self._state.unready
+        if self._silence > seconds:
+            return f"has not reported for {self._silence:.0f} s"
+        return "stopping" if self._state.unready == "stopping" else None
+
+    def look(self, seconds: float) -> None:
+        """Note that so much time has passed since the last look. Kill the process where it was silent for too long: it
+        hangs, and would not react to another signal."""
+        self._silence += seconds
+        if self.absence() is None:
+            self._service += seconds
+        if self.pid and self._silence > (SILENT if self._state else _START):
+            log.error("a worker hangs and is killed", worker=self.number, process=self.pid, silent_for=self._silence)
+            self._state, self._silence = None, 0.0
+            self.kill()
+
+    def lend(self, sockets: Sequence[socket.socket]) -> None:
+        """Have the worker accept from these sockets of others, and no more from those that it was lent before."""
+        if self._lending is not None and sockets != self._lent:
+            with suppress(OSError):  # it ends, or has not read the last message: it is told again at the next look
+                socket.send_fds(self._lending, [b"."], [one.fileno() for one in sockets[:MAX_LENT]])
+                self._lent = sockets
 
     def tell(self, word: str) -> bool:
         """Send a word, which a worker that is starting reads later. Return whether there is a worker."""
@@ -76,16 +107,13 @@ class Worker:
         return True
 
     async def refresh(self) -> str:
-        """Have the worker list anew. Return why that failed, "" if it did not. It may take long, but a worker that does
-        not report meanwhile is not waited for."""
+        """Have the worker list anew. Return why that failed, "" if it did not. It may take long; a worker that hangs is
+        killed meanwhile."""
         if not self.tell("refresh"):
             return "does not run"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._refreshes.append(answer)
-        # Whoever asked may give up: the answer comes all the same, and in turn.
-        while not (await asyncio.wait([answer], timeout=self._silent))[0]:
-            if time.monotonic() - self._heard_at > self._silent:
-                return str(self.unready())
+        await asyncio.wait([answer])  # whoever asked may give up: the answer comes all the same, and in turn
         return answer.result()
 
     def stop(self) -> None:
@@ -105,7 +133,7 @@ class Worker:
         having ever served."""
         failures = 0
         while not self._stopping.is_set():
-            self._serves_since = None
+            self._service = 0.0
             try:
                 code = await self._run()
             except OSError as error:
@@ -113,10 +141,10 @@ class Worker:
                 code = 1
             if self._stopping.is_set() or (must_serve and not self.served.is_set()):
                 return code
-            failures = 1 if self._has_lasted() else failures + 1
+            failures = 1 if self._service >= _LASTING else failures + 1
             wait = self._delay(failures - 1) if failures > 1 else 0.0
             log.error("a worker ended and is replaced", worker=self.number, exit_code=code, starts_in=wait)
-            if failures >= _CLOSED_FROM:
+            if failures >= _CLOSED_FROM and self._nobody_serves():
                 self._renew_sockets()
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
@@ -126,11 +154,13 @@ class Worker:
     async def _run(self) -> int:
         """Run one process. Return its exit code: 128 plus the number of the signal that ended it, as in shells."""
         ours, theirs = socket.socketpair()
-        inheritance = Inheritance(self.number, theirs, tuple(self._sockets))
+        self._lending, lent = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lending.setblocking(False)
+        inheritance = Inheritance(self.number, theirs, lent, tuple(self.sockets))
         reader, self._channel = await asyncio.open_unix_connection(sock=ours, limit=MAX_LINE)
         hearing = asyncio.create_task(self._hear(reader))
         try:
-            with theirs:
+            with theirs, lent:
                 if self._stopping.is_set():  # meanwhile: the sockets are closed
                     return 0
                 process = await asyncio.create_subprocess_exec(
@@ -140,11 +170,12 @@ class Worker:
                     env={**os.environ, VARIABLE: inheritance.as_variable(os.getpid())},
                     start_new_session=True,  # so that Ctrl-C reaches the parent alone
                 )
-            self.pid = process.pid
+            self.pid, self._silence = process.pid, 0.0
             code = await process.wait()
         finally:
             hearing.cancel()
             self._channel.close()
+            self._lending.close()
             self._forget()
         return 128 - code if code < 0 else code
 
@@ -153,8 +184,7 @@ class Worker:
             async for line in reader:
                 message = read_message(line)
                 if isinstance(message, State):
-                    self._state, self._heard_at = message, time.monotonic()
-                    self._serves_since = self._serves_since or self._heard_at
+                    self._state, self._silence = message, 0.0
                     self.served.set()
                 elif self._refreshes:
                     self._refreshes.pop(0).set_result(message)
@@ -162,19 +192,17 @@ class Worker:
     def _forget(self) -> None:
         """Forget what belonged to the process that ended."""
         self.pid, self._state, self._channel = 0, None, None
+        self._lending, self._lent = None, []
         refreshes, self._refreshes = self._refreshes, []
         for answer in refreshes:
             answer.set_result("ended meanwhile")
 
-    def _has_lasted(self) -> bool:
-        return self._serves_since is not None and time.monotonic() - self._serves_since >= _LASTING
-
     def _renew_sockets(self) -> None:
         """Replace the sockets by some that do not listen, so that no connection waits for a worker that may not come.
         Those that wait are reset. The new ones are bound first, so that the port stays this process's."""
-        listened = self._sockets
+        listened = self.sockets
         try:
-            self._sockets = bind_beside(listened)
+            self.sockets = bind_beside(listened)
         except OSError as error:
             log.error("the socket of a worker cannot be replaced", worker=self.number, reason=str(error))
             return
@@ -183,5 +211,5 @@ class Worker:
         log.error("a worker fails again and again: its socket is closed until it serves", worker=self.number)
 
     def _close_sockets(self) -> None:
-        for one in self._sockets:
+        for one in self.sockets:
             one.close()

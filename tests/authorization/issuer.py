@@ -30,11 +30,11 @@ from tests.authorization.answers import MOVED, Answer, Disturbance, answer_of
 from tests.authorization.forge import Part
 from tests.authorization.keys import Key, ec_key
 from tests.tls import Authority
+from tests.waiting import PATIENCE
 
 RESOURCE: Final = "http://127.0.0.1:8080/mcp"
 LIFETIME: Final = 300
 """Seconds that a token is good for, unless a test says otherwise."""
-PATIENCE: Final = 5.0
 _CHUNK: Final = b" " * 65536
 
 

@@ -16,9 +16,10 @@ import aiohttp
 from tests.authorization.answers import Answer, Disturbance, answer_of
 from tests.services.process import Service, ServiceMissing, free_port, require_node
 from tests.tls import Authority
+from tests.waiting import PATIENCE
 
 NODE_PROJECT: Final = Path(__file__).parent / "node"
-PATIENCE: Final = aiohttp.ClientTimeout(total=10)
+TIMEOUT: Final = aiohttp.ClientTimeout(total=PATIENCE)
 _SHOWN_OUTPUT: Final = 2000
 
 
@@ -154,7 +155,7 @@ class AuthorizationServer(Service):
     async def _text(self, method: str, url: str, **options: Any) -> str:
         """Return the body. Raise :class:`Refused` for anything but success."""
         async with (
-            aiohttp.ClientSession(timeout=PATIENCE) as session,
+            aiohttp.ClientSession(timeout=TIMEOUT) as session,
             session.request(method, url, allow_redirects=False, ssl=self._trust, **options) as response,
         ):
             text = await response.text()

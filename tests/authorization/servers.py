@@ -20,7 +20,7 @@ import aiohttp
 
 from tests.authorization.forge import dpop_proof
 from tests.authorization.keys import Key, b64
-from tests.authorization.process import PATIENCE, AuthorizationServer, Refused
+from tests.authorization.process import TIMEOUT, AuthorizationServer, Refused
 from tests.services.process import ServiceFailed
 from tests.tls import Authority
 
@@ -167,7 +167,7 @@ class OidcProvider(AuthorizationServer):
         redirect URI: what that is given (code, state, iss, or error). Nobody need listen there."""
         # The cookies of an address instead of a name are refused otherwise.
         jar = aiohttp.CookieJar(unsafe=True)
-        async with aiohttp.ClientSession(timeout=PATIENCE, cookie_jar=jar) as browser:
+        async with aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=jar) as browser:
             for _ in range(_MOST_REDIRECTS):
                 async with browser.get(url, allow_redirects=False) as response:
                     if "Location" not in response.headers:

@@ -19,6 +19,7 @@ from tests.each import each
 from tests.fault.behaviours import Body, error
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.talk import Answer, legacy_headers, modern_headers, modern_request, request
+from tests.waiting import PATIENCE
 
 BATCHES: Final = "2025-03-26"
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
@@ -179,7 +180,7 @@ async def command(it: Stand, folder: Path, tool: str, arguments: dict[str, Any])
         "--token-file", str(token), *(option for knob in knobs for option in ("--set", knob)),
         cwd=Path(__file__).parents[2], stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
 

@@ -15,6 +15,7 @@ from tests.each import each
 from tests.fault.behaviours import Behaviour, Body, Exchange
 from tests.fault.methods import ADD, ECHO, FAIL
 from tests.protocol.official import MODERN
+from tests.waiting import PATIENCE
 
 LIST: Final = "rpc.discover"
 CALLERS: Final = 200
@@ -119,7 +120,7 @@ async def test_a_rush_for_one_view_costs_one_listing_whoever_leaves(surface: str
         it.backend.on(LIST, gate)
         token = it.issuer.sign(sub="ann")
         rush = [asyncio.create_task(Bearer(it.session, it.gateway.port, token).list(surface)) for _ in range(CALLERS)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await gate.asked.wait()
             for left in rush[::2]:
                 left.cancel()

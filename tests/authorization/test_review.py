@@ -30,7 +30,7 @@ from tests.authorization.token_endpoint import token_endpoint
 from tests.each import each
 from tests.fault.behaviours import Exchange, error
 from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 SHARED = "backend.listing.identity=shared"
 KEY = ec_key("client")
@@ -72,7 +72,7 @@ async def test_who_hangs_up_early_leaves_nothing_behind() -> None:
     authenticator = Authenticator(verifier)
     shown = PresentedToken(["Bearer opaque"], [], "POST", "/mcp", False, "192.0.2.1")
     asks = asyncio.create_task(authenticator.authenticate(shown))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await verifier.asked.wait()
         asks.cancel()
         await asyncio.wait([asks])

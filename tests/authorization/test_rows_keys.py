@@ -24,7 +24,7 @@ from tests.authorization.keys import (
 from tests.authorization.rows import accepts, bearer, cannot_tell, everywhere, refuses, warm
 from tests.authorization.stand import RESOURCE, Stand, stand
 from tests.services.process import free_port
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 SHARED = "backend.listing.identity=shared"
 
@@ -116,7 +116,7 @@ async def test_J40_slow_keys_hold_up_nobody_else(it: Stand) -> None:
     async with it.session.get(f"http://127.0.0.1:{it.gateway.admin_port}/livez") as response:
         assert response.status == 200
     assert not slow.done(), "the others had to wait"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert (await slow).status == 401
     it.issuer.restore()
 

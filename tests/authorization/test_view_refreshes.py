@@ -15,6 +15,7 @@ from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, Gatew
 from gateway.model import SHARED
 from gateway.structs import replace
 from tests.authorization.world import ANN, ANN_LATER, BOB, MAX_STALE, TTL, World, a_world, caller, down, refusal
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -122,11 +123,24 @@ async def test_a_token_that_joins_the_refresh_of_a_refused_one_gets_its_own(worl
     old, new = (asyncio.create_task(world.names(one)) for one in (ANN, ANN_LATER))
     await world.has_asked("ann-1")
     world.gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert await new == ("a", "b")
     assert world.asked == ["ann-1", "ann-2"]
     # The other one may find the refusal, or what was fetched since for the same caller.
     assert isinstance((await asyncio.gather(old, return_exceptions=True))[0], Unauthorized | tuple)
+
+
+async def test_what_a_refused_caller_saw_before_is_not_shown_again_after_a_while(world: World) -> None:
+    assert await world.names(ANN) == ("a", "b")
+    world.now += TTL
+    world.listed["ann-1"] = refusal(unauthorized=False)
+    await world.names(ANN)
+    await world.settled()
+    for _ in range(3):
+        with pytest.raises(Forbidden):
+            await world.names(ANN)
+        world.now += DENIED_TTL
+    assert world.asked == ["ann-1"] * 4
 
 
 async def test_a_refused_caller_is_asked_for_again_after_a_while(world: World) -> None:

@@ -13,7 +13,7 @@ from tests.authorization.stand import CALLS, LISTS, Stand, challenge_of, names, 
 from tests.fault.behaviours import Body
 from tests.fault.methods import ADD, ECHO, VOID
 from tests.protocol.talk import Client
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 TWO_AND_THREE = {"a": 2, "b": 3}
 UNKNOWN = dict(
@@ -84,6 +84,6 @@ async def test_a_refresh_has_each_caller_listed_anew_when_it_comes(it: Stand) ->
     it.listings.broken = None
     it.listings.shows("ann", ADD, ECHO, VOID)
     assert await names(it.of("ann")) == ["add", "echo"]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await it.backend.called("rpc.discover", asked + 1)
     await until(lambda: names(it.of("ann")), lambda names: names == ["add", "echo", "void"])

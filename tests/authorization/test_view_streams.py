@@ -16,8 +16,9 @@ from tests.authorization.stand import RESOURCE, Bearer, Stand, names, running, s
 from tests.fault.behaviours import Body
 from tests.fault.methods import ADD, ECHO, FAIL
 from tests.protocol.official import LEGACY, MODERN
-from tests.protocol.streams import PATIENCE, Stream
+from tests.protocol.streams import Stream
 from tests.protocol.talk import CAPABILITIES, SESSION, Answer, legacy_headers, request
+from tests.waiting import PATIENCE
 
 LIST = "rpc.discover"
 CHANGED = "notifications/tools/list_changed"

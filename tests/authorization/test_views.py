@@ -277,3 +277,21 @@ async def test_a_reload_that_hides_a_tool_hides_it_while_the_backend_is_down(it:
     assert await names(ann) == ["echo"]
     assert (await ann.call(MODERN, "add", TWO_AND_THREE)).fault == (200, -32602)
     assert it.backend.calls("add") == 0
+
+
+@pytest.mark.parametrize("surface", CALLS)
+@pytest.mark.parametrize("tool", ["no_such_tool", "add"])
+async def test_calls_with_tokens_of_many_scopes_list_no_more_often_than_their_caller_may(
+    surface: str, tool: str
+) -> None:
+    """Each set of scopes is a view, which a call of any tool would list. They all count for the one caller."""
+    async with stand("limits.discovery=5/minute") as it:
+        it.listings.shows("ann", ADD, ECHO)
+        it.listings.shows("bob", ADD)
+        answers = [await it.of("ann", f"scope{number}").call(surface, tool, TWO_AND_THREE) for number in range(100)]
+        assert len(it.shown(LIST)) <= 5
+        assert [answer.status == 429 for answer in answers] == [False] * 5 + [True] * 95
+        assert answers[-1].headers["Retry-After"]
+        again = await it.of("ann", "scope0").call(surface, "add", TWO_AND_THREE)  # its view is there
+        assert again.status == 200
+        assert (await it.of("bob").call(surface, "add", TWO_AND_THREE)).status == 200

@@ -13,6 +13,7 @@ from gateway.listing.dialect import NoListing, Step
 from gateway.model import AccessToken, Caller, Listing, Method, Principal, SourceAnswer, View
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
+from tests.waiting import PATIENCE
 
 TTL: Final = 100.0
 MAX_STALE: Final = 1000.0
@@ -65,7 +66,7 @@ class World:
 
     async def has_asked(self, *tokens: str) -> None:
         """Return once the backend was asked with these."""
-        async with asyncio.timeout(5), self._asking:
+        async with asyncio.timeout(PATIENCE), self._asking:
             await self._asking.wait_for(lambda: self.asked == [*tokens])
 
     async def settled(self) -> None:

@@ -16,7 +16,8 @@ from tests.bench.load import Lane
 from tests.bench.machine import Process, free_port
 from tests.bench.work import Workload
 
-CONNECTIONS: Final = 512
+CONNECTIONS: Final = 1024
+"""Of which the one caller gets a sixth for one tool."""
 _LIFTED: Final = "100000000/minute"
 SERVICES: Final = 12
 _SECRET: Final = "a secret of at least thirty-two bytes"

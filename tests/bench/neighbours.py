@@ -34,7 +34,7 @@ async def _slowdowns() -> list[float]:
             "limits.invocation=100000000/minute", f"limits.concurrent={2 * _HANGING}",
             f"services.quick.backend.url={quick.url}",
             f"services.slow.backend.url={slow.url}", "services.slow.backend.timeout=120s",
-            f"services.slow.backend.connections={4 * _HANGING}",  # a caller may have a third of them
+            f"services.slow.backend.connections={8 * _HANGING}",  # a caller may have a sixth of them for a tool
         )  # fmt: skip
         async with Program("serve", *(f"--set={knob}" for knob in knobs)) as program:
             for _ in range(2):

@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.bench import crowds, floods, lanes, memory, neighbours
 from tests.bench.hostile import slowest_answers
+from tests.bench.hostile_values import LIMIT, slowest_checks
 from tests.bench.load import Figures
 from tests.bench.machine import Unusable
 from tests.bench.normalizing import milliseconds_per_tool, seconds_for_many
@@ -126,6 +127,7 @@ BOUNDS: Final = (
     _at_most("normalizing, per tool", 1, " ms", lambda _: milliseconds_per_tool()),
     _at_most("normalizing, 5,000 methods", 5, " s", lambda _: seconds_for_many()),
     _at_most("slowest answer beside hostile requests", 100, " ms", lambda run: slowest_answers(run.core, run.folder)),
+    _at_most("slowest check of a value of 1 MiB", LIMIT, " ms", lambda _: slowest_checks()),
     _at_most("p99 beside a flood of bad tokens / quiet", 2, "", lambda _: floods.slowdowns()),
     _at_most("p99 beside a service that hangs / quiet", 2, "", lambda _: neighbours.slowdowns()),
     _at_most("p99 / p50 of 2,000 connections at once", 3, "", lambda _: crowds.last_beside_median()),

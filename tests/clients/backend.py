@@ -18,9 +18,7 @@ from typing import Final, Self
 from tests.fault.behaviours import Exchange, result
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
-
-PATIENCE: Final = 5.0
-"""Seconds after which ``await_slow`` and ``await_stopped`` answer that it did not happen."""
+from tests.waiting import PATIENCE
 
 _TOKEN: Final = {"token": {"type": "string"}}
 _HAPPENED: Final = {"type": "object", "properties": {"happened": {"type": "boolean"}}, "required": ["happened"]}

@@ -18,9 +18,8 @@ from tests.clients.pipe_tap import PipeTap
 from tests.clients.rows import Row
 from tests.clients.tap import Tap, tapped
 from tests.clients.world import PAGE, Served, World
+from tests.waiting import PATIENCE
 
-PATIENCE: Final = 10.0
-"""Seconds for what has to happen at the backend."""
 _ROUND_TRIPS: Final = 3
 
 Check = Callable[[Row, Driver, Any, Served, str], Awaitable[None]]

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.clients.rows import Row
+from tests.waiting import PATIENCE
 
-PATIENCE: Final = 30.0
-"""Seconds for an order; the programs give up sooner, and say where they were."""
 _SHOWN_OUTPUT: Final = 4000
 _MAX_LINE: Final = 2**20
 

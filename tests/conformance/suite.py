@@ -20,7 +20,7 @@ import yaml
 from tests.services.process import require_node
 
 HERE: Final = Path(__file__).parent
-PATIENCE: Final = 90.0
+PATIENCE: Final = 240.0
 """Seconds after which a run, which takes some five on an idle machine, is given up."""
 
 # A warning counts: what the specification only recommends is no excuse here.

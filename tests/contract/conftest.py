@@ -38,6 +38,16 @@ async def store(kind: str, clock: ManualClock, server: RedisServer) -> AsyncIter
         yield store
 
 
+@pytest.fixture
+async def other(store: Store, kind: str, clock: ManualClock, server: RedisServer) -> AsyncIterator[Store]:
+    """What another replica has of the same store. Of one in memory there is no other."""
+    if "redis" not in kind:
+        yield store
+        return
+    async with opened(kind, clock, server) as other:
+        yield other
+
+
 @pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS.keys())
 def make(request: pytest.FixtureRequest) -> Make:
     """A class of transports, or what makes one like it; who tests others overrides this."""

@@ -34,8 +34,7 @@ from tests.contract.credentials import (
     credentials_world,
     shown,
 )
-
-PATIENCE: Final = 10.0
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture

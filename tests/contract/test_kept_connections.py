@@ -11,7 +11,6 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
 
 import pytest
 
@@ -19,8 +18,7 @@ from gateway.backend.transport import Transport
 from gateway.outbound import Interrupted
 from tests.contract.transports import Make
 from tests.each import each
-
-PATIENCE: Final = 10.0
+from tests.waiting import PATIENCE
 
 
 class Service:
@@ -104,7 +102,13 @@ def says_more(connection: socket.socket) -> None:
     connection.sendall(answer(b"unasked"))
 
 
-@each("act", [closes, closes_half, resets, says_more], ids=lambda act: act.__name__)
+def times_out(connection: socket.socket) -> None:
+    """Ends it as nginx, HAProxy and others end one on which nothing came for too long."""
+    connection.sendall(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    connection.close()
+
+
+@each("act", [closes, closes_half, resets, says_more, times_out], ids=lambda act: act.__name__)
 @each("read_by_the_loop", [False, True])
 async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
     make: Make, act: Callable[[socket.socket], None], read_by_the_loop: bool
@@ -124,6 +128,23 @@ async def test_a_kept_connection_that_was_closed_or_written_to_is_not_used(
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
         assert len(service.heard) == 2
+
+
+async def test_an_idle_connection_that_timed_out_costs_no_other_connection(make: Make) -> None:
+    async with asyncio.timeout(PATIENCE), pair(make) as (transport, service):
+        times_out(await kept(transport, service))
+        for _ in range(5):  # the loop reads it
+            await asyncio.sleep(0)
+        calls = asyncio.create_task(_calls(transport, service, 50))
+        connection = await service.accept()
+        for _ in range(50):
+            await service.answer(connection, b"again")
+        assert await calls == [b"again"] * 50
+        assert not service.is_called()
+
+
+async def _calls(transport: Transport, service: Service, count: int) -> list[bytes]:
+    return [await post(transport, service) for _ in range(count)]
 
 
 async def test_a_kept_connection_is_used_where_nothing_happened_to_it(make: Make) -> None:

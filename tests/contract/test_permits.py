@@ -74,6 +74,39 @@ async def test_of_several_at_once_as_many_are_served_as_there_are_permits(store:
     assert waits.count(0) == 5
 
 
+@pytest.mark.parametrize("n", [1, 2])
+async def test_of_two_replicas_at_one_moment_as_many_are_served_as_there_are_permits(
+    store: Store, other: Store, n: int
+) -> None:
+    waits = await asyncio.gather(*(one.permit("k", 1, 20).take(n) for _ in range(20) for one in (store, other)))
+    assert waits.count(0) == 20 // n
+
+
+@pytest.mark.parametrize(("rate", "burst", "n"), [(10, 60, 1), (10, 60, 2), (1, 10, 1), (1, 10, 5), (1 / 6, 60, 1)])
+@pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
+async def test_half_a_burst_at_one_moment_over_two_replicas_is_served_each_time_that_it_is_within_the_limit(
+    store: Store, other: Store, clock: ManualClock, rate: float, burst: int, n: int, load: float
+) -> None:
+    calls = burst // 2 // n
+    for _ in range(20):
+        waits = await asyncio.gather(
+            *((store, other)[call % 2].permit("k", rate, burst).take(n) for call in range(calls))
+        )
+        assert waits == [0] * calls
+        clock.now += calls * n / rate / load
+
+
+async def test_what_was_leased_and_not_used_is_left_and_can_be_taken_later(
+    store: Store, other: Store, clock: ManualClock
+) -> None:
+    permit = store.permit("k", 1 / 3600, 100)
+    assert await permit.take() == 0
+    clock.now += 60
+    assert permit.remaining()[0] == 99
+    assert await permit.take(99) == 0
+    assert await taken(other.permit("k", 1 / 3600, 100)) == 0
+
+
 async def test_what_is_taken_at_once_counts_and_where_that_needs_waiting_nothing_is_taken(store: Store) -> None:
     permit = store.permit("k", 1, 20)
     waits = []

@@ -15,6 +15,9 @@ from gateway.store import MAX_DOCUMENT, MAX_NOTICE, ResourceStore, Store
 from tests.contract.stores import of, taken
 from tests.manual_clock import ManualClock
 
+_TIMES_BYTES = 16
+"""When a sealed document was made, and when it ends."""
+
 
 async def test_a_key_is_there_once_it_was_added(store: Store) -> None:
     assert not await store.has("k")
@@ -111,7 +114,7 @@ async def test_a_document_is_there_until_its_time_is_over_or_another_replaces_it
 
 
 async def test_a_document_holds_any_bytes_up_to_a_size(store: Store, kind: str) -> None:
-    sealing = SEAL_BYTES if "resource" in kind else 0
+    sealing = SEAL_BYTES + _TIMES_BYTES if "resource" in kind else 0
     largest = (bytes(range(256)) * (MAX_DOCUMENT // 256))[sealing:]
     assert await store.put("k", largest, 60)
     assert await store.get("k") == largest
@@ -146,6 +149,33 @@ async def test_a_lock_ends_with_its_time_and_its_token_does_not_end_the_next_one
     assert await store.acquire("k", 60)
     await store.release("k", first)
     assert await store.acquire("k", 60) == ""
+
+
+async def test_a_lock_lasts_as_long_as_its_holder_renews_it(store: Store, other: Store, clock: ManualClock) -> None:
+    held = await store.acquire("k", 3)
+    for _ in range(10):
+        clock.now += 2
+        await store.renew("k", held, 3)
+        assert await other.acquire("k", 3) == ""
+    clock.now += 3.1
+    assert await other.acquire("k", 3)
+
+
+async def test_a_lock_that_is_lost_or_released_is_not_renewed(store: Store, other: Store, clock: ManualClock) -> None:
+    lost = await store.acquire("k", 3)
+    clock.now += 3.1
+    await store.renew("k", lost, 60)
+    held = await other.acquire("k", 3)
+    assert held
+    clock.now += 2
+    await store.renew("k", lost, 60)
+    clock.now += 1.1
+    held = await other.acquire("k", 3)
+    assert held
+    await other.release("k", held)
+    await other.renew("k", held, 60)
+    await store.renew("k", "", 60)
+    assert await store.acquire("k", 3)
 
 
 async def test_a_notice_reaches_each_subscriber_of_its_topic_and_no_other(store: Store) -> None:
@@ -198,4 +228,42 @@ async def test_what_one_resource_keeps_and_tells_is_sealed_and_what_strangers_wr
     assert await one.put("k", b"tools", 60)
     assert b"tools" not in (await store.get(one._own("k")) or b"")
     assert await strange.put("k", b"forged", 60)
+    assert await one.get("k") is None
+
+
+@pytest.mark.parametrize("skew", [-50, 0, 50])
+async def test_an_old_document_that_somebody_puts_back_is_refused(store: Store, skew: float) -> None:
+    """Also where the clocks of two replicas differ by less than a minute."""
+    keys, wall = SigningKeys((b"s" * 32,), "one"), ManualClock()
+    lister, other = (ResourceStore(store, keys, clock) for clock in (wall, lambda: wall.now + skew))
+    assert await lister.put("k", b"old tools", 100)
+    old = await store.get(lister._own("k"))
+    assert old is not None
+    assert await other.get("k") == b"old tools"
+    wall.now += 90
+    assert await store.put(lister._own("k"), old, 3600)
+    assert await lister.get("k") == b"old tools"
+    assert await other.get("k") == (None if skew > 0 else b"old tools")
+    wall.now += 10
+    assert await lister.get("k") is None
+    wall.now += 50
+    assert await other.get("k") is None
+    assert await lister.put("k", b"new tools", 100)
+    assert await other.get("k") == b"new tools"
+
+
+async def test_a_document_from_the_future_is_refused(store: Store) -> None:
+    """A replica whose clock was wrong would else have made one that is good for ever."""
+    keys = SigningKeys((b"s" * 32,), "one")
+    wrong, right = (ResourceStore(store, keys, ManualClock(now)) for now in (10_000, 1000))
+    assert await wrong.put("k", b"tools", 60)
+    assert await right.get("k") is None
+
+
+async def test_a_notice_is_no_document_though_both_are_sealed(store: Store) -> None:
+    one = ResourceStore(store, SigningKeys((b"s" * 32,), "one"))
+    passed: list[bytes] = []
+    store.subscribe(one._own("k"), passed.append)
+    await one.publish("k", b"x" * 100)
+    assert await store.put(one._own("k"), passed[0], 60)
     assert await one.get("k") is None

@@ -37,6 +37,7 @@ from tests.fault.behaviours import (
     result,
 )
 from tests.fault.scripted import ScriptedBackend
+from tests.waiting import PATIENCE
 
 ALL: Final[dict[str, Make]] = TRANSPORTS | {
     "Lanes": lambda: Lanes(lambda: Outbound(connections=1, middlewares=(HttpDigest("gw", "sesame-opens"),)), 100),
@@ -186,14 +187,14 @@ async def test_the_deadline_holds_for_the_whole_exchange(
     backend.default = Hang(extent)  # type: ignore[arg-type]
     failure = await fails(transport, backend.url, DeadlinePassed, timeout=0.5)
     assert failure.sent
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await backend.abandoned.wait()
 
 
 async def test_a_cancelled_exchange_hangs_up(transport: Transport, backend: ScriptedBackend) -> None:
     backend.default = Hang("half")
     exchange = asyncio.create_task(post(transport, backend.url))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await backend.called("add")
         exchange.cancel()
         await backend.abandoned.wait()

@@ -19,7 +19,7 @@ from typing import Any, Final
 from gateway.cli.stdio_command import serve_client
 from gateway.config import load_settings
 from tests.front import LEGACY, MODERN, ground
-from tests.program import PATIENCE
+from tests.waiting import PATIENCE
 
 META: Final = {
     "io.modelcontextprotocol/protocolVersion": MODERN,

@@ -68,6 +68,16 @@ async def test_a_failure_has_its_cause_the_next_step_and_the_questions(backend: 
     assert service["tools"] == []
 
 
+async def test_what_the_report_tells_is_not_logged_too(backend: ScriptedBackend) -> None:
+    """The log line came after the next step, where it was written before the process ended."""
+    login = "backend.credentials={mode: login, password: x, login: {method: greet, params: {name: '{password}'}, " \
+            "find: {session: $.session}}, send: {headers: {X-Session: '{session}'}}}"  # fmt: skip
+    for command in (["check"], ["check", "--json"], ["tools"]):
+        ran = await run(*command, *settings(backend.url, login))
+        assert (ran.code, "no text or integer at $.session" in ran.said) == (3, True)
+        assert "no token for the backend" not in ran.said
+
+
 async def test_a_service_without_tools_fails_with_a_line_and_no_cause(backend: ScriptedBackend) -> None:
     ran = await run("check", "--json", *settings(backend.url, "catalog.include=[nothing]"))
     (service,) = json.loads(ran.out)["services"]

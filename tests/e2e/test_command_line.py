@@ -17,6 +17,7 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import run, settings
+from tests.waiting import PATIENCE
 
 SECRET = "hunter2-never-print-this"
 BIG = 2**70 + 1
@@ -210,7 +211,7 @@ async def test_a_taken_port_ends_serve_with_2_and_names_the_knobs(backend: Scrip
         taken.listen()
         port = taken.getsockname()[1]
         for knob in ("server.port", "server.admin_port"):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 ran = await run("serve", *settings(backend.url, f"{knob}={port}"))
             assert ran.code == 2
             assert f"{port}" in ran.err
@@ -271,10 +272,15 @@ async def test_schema_prints_each_form_without_a_backend(form: str) -> None:
         assert "backend.credentials.value" in ran.out
 
 
-async def test_schema_prints_a_file_to_begin_with_that_only_lacks_its_servers(tmp_path: Path) -> None:
+async def test_schema_prints_a_file_to_begin_with_that_only_lacks_its_servers(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    """Something may listen at the address that it has as an example."""
     ran = await run("schema", "--format", "yaml", "--minimal")
     assert (ran.code, ran.err, ran.out.count("\n")) == (0, "", 12)
-    (tmp_path / "gateway.yaml").write_text(ran.out)
+    example = "http://127.0.0.1:8000/jsonrpc"
+    assert ran.out.count(example) == 1
+    (tmp_path / "gateway.yaml").write_text(ran.out.replace(example, backend.refused_url))
     checked = await run("check", "--config", str(tmp_path / "gateway.yaml"), "--set=auth.mode=off")
     assert checked.code == 3
     assert "gave no listing of its methods" in checked.err

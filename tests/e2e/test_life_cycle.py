@@ -17,12 +17,13 @@ from tests.e2e.test_start_and_stop import http_status, nobody_listens
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front
-from tests.program import PATIENCE, Program, settings
+from tests.program import Program, settings
 from tests.program import serving as serve
 from tests.protocol.talk import LEGACY, MODERN, Client, modern_headers, modern_request
 from tests.protocol.test_streams_alone import ERAS, begun, opened
 from tests.services.launch import openrpc_app
 from tests.services.process import free_port
+from tests.waiting import PATIENCE
 
 SUM = {"a": 2, "b": 3}
 SLOW_NAMES = "tests.e2e.slow_names"

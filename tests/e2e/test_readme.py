@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.program import PATIENCE, Program
+from tests.program import Program
 from tests.services.process import free_port
+from tests.waiting import PATIENCE
 
 SESSION: Final = (
     (Path(__file__).parents[2] / "README.md").read_text().partition("\n### A session\n")[2].partition("\n### ")[0]

@@ -14,8 +14,8 @@ import pytest
 from tests.configuring import put
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
-from tests.program import PATIENCE, Program
-from tests.waiting import until
+from tests.program import Program
+from tests.waiting import PATIENCE, until
 
 RELOADED = "configuration reloaded"
 

@@ -20,9 +20,9 @@ from tests.e2e.test_reload import RELOADED
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import LEGACY, Answer, Client
 from tests.protocol.test_streams_alone import CHANGED, ERAS, begun, opened
+from tests.waiting import PATIENCE
 
 OPEN: Final = {"mode": "off"}
 SUM: Final = {"a": 2, "b": 3}

@@ -16,8 +16,8 @@ from tests.authorization.stand import CALLS, LISTS, PUBLIC, REST, Bearer, challe
 from tests.e2e.several import CALLED, METADATA, NAMES, RESOURCES, Several, Stage, several, stage
 from tests.program import Program, run
 from tests.protocol.official import LEGACY, MODERN
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import CAPABILITIES, Answer, legacy_headers, request
+from tests.waiting import PATIENCE
 
 PAIRS: Final = list(permutations(NAMES, 2))
 """Of which service something is, and at which it is shown."""
@@ -210,10 +210,10 @@ async def test_the_budget_of_one_is_not_spent_by_another(real: Stage) -> None:
 
 async def test_a_service_that_hangs_costs_the_others_nothing(real: Stage) -> None:
     knobs = {"backend": {"connections": 4}}
-    async with several(real, books=knobs) as it, asyncio.timeout(PATIENCE * 3):
+    async with several(real, books=knobs) as it, asyncio.timeout(PATIENCE):
         real.books.freeze()
         try:
-            hanging = [asyncio.create_task(called(it.clients["books"], "books", "tool")) for _ in range(20)]
+            hanging = [asyncio.create_task(called(it.clients["books"], "books", "tool")) for _ in range(16)]
             for name in ("site", "files"):
                 await works(it.clients[name], name)
                 for surface in LISTS:
@@ -222,11 +222,11 @@ async def test_a_service_that_hangs_costs_the_others_nothing(real: Stage) -> Non
             assert not any(call.done() for call in hanging)
         finally:
             real.books.thaw()
-        assert [(await call).result for call in hanging] == [5] * 20
+        assert [(await call).result for call in hanging] == [5] * 16
 
 
 async def test_a_service_that_is_gone_costs_the_others_nothing_and_is_back_when_it_is(real: Stage) -> None:
-    async with several(real) as it, asyncio.timeout(PATIENCE * 3):
+    async with several(real) as it, asyncio.timeout(PATIENCE):
         real.files.stop()
         try:
             assert (await called(it.clients["files"], "files", "tool")).status == 502

@@ -18,9 +18,10 @@ from gateway.cli.demo import ADMIN_PORT
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface
-from tests.program import PATIENCE, Program, serving, settings
+from tests.program import Program, serving, settings
 from tests.services.launch import openrpc_app
 from tests.services.process import free_port, require_program
+from tests.waiting import PATIENCE
 
 SECRET = "hunter2-never-print-this"
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -28,7 +28,7 @@ from tests.fault.behaviours import Body
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import LEGACY, MODERN, built, ground
-from tests.program import PATIENCE
+from tests.waiting import PATIENCE
 
 QUICK = ("catalog.ttl=100ms", "catalog.notify_interval=100ms", "mcp.heartbeat=100ms")
 ISSUER = ("--set", "auth.issuers=[{issuer: https://login.example.com}]", "--set", "backend.credentials.mode=none")

@@ -30,11 +30,10 @@ from tests.protocol.asking import ACCEPT, session_of
 from tests.protocol.official import LEGACY, MODERN
 from tests.protocol.streams import Stream
 from tests.protocol.talk import CAPABILITIES, Answer, legacy_headers, modern_headers, modern_request, request
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PATIENCE: Final = 15.0
 CHANGED: Final = "notifications/tools/list_changed"
 DROP: Final = {"name": "drop", "arguments": {}}
 LATEST: Final = LEGACY[0]

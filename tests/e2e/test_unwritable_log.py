@@ -16,9 +16,9 @@ import pytest
 from tests.configuring import put
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Called, Front
-from tests.program import PATIENCE, started
+from tests.program import started
 from tests.services.process import free_port
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 Trouble: TypeAlias = Literal["the disk is full", "the reader is gone", "nobody reads"]
 TROUBLES: Final[tuple[Trouble, ...]] = ("the disk is full", "the reader is gone", "nobody reads")

@@ -20,7 +20,8 @@ from gateway.config import ConfigSource
 from tests.each import each
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
-from tests.program import PATIENCE, run, started
+from tests.program import run, started
+from tests.waiting import PATIENCE
 
 OPEN = "There is no configuration file: authentication is off, on loopback only.\n"
 URL = "http://crm.example.com/jsonrpc"

@@ -15,9 +15,9 @@ from tests.e2e.test_reload import RELOADED, serving, written
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Front
-from tests.program import PATIENCE, run
+from tests.program import run
 from tests.tls import Authority
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 RESTART = "a file changed that is read at the start: restart to use it"
 

@@ -99,6 +99,31 @@ async def test_a_worker_that_is_killed_under_load_loses_its_own_calls_in_flight_
         await _finishes_what_is_under_way(backend, program, gateway, admin)
 
 
+async def test_a_worker_that_hangs_is_killed_and_replaced_and_costs_no_call_on_a_new_connection(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    """The other worker gives the socket back, and goes on."""
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with (
+        two_workers(backend, tmp_path, "limits.invocation=100000/second") as (program, gateway, admin),
+        aiohttp.ClientSession(connector=connector) as session,
+    ):
+        front = Front(gateway.port, session)
+        hung = (await both(admin))[0]
+        os.kill(hung, signal.SIGSTOP)
+        called = await asyncio.gather(*(front.call("rest", "add", SUM) for _ in range(4 * CALLERS)))
+        assert [one.value for one in called] == [{"sum": 5}] * (4 * CALLERS)
+        killed = await program.logged("a worker hangs and is killed")
+        assert (killed["worker"], killed["process"]) == (1, hung)
+        assert (await program.logged(STARTED, 3))["worker"] == 1
+        assert hung not in await both(admin)
+        called = await asyncio.gather(*(front.call("rest", "add", SUM) for _ in range(4 * CALLERS)))
+        assert [one.value for one in called] == [{"sum": 5}] * (4 * CALLERS)
+        program.signal(signal.SIGTERM)
+        assert await program.ended() == 0
+        assert "Traceback" not in program.output
+
+
 async def _finishes_what_is_under_way(backend: ScriptedBackend, program: Program, gateway: Front, admin: str) -> None:
     before = len([request for request in backend.requests if request.method == "add"])
     backend.default = Hang("nothing")

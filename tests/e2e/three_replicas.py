@@ -143,8 +143,8 @@ async def three_replicas(folder: Path) -> AsyncIterator[Replicas]:
         started = [await program.logged("gateway started") for program in programs]
         for program in programs:
             await program.logged("listing refreshed", 3)  # that of ``own`` is each caller's
-        # Buffering is off for streams by their own header; nginx sends no request twice unless it is told to.
-        told = f"add_header {REPLICA} $upstream_addr always; proxy_next_upstream off;"
+        # Buffering is off for streams by their own header; nginx repeats no POST that it has sent unless told to.
+        told = f"add_header {REPLICA} $upstream_addr always;"
         nginx = await stack.enter_async_context(Nginx([one["port"] for one in started], told))
         session = await stack.enter_async_context(ClientSession())
         admin_ports = tuple(one["admin_port"] for one in started)

@@ -17,11 +17,28 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.fault import crowds, guarded, hoarders, network, slow_clients
+from tests.fault import (
+    ahead,
+    connections,
+    crowds,
+    greedy,
+    guarded,
+    hoarders,
+    large_bodies,
+    network,
+    replicas,
+    restarts,
+    slow_clients,
+    workers,
+)
 from tests.fault.table import Figure, Line, Row, table
 
 _ROOT: Final = Path(__file__).parents[2]
-ROWS: Final[dict[str, Row]] = {**network.ROWS, **crowds.ROWS, **guarded.ROWS, **slow_clients.ROWS, **hoarders.ROWS}
+_FILES: Final = (
+    network, crowds, greedy, guarded, slow_clients, ahead, connections, hoarders,
+    large_bodies, replicas, restarts, workers,
+)  # fmt: skip
+ROWS: Final[dict[str, Row]] = {name: row for file in _FILES for name, row in file.ROWS.items()}
 
 
 async def tests_of(file: Path) -> Line:

@@ -12,10 +12,7 @@ from gateway.settings import StoreSettings
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
 from tests.redis_server import RedisServer
-from tests.waiting import until
-
-PATIENCE = 15.0
-"""Also of the store, where a test is not about slow answers: other tests may keep the machine busy."""
+from tests.waiting import PATIENCE, until
 
 
 async def soon(_: float) -> None:

@@ -120,6 +120,19 @@ _ANSWERS = {
     "B05-503-retry-date": Row(
         Body(_LOGIN.payload, 503, "text/html", (("Retry-After", "Fri, 31 Dec 2038 23:59:59 GMT"),)), 503
     ),
+    "B05-503-retry-past": Row(
+        Body(_LOGIN.payload, 503, "text/html", (("Retry-After", "Sun, 06 Nov 1994 08:49:37 GMT"),)),
+        503,
+        retry_after="0",
+    ),
+    "B05-503-retry-with-an-error": Row(
+        error(-32000, "Come back", status=503, headers=(("Retry-After", "7"),)),
+        503,
+        retry_after="7",
+        note="whatever error a 503 holds, it ran nothing where it names a time to come again",
+    ),
+    "B05-429-retry": Row(Body(status=429, headers=(("Retry-After", "300"),)), 503, retry_after="300"),
+    "B05-429": Row(Body(_LOGIN.payload, 429, "text/html"), note="without a time it says nothing about the call"),
     "B06-204": Row(Body(status=204, content_type=None)),
     "B06-empty-200": Row(_EMPTY),
     "B06-204-to-notification": Row(Honest(), 200, "result", "void"),
@@ -150,7 +163,8 @@ _ANSWERS = {
 _ENVELOPES = {
     "B09-wrong-id": _json(b'"id":"somebody-else","result":{"sum":5,"x":"' + _LEAK + b'"}'),
     "B09-no-id": _forgiven(b'"result":{"sum":5}'),
-    "B09-null-id": _forgiven(b'"id":null,"result":{"sum":5}'),
+    "B09-null-id": _json(b'"id":null,"result":{"sum":5,"x":"' + _LEAK + b'"}'),
+    "B09-two-ids": _json(b'"id":"somebody-else","id":@ID@,"result":{"sum":5,"x":"' + _LEAK + b'"}'),
     "B09-swapped-id-type": _json(b'"id":@SWAPPED-ID@,"result":{"sum":5}'),
     "B09-result-and-error": _json(b'"id":@ID@,"result":{"sum":5},"error":{"code":1,"message":"' + _LEAK + b'"}'),
     "B09-neither": _json(b'"id":@ID@'),
@@ -187,7 +201,7 @@ _HTTP = {
     "B14-bare-lf": Row(Raw(_OK_HEAD.replace(b"\r", b"") + b"\n\n" + SUM.payload), 200, "result", note=_HARMLESS),
     "B14-status-99": Row(result({"sum": 5}, status=99)),
     "B14-status-999": Row(result({"sum": 5}, status=999)),
-    "B14-103-flood": Row(EarlyHints(2000), 200, "result", note=_HARMLESS),
+    "B14-103-twenty": Row(EarlyHints(20), 200, "result", note=_HARMLESS),
     "B15-set-cookie": Row(
         result({"sum": 5}, headers=(("Set-Cookie", f"sid={LEAK}; Path=/"),)),
         200,

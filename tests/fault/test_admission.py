@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ from gateway.backend.admission import SHORT, CallAdmission, ListingAdmission, Tr
 from gateway.backend.breaker import CircuitOpen
 from gateway.backend.queue import NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
-from gateway.outbound import ConnectFailed, DeadlinePassed, Outbound, OutboundError
+from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Outbound, OutboundError
 from tests.clock import Clock, by_hand
-from tests.fault.behaviours import CLOSE, Cut, Hang, InTurn
+from tests.fault.behaviours import CLOSE, SUM, Cut, Hang, InTurn
 from tests.fault.scripted import ScriptedBackend
 from tests.manual_clock import ManualClock
 
@@ -32,10 +32,10 @@ class Way:
     traffic: Traffic
     clock: ManualClock
 
-    async def call(self, tool: str, timeout: float, passed: float = 0.0) -> None:
+    async def call(self, tool: str, timeout: float, passed: float = 0.0, caller: str = "ada") -> None:
         """One exchange of a call that has waited for so many of its seconds."""
         clock = ManualClock()
-        attempts = Attempts("ada", tool, timeout, ResendBudget(clock), clock=clock)
+        attempts = Attempts(caller, tool, timeout, ResendBudget(clock), clock=clock)
         assert attempts.seconds_left() == timeout
         clock.now += passed
         admission = CallAdmission(self.outbound, self.traffic, 60.0)
@@ -51,14 +51,30 @@ async def a_way(connections: int = 100) -> AsyncIterator[Way]:
         await outbound.close()
 
 
-async def test_time_outs_of_two_tools_open_the_breaker() -> None:
+async def test_time_outs_of_two_tools_and_two_callers_open_the_breaker() -> None:
     async with a_way() as way:
         way.backend.default = Hang("nothing")
         for number in range(20):
             assert not way.traffic.breaker.is_open
             with pytest.raises(DeadlinePassed):
-                await way.call(f"tool {number % 2}", 0.01)
+                await way.call(f"tool {number % 2}", 0.01, caller="ada" if number else "bob")
         assert way.traffic.breaker.is_open
+
+
+async def test_what_is_answered_while_exchanges_are_under_way_keeps_their_time_outs_from_counting() -> None:
+    async with a_way() as way:
+        way.backend.on("add", Hang("nothing"))
+        hanging = [
+            asyncio.create_task(way.call(f"tool {number % 2}", 1.0, caller=f"caller {number % 3}"))
+            for number in range(40)
+        ]
+        await way.backend.called("add", 40)
+        way.backend.on("add", SUM)
+        way.clock.now += 60.0  # which is later than those were sent
+        for tool in ("tool 0", "echo"):
+            await way.call(tool, 5.0)
+        assert {type(end) for end in await asyncio.gather(*hanging, return_exceptions=True)} == {DeadlinePassed}
+        assert repr(way.traffic.breaker) == "<Breaker: closed, 1 tools open>"  # tool 1 has answered nobody
 
 
 async def test_a_call_that_had_little_of_its_time_left_says_nothing_about_the_service() -> None:
@@ -80,7 +96,7 @@ async def test_a_call_whose_time_is_over_is_not_sent() -> None:
 async def test_while_the_breaker_is_open_and_all_slots_are_held_one_call_waits_and_others_are_refused() -> None:
     async with a_way(connections=1) as way:
         for _ in range(10):
-            way.traffic.breaker.fail("add", ConnectFailed("connection refused"))
+            way.traffic.breaker.fail("ada", "add", ConnectFailed("connection refused"))
         hung = await way.traffic.queue.take("bob", "hung", 1.0)
         way.clock.now += 1.0
         waiting = asyncio.create_task(way.call("add", 5.0))
@@ -157,7 +173,7 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
     async with a_way() as way:
         listings = ListingAdmission(way.outbound, way.traffic)
         for _ in range(10):
-            way.traffic.breaker.fail("add", ConnectFailed("connection refused"))
+            way.traffic.breaker.fail("ada", "add", ConnectFailed("connection refused"))
         way.backend.on("add", InTurn((Hang("nothing"), Hang("nothing"), Hang("nothing", event=asyncio.Event()), CLOSE)))
         asking = asyncio.create_task(listings.of("").post(way.backend.url, BODY, {}, timeout=60.0, max_bytes=MOST))
         await clock.moves_on(0.5)
@@ -168,3 +184,51 @@ async def test_while_nothing_answers_a_listing_is_asked_for_each_second_and_the_
         way.backend.release.set()
         assert (await asking).status == 200
         assert not way.traffic.breaker.is_open
+
+
+class Timed:
+    """A transport that notes how long each question may take, and which of them go on."""
+
+    def __init__(self) -> None:
+        self.timeouts: list[float] = []
+        self.under_way = 0
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        self.timeouts.append(timeout)
+        self.under_way += 1
+        try:
+            return await asyncio.shield(self.answer)
+        finally:
+            self.under_way -= 1
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_no_question_of_a_listing_outlives_its_time_or_the_first_answer(is_open: bool) -> None:
+    @by_hand
+    async def asking(clock: Clock) -> None:
+        async with a_way() as way:
+            if is_open:
+                await way.backend.close()
+                for _ in range(10):
+                    with pytest.raises(ConnectFailed):
+                        await way.call("add", 5.0)
+            transport = Timed()
+            listings = ListingAdmission(transport, way.traffic)
+            question = asyncio.create_task(listings.of("").post("http://a/", BODY, {}, timeout=60.0, max_bytes=MOST))
+            await clock.moves_on(3.5)
+            asked = len(transport.timeouts)
+            assert asked == (4 if is_open else 1)
+            assert all(0 < timeout <= 60.0 for timeout in transport.timeouts)
+            assert transport.under_way == asked
+            transport.answer.set_result(Answer(200, [], b""))
+            assert (await question).status == 200
+            await clock.moves_on(3)
+            assert (len(transport.timeouts), transport.under_way) == (asked, 0)
+
+    asking()

@@ -15,8 +15,8 @@ from tests.fault.issuers import issuer_behind_proxy
 from tests.fault.proxy import SOUND, Bandwidth, Blackhole, Fault, FaultProxy, HalfOpen, Latency, Reset, Slicing, Surplus
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, front
+from tests.waiting import PATIENCE
 
-PATIENCE = 10.0
 UNKNOWN = "whether the call took effect is unknown"
 
 

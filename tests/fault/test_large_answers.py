@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 
 import pytest
 
+from gateway.backend.lean import LeanTransport
+from gateway.outbound import AnswerTooLarge
 from tests.fault.behaviours import Behaviour, Exchange, GzipBomb, Honest, Stream
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, front
@@ -57,3 +60,22 @@ async def test_the_count_sees_an_answer_that_is_read_whole() -> None:
     ):
         assert not (await gateway.call("rest", "echo", {"value": 1})).failed
         assert stream.ended == 1
+
+
+async def test_the_error_of_a_bomb_keeps_none_of_its_bytes() -> None:
+    """Whoever holds the error would hold them, too: an exchange does until its end."""
+    async with ScriptedBackend() as backend:
+        backend.default = GzipBomb(20 * MB)
+        transport = LeanTransport()
+        body = b'{"jsonrpc":"2.0","id":1,"method":"add"}'
+        with pytest.raises(AnswerTooLarge) as raised:
+            await transport.post(backend.url, body, {}, timeout=20, max_bytes=MB)
+        sizes = [
+            len(value)
+            for frame, _ in traceback.walk_tb(raised.value.__traceback__)
+            for local in frame.f_locals.values()
+            for value in (local if isinstance(local, list) else [local])
+            if isinstance(value, bytes)
+        ]
+        assert max(sizes) < MB
+        await transport.close()

@@ -8,13 +8,17 @@ from typing import Final
 
 import pytest
 
+from gateway.backend.lean import LeanTransport
+from gateway.outbound import BadHttp
+from tests.contract.transports import CALL
 from tests.each import each
 from tests.fault.behaviours import SUM, Ending, Exchange, Raw, result
 from tests.fault.rows import LEAK
 from tests.fault.scripted import ScriptedBackend
-from tests.fault.unasked import PATIENCE, SURPLUS, Lingering, answer, interim
+from tests.fault.unasked import SURPLUS, Lingering, answer, interim
 from tests.fault.wire import head
 from tests.front import SURFACES, Surface, front
+from tests.waiting import PATIENCE
 
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 
@@ -59,12 +63,12 @@ async def test_an_answer_without_a_length_ends_with_the_connection(backend: Scri
     assert backend.calls("add") == 2
 
 
-@each("before", [(100,), (102,), (103, 100, 102, 103), (100,) * 50])
+@each("before", [(100,), (102,), (103, 100, 102, 103), (100,) * 20])
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_interim_answers_are_passed_over(
     backend: ScriptedBackend, surface: Surface, before: tuple[int, ...]
 ) -> None:
-    """RFC 9110 §15.2: any number of them, also unasked for."""
+    """RFC 9110 §15.2: they are no answer, also unasked for."""
     calls = backend.calls("add")
     async with front(backend.url) as gateway:
         backend.on("add", Preceded(b"".join(map(interim, before))))
@@ -99,12 +103,20 @@ class Endless:
             self.over.set()
 
 
-async def test_interim_answers_without_end_last_until_the_deadline(backend: ScriptedBackend) -> None:
+async def test_more_than_twenty_interim_answers_are_no_http(backend: ScriptedBackend) -> None:
+    transport = LeanTransport()
+    backend.on("add", Preceded(interim(103) * 21))
+    with pytest.raises(BadHttp, match="too many interim responses"):
+        await transport.post(backend.url, CALL, {}, timeout=PATIENCE, max_bytes=1000)
+    await transport.close()
+
+
+async def test_interim_answers_without_end_last_until_the_deadline(backend: ScriptedBackend, transport: str) -> None:
     endless = Endless()
     async with front(backend.url, "backend.timeout=1s") as gateway:
         backend.on("add", endless)
         called = await gateway.call("rest", "add", TWO_AND_THREE)
-        assert called.status == 504
+        assert called.status == (504 if transport == "session" else 502)
         async with asyncio.timeout(PATIENCE):
             await endless.over.wait()
         assert backend.calls("add") == 1

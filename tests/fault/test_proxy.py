@@ -11,9 +11,8 @@ import pytest
 from tests.clock import Clock, by_hand
 from tests.fault.proxy import SOUND, Bandwidth, Blackhole, Fault, FaultProxy, HalfOpen, Latency, Reset, Slicing, Surplus
 from tests.fault.scripted import Listener
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 10.0
 ASKED = b"what is asked"
 
 

@@ -17,7 +17,7 @@ from gateway.errors import StoreUnavailable
 from gateway.store.redis_link import SLOW
 from tests.contract.stores import taken
 from tests.each import each
-from tests.fault.redis_stores import is_away, is_there, opened, until_added
+from tests.fault.redis_stores import is_away, is_there, opened, soon, until_added
 from tests.redis_server import RedisServer
 from tests.waiting import until
 
@@ -75,6 +75,27 @@ async def test_a_server_that_was_killed_and_started_anew_is_found_again(server: 
             await is_there(store)
             assert await store.add("k", 60)
     assert states(lines) == ["the shared store is there", "the shared store is away", "the shared store is there"]
+
+
+async def test_a_redis_that_comes_and_goes_is_tried_each_time_within_a_second_and_logged_now_and_then(
+    server: RedisServer,
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await soon(seconds)
+
+    with capture_logs() as lines:
+        async with opened(server, pause=pause) as store:
+            for losses in range(1, 31):
+                server.control.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+                await until(lambda wanted=losses: len(pauses) >= wanted)
+                await is_there(store)
+    assert all(0.5 <= seconds <= 0.9 for seconds in pauses), "as soon as after the first loss"
+    assert len(set(pauses)) > 1, "replicas that lost it together do not come back together"
+    there, away = "the shared store is there", "the shared store is away"
+    assert states(lines) == [there, *(away, there) * 10], "the last line is true"
 
 
 async def test_a_start_without_redis_works_and_says_so(server: RedisServer) -> None:

@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
 from gateway.store.redis_link import SILENT, Away
-from tests.fault.redis_stores import PATIENCE, is_away, is_there, opened
+from tests.fault.redis_stores import is_away, is_there, opened
 from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture

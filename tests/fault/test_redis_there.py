@@ -15,8 +15,10 @@ from structlog.testing import capture_logs
 
 from gateway.store.redis import RedisStore
 from tests.contract.stores import taken
-from tests.fault.redis_stores import PATIENCE, opened
+from tests.contract.traffic import replicas_of
+from tests.fault.redis_stores import opened
 from tests.redis_server import TEST_TIME, RedisServer, ServerClock
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -47,18 +49,31 @@ async def test_three_replicas_give_out_one_burst_and_at_most_one_lease_each(serv
         await store.close()
 
 
-async def test_a_lease_ends_when_its_permits_would_be_free_again(server: RedisServer) -> None:
+async def test_a_lease_is_used_for_five_seconds_and_then_given_back(server: RedisServer) -> None:
     clock = ServerClock(server)
-    store = RedisStore(Redis(port=server.port, protocol=2), clock=clock, time_script=TEST_TIME, slow=PATIENCE)
-    await store.open()
-    permit = store.permit("k", 1, 100)
-    assert await permit.take() == 0
-    before = server.control.info("commandstats")["cmdstat_evalsha"]["calls"]
-    assert await taken(permit, 9) == 9
-    assert server.control.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 1, "a beat at most"
-    clock.now += 1000
-    assert await taken(permit) == 100
-    await store.close()
+    async with replicas_of(server, clock, 2) as (store, other):
+        permit, others = (one.permit("k", 1 / 3600, 100) for one in (store, other))
+        assert await permit.take() == 0
+        assert [permit.take_at_once() for _ in range(4)] == [0] * 4, "of a lease of ten"
+        assert await taken(others) == 90
+        clock.now += 4.9
+        assert permit.take_at_once() == 0
+        clock.now += 0.1
+        assert permit.take_at_once() is None
+        assert await permit.take(4) == 0
+        assert await permit.take() == 3595
+
+
+async def test_a_store_that_closes_gives_back_what_it_leased(server: RedisServer) -> None:
+    """So a restart of all replicas, one after the other, costs no caller its permits."""
+    clock = ServerClock(server)
+    keys = [f"key {number}" for number in range(1100)]
+    async with replicas_of(server, clock, 1) as (other,):
+        async with replicas_of(server, clock, 2) as stores:
+            for store in stores:
+                for key in keys:
+                    assert await store.permit(key, 1 / 3600, 100).take() == 0
+        assert [await taken(other.permit(key, 1 / 3600, 100)) for key in (keys[0], keys[-1])] == [98, 98]
 
 
 async def test_replicas_share_markers_documents_locks_and_notices(server: RedisServer) -> None:

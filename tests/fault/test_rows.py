@@ -14,8 +14,8 @@ from tests.fault.behaviours import Body, Honest, Redirect
 from tests.fault.rows import BEHAVIOURS, LEAK, Row
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Called, Front, Surface, front
+from tests.waiting import PATIENCE
 
-PATIENCE = 5.0
 WINDOW = 8
 """Characters of a body that would be recognized in an answer."""
 

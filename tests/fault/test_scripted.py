@@ -304,7 +304,7 @@ SAYS = {
     "B14-bare-lf": b"OK\nContent-Type: application/json\n\n{",
     "B14-status-99": b"HTTP/1.1 99 ",
     "B14-status-999": b"HTTP/1.1 999 ",
-    "B14-103-flood": b"HTTP/1.1 103 Early Hints\r\n",
+    "B14-103-twenty": b"HTTP/1.1 103 Early Hints\r\n",
     "B15-set-cookie": b"Set-Cookie: sid=",
     "B16-invalid-utf-8": b"\xff\xfe",
     "B16-lone-surrogate": rb"\ud800",

@@ -13,8 +13,8 @@ from tests.authorization.token_endpoint import OWN, token_endpoint
 from tests.fault.behaviours import CLOSE, SUM, Behaviour, Body, Cut, Exchange, Hang, Honest, InTurn, Raw, error
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
+from tests.waiting import PATIENCE
 
-PATIENCE = 20.0
 TWO_AND_THREE = {"a": 2, "b": 3}
 MARKS = ("readOnlyHint", "idempotentHint")
 DENIED = Body(status=401, content_type=None)
@@ -41,6 +41,7 @@ ANSWERED: dict[str, Behaviour] = {
     "500": Body(b"oops", 500, "text/html"),
     "502": Body(b"oops", 502, "text/html"),
     "503": Body(b"", 503, "text/html", (("Retry-After", "1"),)),
+    "429": Body(b"", 429, "text/html", (("Retry-After", "1"),)),
     "401": DENIED,
     "403": Body(status=403, content_type=None),
     "a redirect": Body(status=307, content_type=None, headers=(("Location", "/jsonrpc"),)),

@@ -14,9 +14,9 @@ from gateway.discovery.shared_listing import SharedListing
 from gateway.model import Caller, Listing, Method
 from gateway.store import MAX_DOCUMENT
 from gateway.store.redis import RedisStore
-from tests.fault.redis_stores import PATIENCE, opened
+from tests.fault.redis_stores import opened
 from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 KNOBS = ("backend.url=http://127.0.0.1:1/jsonrpc", "backend.listing.timeout=5m", "auth.mode=off")
 LOCK = "jsonrpc-mcp-gateway:lock:listing:*"
@@ -77,6 +77,35 @@ async def test_who_missed_that_the_other_replica_is_done_takes_its_document(
     other = asyncio.create_task(waits.fetch_listing(Caller()))
     service.ready.set()
     assert (await one).digest == (await asyncio.wait_for(other, PATIENCE)).digest == "listing 1"
+    assert not server.control.keys(LOCK)
+
+
+class Shown:
+    """What a replica shows: it refreshes where it hears that another one lists something else."""
+
+    def __init__(self, listing: SharedListing) -> None:
+        self.digest = ""
+        self._listing = listing
+        listing.follow(self)  # type: ignore[arg-type]
+
+    async def refresh(self) -> None:
+        self.digest = (await self._listing.fetch_listing(Caller())).digest
+
+
+async def test_two_that_list_at_once_show_the_same_afterwards(
+    server: RedisServer, stores: tuple[RedisStore, RedisStore]
+) -> None:
+    """The lock of a replica that stands still for seconds ends, and another one lists, too."""
+    service = Service()
+    one, other = (Shown(shared(service, store)) for store in stores)
+    refreshes = [asyncio.create_task(shown.refresh()) for shown in (one, other)]
+    (lock,) = await until(lambda: server.control.keys(LOCK))
+    server.control.delete(lock)
+    await until(lambda: service.asked == 2)
+    service.ready.set()
+    await asyncio.gather(*refreshes)
+    await until(lambda: one.digest == other.digest)
+    assert service.asked == 2
     assert not server.control.keys(LOCK)
 
 

@@ -14,8 +14,8 @@ from tests.clock import Clock, by_hand
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
+from tests.waiting import PATIENCE
 
-PATIENCE = 10.0
 BODY = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 NOT_SENT = "No connection to the backend came free in time; the call was not sent, so it is safe to repeat"
 ADD = {"a": 2, "b": 3}

@@ -8,8 +8,8 @@ from typing import Final
 from tests.fault.behaviours import SUM, Behaviour, Ending, Exchange
 from tests.fault.rows import LEAK
 from tests.fault.wire import head
+from tests.waiting import PATIENCE
 
-PATIENCE: Final = 10.0
 _JSON: Final = (("Content-Type", "application/json"),)
 
 

@@ -13,6 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
+from tests.waiting import PATIENCE
+
 OLDEST: Final = (1, 27)
 FETCHED: Final = Path(__file__).parent / "node_modules" / ".bin" / "kubectl"
 MISSING: Final = (
@@ -29,7 +31,7 @@ def kubectl(fetched: Path = FETCHED) -> str | None:
 
 
 def _will_do(program: str) -> bool:
-    answer = subprocess.run([program, "version", "--client", "--output=json"], capture_output=True, timeout=30)
+    answer = subprocess.run([program, "version", "--client", "--output=json"], capture_output=True, timeout=PATIENCE)
     version = re.search(rb'"gitVersion": *"v(\d+)\.(\d+)', answer.stdout)
     return version is not None and (int(version[1]), int(version[2])) >= OLDEST
 
@@ -38,7 +40,7 @@ def render(folder: Path, fetched: Path = FETCHED) -> Resources:
     """The resources by kind, of which there is one each. Fails where there is no kubectl."""
     program = kubectl(fetched)
     assert program is not None, MISSING
-    done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     resources = list(yaml.safe_load_all(done.stdout))
     by_kind = {resource["kind"]: resource for resource in resources}

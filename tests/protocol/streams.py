@@ -6,13 +6,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import ClientResponse
 
 from tests.protocol import official
-
-PATIENCE: Final = 10.0
+from tests.waiting import PATIENCE
 
 
 class Mark(Enum):

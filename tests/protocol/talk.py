@@ -19,6 +19,7 @@ from yarl import URL
 from tests.protocol import official
 from tests.protocol.official import LEGACY, MODERN, VERSION
 from tests.protocol.streams import Stream, check_headers, events_of
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -200,7 +201,7 @@ async def exchange(port: int, sent: bytes) -> bytes:
     wait for it is bounded."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             writer.write(sent)
             await writer.drain()
             head = await reader.readuntil(b"\r\n\r\n")
@@ -214,7 +215,7 @@ async def all_said(port: int, sent: bytes) -> bytes:
     """Everything that comes back until the gateway closes the connection; it must do so by itself."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             writer.write(sent)
             return await reader.read()
     finally:

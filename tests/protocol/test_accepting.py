@@ -23,11 +23,10 @@ from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, serving, settings
 from tests.protocol.bounds import wide
 from tests.protocol.conftest import Start
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import exchange, status_of
 from tests.protocol.test_many_streams import ready_for
 from tests.protocol.test_slow_clients import PING, Slow, by_hand_front, client
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 LIVE = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 AT_ONCE = 2000
@@ -207,7 +206,7 @@ async def test_two_thousand_connections_at_once_are_all_answered(backend: Script
                 await loop.sock_sendall(one, PING)
                 return await loop.sock_recv(one, 4096)
 
-            async with asyncio.timeout(3 * PATIENCE):
+            async with asyncio.timeout(PATIENCE):
                 answers = await asyncio.gather(*map(ask, many))
             assert {status_of(raw) for raw in answers} == {200}
 

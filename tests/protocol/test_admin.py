@@ -16,6 +16,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import Front
 from tests.protocol.conftest import Start, settings
 from tests.protocol.talk import Answer, Client
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ async def waiting(backend: ScriptedBackend) -> AsyncIterator[Server]:
     backend.on("rpc.discover", Hang("nothing"))
     gateway = Server(settings(backend.url))
     await gateway.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await backend.called("rpc.discover")
     yield gateway
     backend.release.set()
@@ -43,7 +44,7 @@ async def test_it_is_alive_but_not_ready_until_the_first_listing_attempt_is_over
     unready = await asked(session, waiting, "/readyz")
     assert (unready.status, unready.body) == (503, b"the first listing has not come yet\n")
     backend.release.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await waiting.wait_until_listed()
     assert (await asked(session, waiting, "/readyz")).status == 200
 
@@ -115,7 +116,7 @@ async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_wi
         raise ZeroDivisionError
 
     gateway.background.start("sweeping", fails)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await ended.wait()
     answer = await asked(session, gateway, "/readyz?verbose")
     assert answer.status == 200
@@ -134,7 +135,7 @@ async def test_asked_verbosely_it_counts_the_calls_and_streams_that_are_under_wa
     client = Client(session, gateway.port)
     before = await under_way(session, gateway)
     assert before[:2] == (0, 0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async with client.listen({"toolsListChanged": True}) as stream:
             await stream.message()
             calling = asyncio.create_task(client.modern("tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}}))
@@ -160,7 +161,7 @@ async def under_way(session: ClientSession, gateway: Server) -> tuple[int, ...]:
 
 
 async def refreshed(session: ClientSession, gateway: Server, **headers: str) -> Answer:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         return await Client(session, gateway.admin_port).send("POST", "/refresh", headers=headers)
 
 

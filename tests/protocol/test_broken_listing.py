@@ -14,6 +14,7 @@ from tests.fault.behaviours import Body, result
 from tests.fault.methods import Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start
+from tests.waiting import PATIENCE
 
 LISTING = json.dumps({"jsonrpc": "2.0", "id": None, "result": openrpc((Rpc("add"),))}).encode()
 PADDED = LISTING.replace(b"The method add", b"x" * 200_000)
@@ -78,7 +79,7 @@ async def news(start: Start, backend: ScriptedBackend, before: Sequence[str], af
     gateway = await start()
     backend.on("rpc.discover", result(openrpc(tuple(map(Rpc, after)))))
     with capture_logs() as lines:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await gateway.list_anew()
     return [line for line in lines if line["event"] == "tools changed"]
 

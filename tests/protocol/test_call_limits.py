@@ -40,7 +40,6 @@ WORDS: Final = (
     "Too many calls: at most 10 per day. This call was not made. "
     "Wait 8640 s, then call again; the arguments may stay as they are"
 )
-PATIENCE: Final = 10.0
 
 
 async def use_up(client: Client, calls: int = BURST) -> None:

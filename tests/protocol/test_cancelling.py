@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 from gateway.server import Server
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
-from tests.protocol.streams import PATIENCE, Stream
+from tests.protocol.streams import Stream
 from tests.protocol.talk import (
     JSON,
     LEGACY,
@@ -25,6 +25,7 @@ from tests.protocol.talk import (
     request,
 )
 from tests.protocol.watched import Watched
+from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]

@@ -24,14 +24,13 @@ from tests.protocol.talk import (
     modern_request,
     request,
 )
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
 
 ADD: Final = {"a": 2, "b": 3}
 CALL: Final = {"name": "add", "arguments": ADD}
-PATIENCE: Final = 10.0
 
 
 @pytest.mark.parametrize("surface", SURFACES)

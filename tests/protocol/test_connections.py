@@ -18,6 +18,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.bounds import wide
 from tests.protocol.conftest import Start
 from tests.protocol.talk import all_said, exchange, status_of
+from tests.waiting import PATIENCE
 
 ADD = json.dumps({"name": "add", "arguments": {"a": 2, "b": 3}}).encode()
 HEAD = b"POST /mcp/tools/invoke HTTP/%b\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
@@ -31,7 +32,7 @@ def headers_of(raw: bytes) -> list[tuple[str, str]]:
 async def test_a_client_that_waits_to_be_asked_for_the_body_is_asked(gateway: Server, backend: ScriptedBackend) -> None:
     """RFC 9110 §10.1.1: curl does so with large bodies, and hesitates for a second without an answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         writer.write(HEAD % (b"1.1", len(ADD)) + b"Expect: 100-Continue\r\nConnection: close\r\n\r\n")
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         writer.write(ADD)
@@ -80,7 +81,7 @@ async def test_every_answer_has_the_same_headers_once(gateway: Server, sent: str
     """Whoever made it: a handler, a stream, or aiohttp, which would name its version and Python's."""
     line, headers = SENT[sent]
     reader, writer = await asyncio.open_connection("127.0.0.1", getattr(gateway, port))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         writer.write(line + b"\r\nHost: 127.0.0.1\r\n" + headers + b"\r\n")
         found = headers_of(await reader.readuntil(b"\r\n\r\n"))
     writer.transport.abort()

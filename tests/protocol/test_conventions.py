@@ -14,6 +14,7 @@ from tests.fault.methods import Rpc, RpcFailure
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 from tests.protocol.talk import Client, request
+from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -119,7 +120,7 @@ async def test_both_tries_share_one_deadline() -> None:
         front(backend.url, READ_ONLY, "backend.timeout=1s") as gateway,
     ):
         backend.on("subtract", InTurn((error(-32602, "Invalid params"), Hang("head"))))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             assert "in time" in (await gateway.call("modern", "subtract", {"a": 5, "b": 3})).message
         assert backend.calls("subtract") == 2
 

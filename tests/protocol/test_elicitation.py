@@ -18,7 +18,7 @@ from tests.fault.methods import ADD, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.asking import ACCEPT, CAN_ASK, question_on, respond, result_of, session_of, text_of
 from tests.protocol.talk import LEGACY, Client, legacy_headers, request
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -189,7 +189,7 @@ async def test_the_log_says_what_came_of_a_call_whose_client_was_asked(
         async with client.stream(request("tools/call", CALL), headers) as stream:
             await respond(client, headers, (await question_on(stream))["id"], **answer)
             await stream.rest()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not (said := [line["outcome"] for line in lines if line.get("method") == "tools/call"]):  # noqa: ASYNC110
                 await asyncio.sleep(0)
     assert said == [outcome]
@@ -259,6 +259,6 @@ async def test_waiting_for_a_person_takes_no_turn_and_no_concurrent_call(
     headers = await session_of(client)
     async with client.stream(request("tools/call", CALL), headers) as stream:
         await question_on(stream)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert (await client.mcp(request("tools/call", {"name": "plain", "arguments": {}}), headers)).result
     assert [sent.method for sent in backend.requests] == ["plain"]

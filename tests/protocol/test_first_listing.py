@@ -17,8 +17,7 @@ from tests.front import Front
 from tests.protocol.catalog import METHODS
 from tests.protocol.conftest import settings
 from tests.protocol.talk import LEGACY, Client, legacy_headers, request
-
-PATIENCE = 30.0
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture

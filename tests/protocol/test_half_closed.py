@@ -13,9 +13,9 @@ from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import serving
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import LEGACY, legacy_headers, modern_headers, modern_request, request
 from tests.protocol.watched import Watched
+from tests.waiting import PATIENCE
 
 CALL: dict[str, Any] = {"name": "add", "arguments": {"a": 2, "b": 3}}
 STREAMED = CALL | {"_meta": {"progressToken": "p"}}

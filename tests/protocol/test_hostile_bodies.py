@@ -20,6 +20,7 @@ from tests.front import front
 from tests.pace import quickly
 from tests.protocol.conftest import Start
 from tests.protocol.talk import all_said, status_of
+from tests.waiting import PATIENCE
 
 CALL: Final = json.dumps({"name": "add", "arguments": {"a": 2, "b": 3}}).encode()
 MIB: Final = 1024 * 1024
@@ -69,7 +70,7 @@ async def test_a_body_that_trickles_is_408_in_its_time_and_the_end(clock: Clock)
 async def test_a_body_that_breaks_off_is_no_call(gateway: Server, backend: ScriptedBackend, sent: bytes) -> None:
     """H11: what has arrived would be sound JSON, and it is not what the client meant to send."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         writer.write(sent)
         writer.write_eof()
         raw = await reader.read()
@@ -153,7 +154,7 @@ async def test_who_is_refused_by_its_head_is_not_asked_for_its_body(
 ) -> None:
     """H17, RFC 9110 §10.1.1: the final answer at once, and the end, since the body may or may not come."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         writer.write(sent)
         raw = await reader.readuntil(b"}}")
     writer.transport.abort()
@@ -167,7 +168,7 @@ async def test_who_shows_no_token_is_not_asked_for_its_body() -> None:
     async with stand() as it:
         it.backend.requests.clear()
         reader, writer = await asyncio.open_connection("127.0.0.1", it.gateway.port)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             writer.write(head("Content-Length: 99", "Expect: 100-continue"))
             raw = await reader.readuntil(b"}}")
         writer.transport.abort()

@@ -17,6 +17,7 @@ from tests.each import each
 from tests.fault.behaviours import Hang, InTurn, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
+from tests.waiting import PATIENCE
 
 ERAS = (MODERN, LEGACY[0])
 HUGE = 10**40
@@ -84,7 +85,7 @@ async def test_the_backend_gets_ids_of_our_own(client: Client, backend: Scripted
 async def test_answers_to_equal_ids_do_not_cross(gateway: Server, backend: ScriptedBackend) -> None:
     """R18: the first call answers last, and each client gets its own."""
     backend.on("echo", InTurn((Hang("nothing", result("first")), result("second"))))
-    async with ClientSession() as one, ClientSession() as other, asyncio.timeout(10):
+    async with ClientSession() as one, ClientSession() as other, asyncio.timeout(PATIENCE):
         call = {"name": "echo", "arguments": {"value": 0}}
         slow = asyncio.create_task(Client(one, gateway.port).modern("tools/call", call, id=7))
         await backend.called("echo")

@@ -18,6 +18,7 @@ from tests.fault.methods import ADD, ECHO, FAIL, VOID, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, request
 from tests.protocol.watched import Watched
+from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -262,7 +263,7 @@ async def test_the_backend_gets_one_call_of_a_batch_at_a_time(client: Client, ba
     assert [sent.method for sent in backend.requests] == ["add"]
     assert all(not isinstance(sent.json, list) for sent in backend.requests)
     first.release()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         answer = await pending
     assert [reply["id"] for reply in answer.json] == [1, 2]
     assert [sent.method for sent in backend.requests] == ["add", "echo"]

@@ -11,11 +11,12 @@ import pytest
 from gateway.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
-from tests.front import front
+from tests.front import Front, front
 from tests.program import serving
 from tests.protocol.test_split_requests import ADD, CHUNKED, CHUNKS, GET, UPGRADE, answered, posted
 from tests.protocol.test_split_requests import UPGRADED_GET as UPGRADED
 from tests.protocol.watched import Watched
+from tests.waiting import PATIENCE
 
 LARGE = ADD + b" " * 200_000
 """More than may wait until somebody reads it, and less than is read from a socket at once."""
@@ -29,6 +30,11 @@ UNTAKEN = {
 }
 
 
+def open_connections(front: Front) -> set[object]:
+    assert front.gateway is not None
+    return front.gateway._ports[-1]._serving.connections
+
+
 async def head_of(reader: asyncio.StreamReader) -> bytes:
     return await reader.readuntil(b"\r\n\r\n")
 
@@ -40,7 +46,7 @@ async def test_a_request_is_answered_behind_a_body_that_nobody_took(gateway: Ser
     place = raw.index(b"\r\n\r\n") + 4 if pause else 0
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     with closing(writer):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             writer.write(raw[:place])
             if pause:
                 assert await answered(reader) == status
@@ -54,7 +60,7 @@ async def test_a_request_is_answered_behind_a_body_that_nobody_took(gateway: Ser
 
 async def test_the_program_itself_answers_behind_a_body_that_nobody_took(backend: ScriptedBackend) -> None:
     """On uvloop."""
-    async with serving(backend.url) as (_, gateway), asyncio.timeout(10):
+    async with serving(backend.url) as (_, gateway), asyncio.timeout(PATIENCE):
         for raw, status in UNTAKEN.values():
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             with closing(writer):
@@ -67,15 +73,33 @@ async def test_the_program_itself_answers_behind_a_body_that_nobody_took(backend
 @by_hand
 async def test_the_rest_of_a_body_that_nobody_needs_has_ten_seconds(clock: Clock) -> None:
     async with ScriptedBackend() as backend, front(backend.url) as gateway:
-        for sent in (posted(LARGE, path="/nope"), posted(CHUNKS, CHUNKED).replace(b" chunked", b" gzip, chunked")):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        with closing(writer):
+            sent = posted(LARGE, path="/nope")
+            writer.write(sent[: sent.index(b"\r\n\r\n") + 9])
+            await answered(reader)
+            await clock.moves_on(9)
+            assert not reader.at_eof()
+            await clock.moves_on(2)
+            assert await reader.read() == b""
+
+
+@by_hand
+async def test_what_comes_behind_a_refusal_is_read_for_ten_seconds_so_that_no_reset_overtakes_it(clock: Clock) -> None:
+    async with ScriptedBackend() as backend, front(backend.url) as gateway:
+        for sent in (posted(CHUNKS, CHUNKED).replace(b" chunked", b" gzip, chunked"), b"no HTTP\r\n\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             with closing(writer):
-                writer.write(sent[: sent.index(b"\r\n\r\n") + 9])
-                await answered(reader)
-                await clock.moves_on(9)
-                assert not reader.at_eof()
-                await clock.moves_on(2)
+                writer.write(sent)
+                await clock.settles()
+                for _ in range(20):
+                    writer.write(bytes(100_000))
+                    await clock.settles()
+                assert await answered(reader) == 400
                 assert await reader.read() == b""
+                assert len(open_connections(gateway)) == 1
+                await clock.moves_on(11)
+                assert len(open_connections(gateway)) == 0
 
 
 @pytest.mark.parametrize("wait", [False, True], ids=["at once", "later"])
@@ -85,7 +109,7 @@ async def test_a_body_that_breaks_is_answered_with_the_end_of_the_connection(
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     with closing(writer):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             writer.write(posted(b"5\r\n12345\r\n", CHUNKED, path=path))
             head = await head_of(reader) if wait and path == "/nope" else b""
             await asyncio.sleep(0.02 if wait else 0)
@@ -104,7 +128,7 @@ async def test_what_is_no_http_behind_a_call_is_told_after_its_answer(
     backend.on("add", watched)
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     with closing(writer):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             writer.write(posted(ADD))
             await watched.begun()
             writer.write(GET + b"no HTTP\r\n\r\n" + posted(ADD))
@@ -127,7 +151,7 @@ async def test_a_line_is_as_long_behind_another_request_as_it_is_alone(
     for first in (b"", before):
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         with closing(writer):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 writer.write(first + sent)
                 raw = await reader.read()
         error = json.loads(raw.rpartition(b"\r\n\r\n")[2])["error"]
@@ -142,7 +166,7 @@ async def test_an_upgrade_with_an_unknown_transfer_coding_is_400_and_the_end(
     for body in (b"", b"0\r\n\r\n", ADD):
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         with closing(writer):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 writer.write(head + body + posted(ADD))
                 raw = await head_of(reader)
         assert raw.startswith(b"HTTP/1.1 400 ")
@@ -153,6 +177,6 @@ async def test_an_upgrade_with_an_unknown_transfer_coding_is_400_and_the_end(
 async def test_many_requests_that_ask_for_an_upgrade_may_come_at_once(gateway: Server) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     with closing(writer):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             writer.write(UPGRADED * 300)
             assert [await answered(reader) for _ in range(300)] == [404] * 300

@@ -19,6 +19,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol.catalog import METHODS, NUMBERS
 from tests.protocol.streams import Mark
 from tests.protocol.talk import JSON, SUBSCRIPTION, Client, exchange, modern_headers, modern_request, status_of
+from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
 Start = Callable[..., Awaitable[Server]]
@@ -140,7 +141,7 @@ async def test_a_listing_that_stays_the_same_is_no_news(
     gateway = await start(*QUICK)
     async with Client(session, gateway.port).listen(TOOLS) as stream:
         await stream.message()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await backend.called("rpc.discover", 4)
         await gateway.stop()
         assert [message.get("method") for message in await stream.rest()] == [None]
@@ -156,7 +157,7 @@ async def test_changes_in_quick_succession_are_told_once(
         shrink(backend)
         assert (await stream.message())["method"] == CHANGED
         restore(backend)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await backend.called("rpc.discover", backend.calls("rpc.discover") + 3)
         await gateway.stop()
         assert [message.get("method") for message in await stream.rest()] == [None]
@@ -227,7 +228,7 @@ async def test_open_streams_are_bounded_and_free_again_once_closed(connect: Conn
             assert refused.fault == (429, 429)
             assert int(refused.headers["Retry-After"]) >= 1
             assert (await client.modern("tools/list")).status == 200
-        async with asyncio.timeout(10), AsyncExitStack() as stack:
+        async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
             while await opened(client, stack) != 200:
                 pass  # the gateway hears of a closed stream a moment later
 

@@ -15,9 +15,9 @@ from tests.fault.methods import METHODS, openrpc
 from tests.front import SURFACES, Surface, front
 from tests.program import run, settings
 from tests.protocol.login_service import EXPIRED, KNOBS, PASSWORD, LoginService
+from tests.waiting import PATIENCE
 
 SUM: Final = {"a": 2, "b": 3}
-PATIENCE: Final = 20.0
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.server import Server
 from tests.clock import Clock, by_hand
@@ -60,6 +61,15 @@ UNREADABLE = [
     pytest.param(head("1.1", LENGTH, "Transfer-Encoding: chunked") + CANARY, id="length and chunked"),
     pytest.param(head("1.1", "Transfer-Encoding: canary") + CANARY, id="unknown transfer coding"),
     pytest.param(head("1.1", "Transfer-Encoding: chunked") + b"canary\r\n\r\n", id="no chunk"),
+    pytest.param(b"GET /canary RTSP/1.0\r\nHost: 127.0.0.1\r\n\r\n", id="RTSP"),
+    pytest.param(b"SOURCE /canary ICE/1.0\r\nHost: 127.0.0.1\r\n\r\n", id="ICE"),
+    pytest.param(b"GET  /canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="two blanks before the target"),
+    pytest.param(b"GET /canary  HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="two blanks behind the target"),
+    pytest.param(b"GET /mcp#canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="fragment"),
+    pytest.param(b"GET ftp://127.0.0.1/canary HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="another scheme"),
+    pytest.param(b"GET http://canary@127.0.0.1/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="userinfo"),
+    pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\nX: canary\r\n", id="a line that ends with LF alone"),
+    pytest.param(b"\x16\x03\x01" + CANARY, id="the beginning of TLS"),
 ]
 
 
@@ -206,3 +216,13 @@ async def test_an_idle_connection_is_closed_after_75_seconds(clock: Clock) -> No
             await reader.read()
             assert reader.at_eof()
             writer.close()
+
+
+async def test_an_upgrade_with_a_coding_that_is_no_text_is_refused_without_a_traceback(gateway: Server) -> None:
+    """A line of log in ten seconds, however many come."""
+    lines = "Host: 127.0.0.1\r\nConnection: upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked"
+    with capture_logs() as logged:
+        for _ in range(20):
+            raw = await all_said(gateway.port, f"POST /mcp HTTP/1.1\r\n{lines}".encode() + b"\x85\r\n\r\n0\r\n\r\n")
+            assert status_of(raw) == 400
+    assert [line["event"] for line in logged] == ["malformed HTTP refused"]

@@ -10,14 +10,14 @@ from typing import Final
 
 from gateway.server import Server
 from gateway.web.connection import Connection
-from gateway.web.request import HttpRequest, RequestReader
+from gateway.web.request import HttpRequest
+from gateway.web.request_reader import RequestReader
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import exchange, status_of
 from tests.protocol.test_half_closed import check_sum, written
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CROWD: Final = 200
 HEAD: Final = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-"
@@ -67,7 +67,8 @@ async def test_two_hundred_half_sent_heads_are_let_go_and_hold_up_nobody(clock: 
 
 
 async def test_beyond_max_connections_newcomers_get_503_and_those_who_are_there_are_served() -> None:
-    """H26: the admin port does not count among them, and room that comes free is given out again."""
+    """H26: the admin port does not count among them, and room that comes free is given out again. Who sends a body is
+    not idle."""
     async with (
         ScriptedBackend() as backend,
         front(backend.url, "server.max_connections=40") as running,
@@ -76,7 +77,11 @@ async def test_beyond_max_connections_newcomers_get_503_and_those_who_are_there_
         gateway = running.gateway
         assert gateway is not None
         backend.requests.clear()
-        crowd = [await opened(stack, gateway.port, f"127.0.1.{number // 10 + 1}") for number in range(40)]
+        crowd = await filled(stack, gateway.port)
+        call = written("invoke")
+        for _, writer in crowd:
+            writer.write(call[:-1])
+        await until(lambda: sum(one.task is not None for one in connections(gateway)) == 40)
         reader, writer = crowd[0]
         for _ in range(2):
             newcomer, its = await opened(stack, gateway.port, "127.0.2.1")
@@ -85,14 +90,57 @@ async def test_beyond_max_connections_newcomers_get_503_and_those_who_are_there_
                 assert status_of(await newcomer.read()) == 503
                 assert (await exchange(gateway.admin_port, LIVE)).endswith(b"ok\n")
         assert backend.requests == []
-        writer.write(written("invoke"))
+        writer.write(call[-1:])
         async with asyncio.timeout(PATIENCE):
             assert b'"sum":5' in await reader.readuntil(b"}}")
-            crowd[-1][1].transport.abort()
-            while status_of(await exchange(gateway.port, written("invoke"))) == 503:
-                pass  # until the gateway has seen that one is gone
+            newcomer, its = await opened(stack, gateway.port, "127.0.2.1")
+            its.write(call)
+            assert b'"sum":5' in await newcomer.readuntil(b"}}")
+            assert await reader.read() in (b"", b"}"), "it was idle, and made room"
         assert {asked.method for asked in backend.requests} == {"add"}
         assert backend.calls("add") == 2
+
+
+async def test_idle_connections_and_half_heads_of_the_largest_holder_make_room_for_newcomers() -> None:
+    """H26: each of ten newcomers is served, at the cost of the two addresses that came first."""
+    async with (
+        ScriptedBackend() as backend,
+        front(backend.url, "server.max_connections=40") as running,
+        AsyncExitStack() as stack,
+    ):
+        gateway = running.gateway
+        assert gateway is not None
+        crowd = await filled(stack, gateway.port)
+        for _, writer in crowd[::2]:
+            writer.write(HEAD)
+        newcomers = []
+        for number in range(10):
+            reader, writer = await opened(stack, gateway.port, f"127.0.2.{number + 1}")
+            newcomers.append(reader)
+            async with asyncio.timeout(PATIENCE):
+                writer.write(written("invoke"))
+                assert b'"sum":5' in await reader.readuntil(b"}}")
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: len(connections(gateway)) == 40)
+            await until(lambda: sum(reader.at_eof() or reader.exception() is not None for reader, _ in crowd) == 10)
+        assert not any(reader.at_eof() for reader, _ in crowd[20:]), "nobody else has more than a sixteenth"
+        assert not any(reader.at_eof() for reader in newcomers)
+
+
+async def filled(stack: AsyncExitStack, port: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """All 40 connections: two addresses with a quarter each, and ten with a sixteenth. Further ones are refused."""
+    crowd = [await opened(stack, port, f"127.0.1.{number // 10 + 1}") for number in range(20)]
+    crowd += [await opened(stack, port, f"127.0.1.{number // 2 + 3}") for number in range(20)]
+    for number in range(12):
+        refused, _ = await opened(stack, port, f"127.0.1.{number + 1}")
+        async with asyncio.timeout(PATIENCE):
+            assert (await refused.read()).endswith(b'"Too many connections from this address"}}')
+    return crowd
+
+
+def connections(gateway: Server) -> list[Connection]:
+    """Those of clients that are open, of both ports."""
+    return [one for port in gateway._ports for one in port._serving.connections]
 
 
 async def test_connections_that_are_over_are_freed_without_the_garbage_collector(gateway: Server) -> None:

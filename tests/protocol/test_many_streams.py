@@ -17,9 +17,9 @@ from tests.fault.methods import ADD, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, serving
 from tests.protocol.talk import JSON, Client, legacy_headers, modern_headers, modern_request
+from tests.waiting import PATIENCE
 
 STREAMS: Final = 1000
-PATIENCE: Final = 20.0
 KNOBS: Final = (
     "backend.listing.dialect=openrpc",
     "catalog.ttl=200ms",

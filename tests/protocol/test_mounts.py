@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 from gateway.errors import MalformedHttp
 from gateway.web.public import Origins
 from tests.protocol.sites import PUBLIC, TOKENS, Several, several
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import Client, exchange, legacy_headers, modern_headers, modern_request, request, status_of
 from tests.protocol.watched import Watched
+from tests.waiting import PATIENCE
 
 ADD = {"name": "add", "arguments": {"a": 2, "b": 3}}
 ECHO = {"name": "echo", "arguments": {"value": "shop"}}

@@ -43,6 +43,11 @@ async def call(client: Client, **headers: str) -> Answer:
         "[::2]",
         "gw.example.net",
         "[::1",
+        "a@127.0.0.1",
+        "127.0.0.1#.evil.com",
+        "127.0.0.1/.evil.com",
+        "127.0.0.1?.evil.com",
+        "127.0.0.1 .evil.com",
     ],
 )
 async def test_a_host_that_is_not_ours_is_421(client: Client, backend: ScriptedBackend, host: str) -> None:

@@ -10,6 +10,7 @@ from tests.fault.behaviours import Honest
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start
 from tests.protocol.watched import Watched
+from tests.waiting import PATIENCE
 
 REQUESTS = 1000
 A_CALL_IN = 25
@@ -53,7 +54,7 @@ async def test_a_thousand_pipelined_requests_are_answered_in_their_order_one_at_
     backend.on("echo", counting)
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     writer.write(b"".join(map(sent, range(REQUESTS))))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         answers = [await answered(reader) for _ in range(REQUESTS)]
     writer.close()
     calls = range(0, REQUESTS, A_CALL_IN)

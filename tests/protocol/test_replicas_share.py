@@ -23,9 +23,8 @@ from tests.protocol.asking import session_of
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import CAPABILITIES, Answer, Client, request
 from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 15.0
 CONFIRM = "catalog.tools.greet.confirm=true"
 READ_ONLY = "catalog.tools.echo.annotations.readOnlyHint=true"
 

@@ -19,6 +19,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 from tests.protocol.catalog import METHODS
 from tests.protocol.talk import CLIENT, LEGACY, MODERN, Client, exchange, legacy_headers, modern_headers, modern_request
+from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -150,6 +151,23 @@ async def test_a_failure_shows_on_each_surface(surface: Surface) -> None:
     assert outcomes == ["ok", "execution_error", "invalid_arguments", "tool_error"]
 
 
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_only_a_result_that_is_content_of_mcp_can_say_that_the_call_failed(surface: Surface) -> None:
+    """Elsewhere isError is a member like any other."""
+    knobs = "catalog.tools={show: {content: blocks}, ask: {input_required: true}}"
+    async with ScriptedBackend((*METHODS, Rpc("show"), Rpc("ask"))) as backend, front(backend.url, knobs) as gateway:
+        outcomes = []
+        for tool, value in (
+            ("show", {"content": [], "isError": False}), ("show", {"content": []}), ("ask", {"isError": True}),
+            ("show", {"content": [], "isError": True}),
+        ):  # fmt: skip
+            backend.on(tool, result(value))
+            with capture_logs() as logs:
+                await gateway.call(surface, tool, {})
+            outcomes += [line["outcome"] for line in lines_in(logs)]
+    assert outcomes == ["ok", "ok", "ok", "tool_error"]
+
+
 async def test_a_refusal_and_an_unknown_tool_have_the_word_of_their_error(client: Client) -> None:
     with capture_logs() as logs:
         await client.modern("tools/call", {"name": "no_such", "arguments": {}})
@@ -207,7 +225,7 @@ for path in ("/mcp", "/a b=c", "/half\\ud800"):
 
 def written(format: str) -> list[str]:
     script = WRITE.format(format=format)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
     return ran.stderr.splitlines()
 
 

@@ -16,6 +16,7 @@ from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front
 from tests.protocol.talk import CAPABILITIES, LEGACY, MODERN, Client, request
+from tests.waiting import PATIENCE
 
 Start = Callable[..., Awaitable[Server]]
 Connect = Callable[..., Awaitable[Client]]
@@ -176,7 +177,7 @@ async def test_a_reload_swaps_the_lists_and_listeners_hear_of_it(
         await stream.message()
         ground = [f"backend.url={backend.url}", "backend.listing.dialect=openrpc", "server.port=0"]
         await gateway.reload(load_settings(None, [*ground, "server.admin_port=0", "auth.mode=off", ON], environ={}))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             assert (await stream.message())["method"] == "notifications/tools/list_changed"
         listed = await client.get("/mcp/tools/list")
         assert [tool["name"] for tool in listed.json["tools"]] == ["call_tool", "search_tools"]

@@ -17,6 +17,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.fault.wire import Request
 from tests.front import SURFACES, Surface, front
 from tests.presets import preset
+from tests.waiting import PATIENCE
 
 SUM: Final = {"a": 2, "b": 3}
 KEY: Final = "k3y-for-the-service"
@@ -206,7 +207,7 @@ async def test_a_call_that_was_answered_or_broke_off_is_not_sent_again(backend: 
 async def test_a_challenge_that_never_ends_does_not_hold_a_call(backend: ScriptedBackend) -> None:
     endless = Body(b"x" * 1_000_000, status=401, headers=CHALLENGE.headers, chunked=True)
     backend.on("add", endless)
-    async with front(backend.url, DIGEST) as gateway, asyncio.timeout(20):
+    async with front(backend.url, DIGEST) as gateway, asyncio.timeout(PATIENCE):
         assert (await gateway.call("modern", "add", SUM)).failed
     assert backend.calls("add") == 1
 

@@ -17,8 +17,8 @@ from tests.authorization.stand import stand
 from tests.fault.behaviours import result
 from tests.fault.methods import METHODS, openrpc
 from tests.fault.scripted import ScriptedBackend
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import LEGACY, MODERN, SERVER, Client
+from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
 

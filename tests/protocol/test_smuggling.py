@@ -12,6 +12,7 @@ from tests.fault.scripted import ScriptedBackend
 from tests.protocol import smuggled
 from tests.protocol.talk import all_said
 from tests.protocol.test_malformed_http import refused
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize("port", ["port", "admin_port"])
@@ -33,7 +34,7 @@ async def test_an_upgrade_to_http_2_is_not_taken_up_and_the_connection_goes_on(
     head = b"GET /mcp/tools/list HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         writer.write(head + upgrade)
         top = (await reader.readuntil(b"\r\n\r\n")).lower()
         assert top.startswith(b"http/1.1 200 ")

@@ -12,6 +12,7 @@ from gateway.server import Server
 from tests.fault.scripted import ScriptedBackend
 from tests.program import serving
 from tests.protocol.watched import Watched
+from tests.waiting import PATIENCE
 
 ADD: Final = json.dumps({"name": "add", "arguments": {"a": 2, "b": 3}}).encode()
 CHUNKS: Final = b"9;x=y\r\n%b\r\n%x\r\n%b\r\n0\r\nX-Trailer: z\r\n\r\n" % (ADD[:9], len(ADD) - 9, ADD[9:])
@@ -53,7 +54,7 @@ async def statuses(port: int, *parts: bytes, pause: float = 0) -> list[int]:
     """The statuses of as many answers as :data:`STATUSES` has, or as many of them as come."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             for part in parts:
                 writer.write(part)
                 await asyncio.sleep(pause)
@@ -91,7 +92,7 @@ async def test_the_rest_of_a_request_may_come_while_an_earlier_one_is_running(
     sent, status = REQUESTS[name]
     place = sent.index(b"\r\n\r\n") + 5 if cut == 30 else cut
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         writer.write(posted(ADD) + sent[:place])
         await watched.begun()
         writer.write(sent[place:] + GET)
@@ -113,7 +114,7 @@ async def test_a_large_body_may_come_while_an_earlier_request_is_running(
     chunk = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     large = posted(body, path=path) if framing == "length" else posted(chunk, CHUNKED, path=path)
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         writer.write(posted(ADD) + large)
         await watched.begun()
         await asyncio.sleep(0.05)

@@ -16,11 +16,10 @@ from tests.fault.behaviours import Hang, result
 from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import JSON, MODERN, Client, modern_headers, modern_request
 from tests.protocol.test_streams_alone import retired
 from tests.protocol.test_swapping import OTHER, calling
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 ANOTHER = "limits.discovery=501/minute"
 

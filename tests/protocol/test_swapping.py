@@ -17,9 +17,9 @@ from tests.fault.behaviours import Hang
 from tests.fault.methods import ADD, ECHO
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.conftest import Start, settings
-from tests.protocol.streams import PATIENCE
 from tests.protocol.talk import LEGACY, MODERN, Client, legacy_headers, modern_headers, modern_request, request
 from tests.protocol.test_streams_alone import begun, opened, retired
+from tests.waiting import PATIENCE
 
 CALL = {"name": "add", "arguments": {"a": 2, "b": 3}}
 PROGRESS = {**CALL, "_meta": {"progressToken": "p"}}

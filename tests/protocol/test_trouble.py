@@ -19,9 +19,9 @@ from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
 from tests.program import run
 from tests.protocol.talk import Client
+from tests.waiting import PATIENCE
 
 Connect = Callable[..., Awaitable[Client]]
-PATIENCE = 5.0
 BOUNDED = ("catalog.ttl=50ms", "catalog.max_tools=10")
 AGE = Rpc("age", {}, {"type": "integer"}, run=lambda: "old enough")
 PERSON = Rpc("person", {}, {"type": "object", "required": ["name"]}, run=dict)

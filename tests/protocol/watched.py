@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tests.fault.behaviours import SUM, Exchange
-from tests.protocol.streams import PATIENCE
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from tests.fault.behaviours import Body

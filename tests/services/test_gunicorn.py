@@ -8,8 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 from tests.clients.tap import tapped
 from tests.front import front
 from tests.services.launch import gunicorn_app
+from tests.waiting import PATIENCE
 
-PATIENCE = 20.0
 AT_ONCE = 8
 ROUNDS = 2
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Self
 from gateway.cli import COMMAND, main
 from tests.troubleshooting.cases import SECTIONS, Case
 from tests.troubleshooting.places import Places, started
+from tests.waiting import PATIENCE
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 # What the page says in place of the ports of one run.
@@ -22,7 +23,6 @@ _PORTS: Final = {"closed": 9, "taken": 8080, "tls": 8443}
 _PROGRESS: Final = re.compile(r"^http\S+: (?:contacting|asking) .* …\n", re.MULTILINE)
 _DATE: Final = re.compile(r"\b20(?:2[1-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _FORK: Final = multiprocessing.get_context("fork")
-_PATIENCE: Final = 20.0
 _HEAD: Final = """\
 # Troubleshooting
 
@@ -74,8 +74,8 @@ class _Run:
 
     def result(self) -> Printed:
         """Wait for the end, and return what was printed."""
-        self._process.join(_PATIENCE)
-        assert self._process.exitcode is not None, f"{self._case.mistake} takes more than {_PATIENCE:.0f} s"
+        self._process.join(PATIENCE)
+        assert self._process.exitcode is not None, f"{self._case.mistake} takes more than {PATIENCE:.0f} s"
         self._errors.seek(0)
         text = normalized(self._errors.read().decode(), self._places)
         return Printed(self._case, self._process.exitcode, text)

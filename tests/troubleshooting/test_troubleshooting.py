@@ -16,9 +16,9 @@ import pytest
 from tests.each import each
 from tests.troubleshooting.cases import SECTIONS, Case
 from tests.troubleshooting.page import PAGE
+from tests.waiting import PATIENCE
 
 CASES = [case for cases in SECTIONS.values() for case in cases]
-PATIENCE = 120
 # What Python, and libraries of ours, would say.
 PYTHON = re.compile(r"Traceback|[a-z]Error\b|Exception|<class|\bNone\b|\bdict\b|Input should|\('|aiohttp|pydantic")
 

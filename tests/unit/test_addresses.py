@@ -11,6 +11,7 @@ ISSUER = "https://login.example.com"
 LOCAL = "https://127.0.0.1:9000"
 MACHINE = "points at this machine"
 NOBODY = "points at a link-local, unspecified or multicast address"
+CLOUD = "points at a cloud's metadata service"
 ODD = "has an address that is not in its usual form"
 PLAIN = "is not a plain URL"
 
@@ -42,6 +43,20 @@ PLAIN = "is not a plain URL"
         ("[::]", NOBODY),
         ("224.0.0.1", NOBODY),
         ("[ff02::1]", NOBODY),
+        ("[fd00:ec2::254]", CLOUD),  # AWS
+        ("[fd00:ec2:0::fe]", CLOUD),
+        ("[fd00:ec2::23]", CLOUD),  # AWS, the credentials of a pod
+        ("[fd20:ce::254]", CLOUD),  # Google
+        ("[fd00:c1::a9fe:a9fe]", CLOUD),  # Oracle
+        ("192.0.0.192", CLOUD),
+        ("[fd00:42::42]", CLOUD),  # Scaleway
+        ("168.63.129.16", CLOUD),  # Azure
+        ("100.100.100.200", CLOUD),  # Alibaba
+        ("[::ffff:100.100.100.200]", CLOUD),
+        ("[64:ff9b::100.100.100.200]", CLOUD),
+        ("[64:ff9b:1::6464:64c8]", CLOUD),
+        ("[2002:6464:64c8::1]", CLOUD),
+        ("[::100.100.100.200]", CLOUD),
         ("0x7f000001", ODD),
         ("0x7F000001", ODD),
         ("127.1", ODD),
@@ -70,7 +85,7 @@ def test_an_address_in_metadata_is_plain_and_leads_neither_here_nor_nowhere(host
     [
         "keys.example.com", "xn--bcher-kva.example", "keys_1.example.com:8443", "10.0.0.7", "192.168.1.9", "[fd00::7]",
         "100.64.0.1", "93.184.215.14", "[2606:4700::1111]", "[2002:a00:7::1]", "[64:ff9b::10.0.0.7]", "1password.com",
-        "[64:ff9b:1:a00:0:700::]",
+        "[64:ff9b:1:a00:0:700::]", "100.100.100.199", "[fd00:ec3::254]",
     ],
 )  # fmt: skip
 def test_names_and_public_and_private_addresses_are_fine(host: str) -> None:

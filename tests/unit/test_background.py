@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.background import Background, keep_fresh, retry_delay
+from tests.waiting import PATIENCE
 
 Work: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -44,7 +45,7 @@ async def world() -> AsyncIterator[World]:
 
 
 async def soon(queue: asyncio.Queue[float]) -> float:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         return await queue.get()
 
 
@@ -188,7 +189,7 @@ async def test_stopping_ends_work_for_good_also_between_two_starts(world: World)
     world.background.start("listing", work)
     world.background.start("reload", fails)
     await soon(world.pauses)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await world.background.stop()
     assert ended.is_set()
     assert world.state == []

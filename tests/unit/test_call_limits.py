@@ -176,3 +176,13 @@ def test_a_caller_has_so_many_calls_under_way_and_no_more() -> None:
 
 def test_a_call_that_was_not_refused_asks_nobody_to_wait() -> None:
     assert "Retry-After" not in Quota(read_rate("10/minute", "call"), 3, 20).headers
+
+
+async def test_a_call_that_the_callers_rate_refuses_takes_nothing_of_its_tools_limit(store: MemoryStore) -> None:
+    limited = replace(TOOL, limit="60/minute")
+    budget = CallBudget(store, "60/minute")
+    assert await made(budget) == 10
+    for _ in range(20):
+        assert (await budget.spend(ADDRESS, limited)).wait
+    assert [await budget.spend_tool(ADDRESS, limited) for _ in range(10)] == [None] * 10
+    assert await budget.spend_tool(ADDRESS, limited) is not None

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from gateway.discovery.shrink_guard import CONFIRMED_AFTER, RETRY_AFTER
+from gateway.discovery.views import DENIED_TTL
 from gateway.errors import CatalogUnavailable, Forbidden
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import Caller, Catalog, SourceAnswer, Tool, View
+from tests.authorization.world import refusal
 from tests.discovering import ANYBODY, MAX_STALE, TTL, World, a_world, listing_of, no_listing, refreshed
 
 MANY = tuple(f"m{n:02}" for n in range(40))
@@ -35,6 +37,21 @@ async def spared() -> AsyncIterator[World]:
 
 def caller(name: str) -> Caller:
     return Caller(view=View("https://issuer", name))
+
+
+async def test_a_listing_without_a_digest_is_not_shown_again_to_a_caller_who_was_refused_since(world: World) -> None:
+    """Nothing is kept by which it could be built again."""
+    bob = caller("bob")
+    assert await world.names(bob) == ("a", "b")
+    world.now += TTL
+    world.backend.failure = refusal(unauthorized=False)
+    await world.names(bob)
+    await world.settled()
+    for _ in range(3):
+        with pytest.raises(Forbidden):
+            await world.names(bob)
+        world.now += DENIED_TTL
+    assert world.fetches == 4
 
 
 # --- shrinking ------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gateway import __version__, cli
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 OTHER_NAMES = re.compile(rf"python -m gateway|(?:\\$ |`)gateway (?:{'|'.join(cli.main.commands)})")
@@ -66,7 +67,7 @@ def test_it_calls_itself_by_that_name_however_it_is_started(start: list[str]) ->
         (["--version"], f"{cli.COMMAND}, version {__version__}\n"),
         (["call"], f"Usage: {cli.COMMAND} call [OPTIONS] [URL] TOOL"),
     ):
-        ran = subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=30)
+        ran = subprocess.run([*start, *arguments], capture_output=True, text=True, timeout=PATIENCE)
         assert (ran.stdout + ran.stderr).startswith(said)
 
 

@@ -40,6 +40,27 @@ def test_a_written_file_changed_once(watcher: FileWatcher, file: Path) -> None:
     assert settled(watcher, file) == []
 
 
+class Counted(type(Path())):  # type: ignore[misc]
+    """A path that counts how often its file is read."""
+
+    reads = 0
+
+    def read_bytes(self) -> bytes:
+        type(self).reads += 1
+        return bytes(super().read_bytes())
+
+
+def test_a_file_that_did_not_change_since_the_last_check_is_not_read(file: Path) -> None:
+    watcher, counted = FileWatcher(), Counted(file)
+    assert settled(watcher, counted) == []
+    for reads, text in ((2, "two"), (3, "three")):
+        file.write_text(text)
+        assert settled(watcher, counted) == [file]
+        for _ in range(5):
+            assert watcher.changed([counted]) == []
+        assert Counted.reads == reads
+
+
 def test_a_file_that_was_replaced_changed(watcher: FileWatcher, file: Path) -> None:
     file.with_name("new").write_text("two")
     file.with_name("new").replace(file)

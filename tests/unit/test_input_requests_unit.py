@@ -3,12 +3,13 @@ test_confirm.py."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.errors import InvalidParams
-from gateway.invocation.input_requests import CONFIRM, TTL, InputRequests
+from gateway.invocation.input_requests import CONFIRM, TTL, WAIT, InputRequests
 from gateway.model import AccessToken, Binding, Caller, CallExtras, InputRequest, Principal, Structure, Tool
 from gateway.signing import SKEW, SigningKeys
 from gateway.store.memory import MemoryStore
@@ -65,6 +66,34 @@ async def test_a_question_waits_some_minutes_for_its_answer_and_no_longer(
     clock.now += 1
     with pytest.raises(InvalidParams, match="too old"):
         await agree(rounds, second)
+
+
+async def test_a_state_is_good_for_as_long_as_a_person_is_waited_for(rounds: InputRequests, clock: ManualClock) -> None:
+    """Its answer is on the way when the wait ends."""
+    state = await asked(rounds)
+    clock.now += WAIT + 1
+    assert await agree(rounds, state) is None
+
+
+async def test_the_answer_to_a_question_counts_as_the_first_one_time_for_as_long_as_its_state_is_good(
+    rounds: InputRequests, clock: ManualClock
+) -> None:
+    """A call of several rounds is counted once against the limits, and no state makes another call free."""
+    for tool in (TOOL, replace(TOOL, confirm=False, input_required=True)):
+        ask = await rounds.request_consent(extras(), None, ADA, tool, ARGUMENTS)
+        assert ask is not None
+        assert ask.state is not None
+        assert not await rounds.is_first_answer(ask.state, BOB, tool, ARGUMENTS)
+        assert not await rounds.is_first_answer("forged", ADA, tool, ARGUMENTS)
+        assert await rounds.is_first_answer(ask.state, ADA, tool, ARGUMENTS)
+        for wait in (0, TTL - 1, 1):
+            clock.now += wait
+            assert not await rounds.is_first_answer(ask.state, ADA, tool, ARGUMENTS)
+    plain = replace(TOOL, confirm=False)
+    asked_for_it = await rounds.request_consent(extras(), None, ADA, plain, ARGUMENTS)
+    assert asked_for_it is not None
+    assert asked_for_it.state is not None
+    assert not await rounds.is_first_answer(asked_for_it.state, ADA, plain, ARGUMENTS), "nothing was asked"
 
 
 async def test_a_consent_stays_used_until_it_would_be_too_old_anyway(rounds: InputRequests, clock: ManualClock) -> None:

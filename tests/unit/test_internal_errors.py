@@ -34,7 +34,7 @@ async def call_that_raises(error: BaseException, cause: BaseException | None = N
     parts: Any = Parts()
     access, budget = Access(Auth(mode="off"), per_caller=False), CallBudget(MemoryStore(), "10/minute")
     limit, validators, unused = ConcurrencyLimit(), ValidatorCache(), parts
-    invocation = Invocation(parts, parts, validators, unused, access, budget, limit, {}, NameStyle.MCP)
+    invocation = Invocation(parts, parts, validators, unused, access, budget, unused, limit, {}, NameStyle.MCP)
     call = await invocation.prepare(ANONYMOUS, "drop", {})
     return await call.execute()
 

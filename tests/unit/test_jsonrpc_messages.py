@@ -123,7 +123,12 @@ def test_an_error_has_no_id_where_none_could_be_read_and_data_where_there_is_som
 
 FORGIVEN = {
     "a sound one": (b'{"jsonrpc":"2.0","id":"7","result":5}', (5, None)),
-    "a null id": (b'{"jsonrpc":"2.0","id":null,"result":5}', (5, None)),
+    "an error with a null id": (
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}',
+        (None, ResponseError(1, "m")),
+    ),
+    "ids within the result": (b'{"id":"7","result":[{"id":1},{"id":"id"}]}', ([{"id": 1}, {"id": "id"}], None)),
+    "an id behind those of the result": (b'{"result":{"id":1,"x":"\\u0064"},"id":"7"}', ({"id": 1, "x": "d"}, None)),
     "no id": (b'{"jsonrpc":"2.0","result":5}', (5, None)),
     "a number for the string": (b'{"jsonrpc":"2.0","id":7,"result":5}', (5, None)),
     "no jsonrpc": (b'{"id":"7","result":5}', (5, None)),
@@ -197,6 +202,12 @@ def test_a_message_of_1_0_has_id_method_and_params_and_no_version() -> None:
 
 
 VIOLATIONS = {
+    "a result with a null id": (b'{"jsonrpc":"2.0","id":null,"result":5}', "a result with null for its id"),
+    "a result of 1.0 with a null id": (b'{"result":5,"error":null,"id":null}', "a result with null for its id"),
+    "two ids": (b'{"jsonrpc":"2.0","id":"8","id":"7","result":5}', "two members"),
+    "an id before and one behind the result": (b'{"id":"7","result":{"id":5},"id":"7"}', "two members"),
+    "two ids with an error": (b'{"id":"7","error":{"code":1,"message":"m"},"id":"7"}', "two members"),
+    "two results with an id in each": (b'{"id":"7","result":{"id":5},"result":{"id":5}}', "two members"),
     "the id of another": (b'{"id":"8","result":5}', "another call"),
     "a number that is another": (b'{"id":70,"result":5}', "another call"),
     "an id of true": (b'{"id":true,"result":5}', "another call"),

@@ -50,9 +50,9 @@ def response(part: bytes, envelope: bytes = b'{"jsonrpc":"2.0","id":"7","result"
 
 @each("part", GOOD.values(), ids=GOOD.keys())
 @pytest.mark.parametrize("error", [b"", b',"error":null'])
-@pytest.mark.parametrize("id", [b'"7"', b"null"])
+@pytest.mark.parametrize("id", [b'"id":"7",', b""])
 def test_sound_json_is_not_decoded(part: bytes, error: bytes, id: bytes) -> None:
-    raw = response(part, b'{"id":' + id + b',"result":%s' + error + b"}")
+    raw = response(part, b"{" + id + b'"result":%s' + error + b"}")
     result, fault = parse_large_response(raw, "7")
     assert fault is None
     assert type(result) is Raw
@@ -87,6 +87,9 @@ def test_what_bytes_do_not_decide_is_decoded(part: bytes) -> None:
         (b'{"jsonrpc":"2.0","id":"7","result":%s,"error":{"code":1}}', ValueError),
         (b'{"id":"8","result":%s}', ValueError),
         (b'{"id":true,"result":%s}', ValueError),
+        (b'{"id":null,"result":%s}', ValueError),
+        (b'{"id":"8","id":"7","result":%s}', ValueError),
+        (b'{"id":"7","result":%s,"id":"7"}', ValueError),
         (b'{"id":"7","more":%s}', ValueError),
         (b'[{"id":"7","result":%s}]', ValueError),
         (b'{"id":"7","result":%s} x', ValueError),

@@ -6,20 +6,21 @@ import asyncio
 import socket
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from structlog.testing import capture_logs
 
 from gateway.backend.lean import MAX_IDLE, LeanTransport
-from gateway.outbound import KEEPALIVE, ConnectFailed, DeadlinePassed, Interrupted, NoConnection
+from gateway.backend.lean_connection import MAX_HEAD
+from gateway.outbound import KEEPALIVE, BadHttp, ConnectFailed, DeadlinePassed, Interrupted, NoConnection
 from tests.clock import Clock, by_hand
 from tests.each import each
 from tests.fault.behaviours import SUM, Hang, result
 from tests.fault.scripted import ScriptedBackend
 from tests.fault.unasked import Lingering
 from tests.resolving import Names
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CALL = b'{"jsonrpc":"2.0","id":"7","method":"add","params":{"a":2,"b":3}}'
 NAME = "service.example.com"
@@ -82,7 +83,7 @@ async def test_the_connection_that_was_used_last_is_used_next(clock: Clock) -> N
 
 async def test_more_connections_than_are_kept_are_closed_after_use() -> None:
     backend = ScriptedBackend()
-    async with transport_to(backend) as transport, asyncio.timeout(10):
+    async with transport_to(backend) as transport, asyncio.timeout(PATIENCE):
         await asyncio.gather(*(post(transport, backend.url) for _ in range(MAX_IDLE + 5)))
         await asyncio.sleep(0)
         assert repr(transport).endswith(f"{MAX_IDLE} connections>")
@@ -106,6 +107,31 @@ async def test_a_connection_whose_request_was_not_read_is_not_used_again() -> No
         await transport.close()
         for connection in accepted:
             connection.close()
+
+
+@pytest.mark.parametrize("begun", [b"X-Long: ", b"X-Long", b"HTTP/1.1 200 "], ids=["value", "name", "reason"])
+async def test_a_line_of_a_head_without_end_is_given_up_at_the_size_of_a_head(begun: bytes) -> None:
+    """Nothing else would end it: each byte comes in time."""
+    head = b"" if begun.startswith(b"HTTP") else b"HTTP/1.1 200 OK\r\n"
+    piece = b"x" * 4096
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        loop = asyncio.get_running_loop()
+        transport = LeanTransport()
+        exchange = asyncio.create_task(post(transport, f"http://127.0.0.1:{listener.getsockname()[1]}/", PATIENCE))
+        connection, _ = await loop.sock_accept(listener)
+        with connection:
+            await loop.sock_sendall(connection, head + begun)
+            sent = 0
+            while not exchange.done() and sent < 64 * MAX_HEAD:
+                with suppress(ConnectionError):
+                    await loop.sock_sendall(connection, piece)
+                sent += len(piece)
+                await asyncio.sleep(0)
+            assert exchange.done(), "it reads on"
+            with pytest.raises(BadHttp):
+                await exchange
+        await transport.close()
 
 
 async def test_closing_ends_exchanges_under_way_and_refuses_others() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.telemetry.lines import Lines
+from tests.waiting import PATIENCE
 
-PATIENCE = 20.0
 PIPE_BYTES = 64 * 1024
 
 

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
-PATIENCE = 60.0
+from tests.waiting import PATIENCE
+
 SETUP = """
 import gc, logging, os, warnings
 import structlog
@@ -48,9 +49,24 @@ except Failure:
     assert line["event"] == "internal error"
 
 
+def test_a_command_that_tells_the_cause_itself_logs_errors_with_a_traceback_alone() -> None:
+    (line,) = logged("""
+logs.configure("traceback", "json")
+log.error("no token for the backend")
+log.warning("request", exc_info=ValueError())
+log.error("internal error", exc_info=ZeroDivisionError())
+""")
+    assert line["event"] == "internal error"
+
+
 def test_a_librarys_message_that_does_not_fit_its_arguments_is_a_line_too() -> None:
     (line,) = logged("logging.getLogger('asyncio').error('%d tasks', 'many')")
     assert (line["level"], line["event"], line["logger"]) == ("error", "library", "asyncio")
+
+
+def test_of_what_asyncio_logs_one_line_in_ten_seconds_is_written() -> None:
+    found = logged("for _ in range(500): logging.getLogger('asyncio').error('broken')")
+    assert [line["message"] for line in found] == ["broken"]
 
 
 def test_a_warning_and_what_fails_in_a_finalizer_are_lines_and_wait_for_nobody() -> None:

@@ -10,7 +10,7 @@ import referencing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.schema.numbers import compares_numbers, weigh_literals, weight_of
+from gateway.schema.numbers import EQUALITY, compares_numbers, weigh_literals, weight_of
 from gateway.schema.patterns import remove_patterns_and_numbers
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
 from tests.each import each
@@ -58,7 +58,6 @@ def test_huge_integers_that_must_differ_from_each_other_hold_nobody_up(values: l
     validator = VALIDATORS.compile({"uniqueItems": True, "minItems": 2})
     with quickly(0.4):
         assert validator.is_valid(values)
-        assert validator.faults(values) == []
     assert not validator.is_valid([10**20, 10**20])
     assert not validator.is_valid(["a"] * MANY)
 
@@ -75,7 +74,6 @@ def test_numbers_too_many_to_be_compared_are_checked_for_all_else() -> None:
     validator = VALIDATORS.compile({"items": {"type": "number", "multipleOf": 0.01}, "minItems": 2})
     assert not validator.is_valid([0.005])
     assert validator.is_valid([0.005] * MANY)
-    assert validator.faults([0.005] * MANY) == []
     assert not validator.is_valid([*[0.005] * MANY, "x"])
 
 
@@ -109,8 +107,9 @@ def test_what_is_looked_for_one_by_one_counts(schema: Json, item: Any) -> None:
         ({}, (0, 0)),
         ({"minimum": 0, "exclusiveMaximum": 2**63 - 1}, (2, 0)),
         ({"multipleOf": 0.5}, (2, 2 * weight_of(0.5))),
-        ({"enum": ["a", None, True, [1, {"a": 2.5}]]}, (2, weight_of(2.5))),
-        ({"const": {"a": {"b": 7}}}, (1, 0)),
+        ({"enum": ["a", None, True, [1, {"a": 2.5}]]}, (2, EQUALITY + weight_of(2.5))),
+        ({"const": {"a": {"b": 7}}}, (1, EQUALITY)),
+        ({"enum": [1, 2, 3]}, (3, 0)),
         ({"minItems": 3, "default": 1.5, "properties": {"minimum": {"const": 1}}}, (0, 0)),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 
 import pytest
@@ -15,17 +16,18 @@ from tests.queueing import Stand, settle
 
 
 @pytest.mark.parametrize(
-    ("connections", "kept", "third", "two_thirds"),
-    [(1, 0, 1, 1), (2, 0, 1, 1), (3, 0, 1, 2), (4, 1, 1, 2), (8, 2, 2, 4), (16, 4, 4, 8), (100, 4, 32, 64)],
-)
-def test_shares_of_small_and_large_pools(connections: int, kept: int, third: int, two_thirds: int) -> None:
+    ("connections", "kept", "third", "two_thirds", "half_of_third"),
+    [
+        (1, 0, 1, 1, 1), (2, 0, 1, 1, 1), (3, 0, 1, 2, 1), (4, 1, 1, 2, 1), (8, 2, 2, 4, 1), (12, 3, 3, 6, 1),
+        (16, 4, 4, 8, 2), (100, 4, 32, 64, 16),
+    ],
+)  # fmt: skip
+def test_shares_of_small_and_large_pools(
+    connections: int, kept: int, third: int, two_thirds: int, half_of_third: int
+) -> None:
     queue = FairQueue(connections)
-    assert (queue.listing_slots, queue.size, queue.third, queue.two_thirds) == (
-        kept,
-        connections - kept,
-        third,
-        two_thirds,
-    )
+    shares = (queue.third, queue.two_thirds, queue.half_of_third)
+    assert (queue.listing_slots, queue.size, shares) == (kept, connections - kept, (third, two_thirds, half_of_third))
 
 
 async def test_one_caller_holds_a_third_whatever_it_calls() -> None:
@@ -46,6 +48,53 @@ async def test_one_tool_holds_a_third_whoever_calls_it() -> None:
     await stand.come(39, "echo")
     assert stand.served[-1] == (39, "echo")
     await stand.leave()
+
+
+@pytest.mark.parametrize("connections", [8, 12, 16, 100])
+async def test_one_caller_holds_half_of_a_tools_third_and_another_gets_in_at_once(connections: int) -> None:
+    stand = Stand(connections)
+    await stand.come("ada", "a", 2 * connections)
+    held = len(stand.served)
+    assert held == stand.queue.third // 2
+    await stand.come("bob", "a")
+    assert stand.served[held:] == [("bob", "a")]
+    await stand.leave()
+
+
+async def test_a_tool_that_has_just_answered_gives_one_caller_no_larger_share() -> None:
+    """Quick calls first and then calls that hang would take all of the tool's third."""
+    stand = Stand(100)
+    await stand.come("ada", "a")
+    await stand.free("ada", "a")
+    await stand.come("ada", "a", 40)
+    assert len(stand.served) == 1 + 16
+    await stand.leave()
+
+
+async def test_a_callers_calls_of_another_tool_take_the_rest_of_its_third() -> None:
+    stand = Stand(100)
+    for tool in "abc":
+        await stand.come("ada", tool, 20)
+    assert Counter(stand.served) == {("ada", "a"): 16, ("ada", "b"): 16}
+    await stand.free("ada", "a")
+    assert stand.served[32:] == [("ada", "a")]  # its line is the longest there
+    await stand.leave()
+
+
+async def test_it_is_known_when_a_tool_and_the_service_last_answered() -> None:
+    stand = Stand(16)
+    queue = stand.queue
+    assert (queue.answered_at("a"), queue.answered_at()) == (-math.inf, -math.inf)
+    for at, tool, answered in ((1.0, "a", True), (2.0, "b", True), (3.0, "a", False)):
+        await stand.come("ada", tool)
+        stand.clock.now = at
+        await stand.free("ada", tool, answered=answered)
+    assert (queue.answered_at("a"), queue.answered_at("b"), queue.answered_at()) == (1.0, 2.0, 2.0)
+    await stand.come("ada", LISTING, 2)
+    for at in (4.0, 5.0):  # the second one has a slot of those for calls, and is an answer all the same
+        stand.clock.now = at
+        await stand.free("ada", LISTING)
+        assert queue.answered_at() == at
 
 
 async def test_a_tool_that_answered_within_the_last_second_may_hold_two_thirds() -> None:
@@ -119,12 +168,13 @@ async def test_a_call_that_its_own_tool_holds_up_holds_up_no_other() -> None:
 
 
 async def test_a_caller_at_its_share_waits_while_slots_are_free_and_goes_on_with_its_own() -> None:
-    stand = Stand(7)
-    await stand.come("ada", "a", 2)
-    await stand.come("ada", "b")
-    assert len(stand.served) == 2
+    stand = Stand(16)  # four for a caller, two of them for one tool
+    for tool in "ab":
+        await stand.come("ada", tool, 2)
+    await stand.come("ada", "c")
+    assert len(stand.served) == 4
     await stand.free("ada", "a")
-    assert stand.served[2:] == [("ada", "b")]
+    assert stand.served[4:] == [("ada", "c")]
     await stand.leave()
 
 
@@ -250,6 +300,8 @@ def _check(stand: Stand) -> None:
     assert kept.total() <= queue.listing_slots
     assert max(kept.values(), default=0) <= 1
     assert max(Counter(slot.caller for slot in others).values(), default=0) <= queue.third
+    by_both = Counter((slot.caller, slot.tool) for slot in others)
+    assert max(by_both.values(), default=0) <= queue.half_of_third
     by_tool = Counter(slot.tool for slot in others)
     assert max(by_tool.values(), default=0) <= queue.two_thirds
     assert by_tool[LISTING] <= queue.third
@@ -259,5 +311,10 @@ def _check(stand: Stand) -> None:
         if tool is LISTING and caller not in kept:
             assert kept.total() == queue.listing_slots
             continue  # the others are for it where listings hang, which timers tell
-        held_up = by_caller[caller] >= queue.third or by_tool[tool] >= queue.third or len(others) == queue.size
+        held_up = (
+            by_both[caller, tool] >= queue.half_of_third
+            or by_caller[caller] >= queue.third
+            or by_tool[tool] >= queue.third
+            or len(others) == queue.size
+        )
         assert held_up, f"{caller} could call {tool}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,7 +16,7 @@ from gateway.listing.plain import Plain
 from gateway.model import Listing, Method, Parameter, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
-from tests.reach.__main__ import README
+from tests.reach.__main__ import README, written
 from tests.reach.measure import CLASSES, Measured, count_types
 from tests.reach.rows import ROWS
 from tests.reach.table import BEGIN, END, missed, summary, table, with_table
@@ -74,6 +75,17 @@ def test_a_new_table_takes_the_place_of_the_old_one_and_of_nothing_else() -> Non
     assert with_table(once, table([GOOD])) == once
     with pytest.raises(ValueError, match="make reach"):
         with_table("a page without a place", "table")
+
+
+def test_the_readme_stays_as_it_is_where_a_target_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(f"before\n{BEGIN}\n\nold\n\n{END}\nafter\n")
+    assert written([GOOD] * 19 + [Measured("gone (npm)", "?", "no")], page) == 1
+    assert page.read_text() == f"before\n{BEGIN}\n\nold\n\n{END}\nafter\n"
+    assert "missed: gone (npm) cannot be used" in capsys.readouterr().out
+    assert written([GOOD] * 20, page) == 0
+    assert page.read_text() == f"before\n{BEGIN}\n\n{table([GOOD] * 20)}\n\n{END}\nafter\n"
+    assert capsys.readouterr().out == ""
 
 
 def test_the_readme_shows_every_service_that_is_measured_and_meets_the_targets() -> None:

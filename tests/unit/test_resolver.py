@@ -12,8 +12,8 @@ from gateway.outbound import NoConnection, Outbound
 from gateway.resolver import MAX_AT_ONCE
 from tests.fault.scripted import ScriptedBackend
 from tests.resolving import Names
+from tests.waiting import PATIENCE
 
-PATIENCE = 10.0
 HANGING = [f"hangs-{number}.example.com" for number in range(3 * MAX_AT_ONCE)]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.errors import GatewayError
 from gateway.mcp.running import RunningCalls
+from tests.waiting import PATIENCE
 
 IDLE = "<RunningCalls: 0 preparing, 0 running>"
 
@@ -26,7 +27,7 @@ async def endless() -> None:
 
 async def outcome(task: asyncio.Task[Any]) -> str:
     """What became of a call, awaited."""
-    await asyncio.wait({task}, timeout=5)
+    await asyncio.wait({task}, timeout=PATIENCE)
     return "cancelled" if task.cancelled() else "ended" if task.done() else "runs"
 
 
@@ -102,7 +103,7 @@ async def test_a_call_goes_on_where_nobody_awaits_it(calls: RunningCalls) -> Non
 
     calls.start(work(), "a", 7)
     gc.collect()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await over.wait()
 
 
@@ -112,7 +113,7 @@ async def test_who_waits_for_the_end_may_hang_up_while_the_call_goes_on(calls: R
     task = calls.start(asyncio.sleep(0, "made"), None, 7, end)
     if hangs_up:
         end.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert await task == "made"
     await soon(calls)
     assert end.cancelled() is hangs_up

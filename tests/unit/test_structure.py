@@ -27,8 +27,8 @@ FLOORS = (
     "4 invocation",
     "3 discovery limits search",
     "2 catalog config > credentials listing schema",
-    "1 auth > backend store > background batch layers outbound signals signing single_flight telemetry turns uses"
-    " > resolver",
+    "1 auth > backend batch store > background layers outbound signals signing single_flight telemetry turns uses"
+    " > exchange_memory resolver",
     "0 model > jsonrpc references settings > "
     "errors json_bounds json_pointer json_schema strict_yaml structs text tls units",
 )
@@ -41,7 +41,7 @@ HOMES = {
     "jwt": ("auth",),
     "cryptography": ("auth", "signing"),
     "yaml": ("strict_yaml", "cli", "listing.documents", "listing.file_faults"),
-    "httptools": ("backend.lean_connection", "web.request"),
+    "httptools": ("backend.lean_connection", "web.request_reader"),
     "msgspec": ("jsonrpc", "structs"),
     "jsonschema_rs": ("schema.validation",),
     "jsonschema": ("listing.static", "listing.file_faults"),

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from gateway.uses import UseCounter
+from tests.waiting import PATIENCE
 
 
 async def turns() -> None:
@@ -16,7 +17,7 @@ async def turns() -> None:
 
 
 async def test_nothing_under_way_has_ended_already() -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await UseCounter().wait_until_idle()
 
 
@@ -36,7 +37,7 @@ async def test_it_ends_with_the_last_of_several() -> None:
     assert not ended.done()
     assert repr(uses) == "<Uses 1>"
     second.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await ended
     await asyncio.gather(*tasks)
 
@@ -47,7 +48,7 @@ async def test_what_fails_or_is_cancelled_is_no_longer_under_way() -> None:
         raise ZeroDivisionError
     with pytest.raises(asyncio.CancelledError), uses:
         raise asyncio.CancelledError
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await uses.wait_until_idle()
 
 
@@ -59,5 +60,5 @@ async def test_it_can_be_used_again_after_it_ended() -> None:
         ended = asyncio.create_task(uses.wait_until_idle())
         await turns()
         assert not ended.done()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await ended

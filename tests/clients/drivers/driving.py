@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-PATIENCE = 15.0
+PATIENCE = 120.0
 """Seconds after which an order is given up."""
 
 

@@ -1,0 +1,142 @@
+"""Rows of ``make fault``: large bodies of calls under way, large results, and what the process takes for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.authorization.stand import CALLS, MODERN, Bearer
+from tests.fault.behaviours import Body, Exchange, InTurn, result
+from tests.fault.load import Samples
+from tests.fault.rounds import QUIET, certain
+from tests.fault.stage import Stage, stage
+from tests.fault.table import MEMORY, Figure, Line, Row
+from tests.protocol.official import LEGACY
+from tests.protocol.talk import JSON, modern_headers, modern_request, request
+
+_MIB: Final = 1024 * 1024
+_CALLERS: Final = 12
+_EACH: Final = 32
+"""Calls of one caller at a time."""
+_FEW: Final = 3
+_TAKES: Final = 3.0
+"""Seconds that the service takes for a large call."""
+_CALM: Final = 10.0
+"""Seconds after which the memory is as it was."""
+_STAYS: Final = 1.2
+"""How many times as much it may be."""
+_PATIENCE: Final = 30.0
+SHAPES: Final[dict[str, Any]] = {
+    "one long text": "x" * 1_000_000,
+    "36,000 small objects": [{"id": number, "n": "abc"} for number in range(36_000)],
+}
+
+
+@dataclass(frozen=True)
+class _Slow:
+    """Answer after a while."""
+
+    async def play(self, exchange: Exchange) -> None:
+        await asyncio.sleep(_TAKES)
+        await result({}).play(exchange)
+
+
+_KNOBS: Final = ("limits.concurrent=32", "services.far.backend.timeout=20s")
+
+
+def _message(surface: str, value: Any) -> tuple[str, bytes, dict[str, str]]:
+    """The path, body and headers of a call of ``keep``."""
+    params = {"name": "keep", "arguments": {"value": value}}
+    path, body, headers = "/mcp", modern_request("tools/call", params), modern_headers("tools/call", "keep")
+    if surface in LEGACY:
+        body, headers = request("tools/call", params), {"MCP-Protocol-Version": surface}
+    elif surface == "rest":
+        path, body, headers = "/mcp/tools/invoke", params, {}
+    elif surface != MODERN:
+        path, body, headers = (
+            "/mcp/tools/keep" if surface == "tool" else "/jsonrpc",
+            request("keep", {"value": value}),
+            {},
+        )
+    return path, json.dumps(body, separators=(",", ":")).encode(), {**JSON, "Accept": "application/json", **headers}
+
+
+async def _told(client: Bearer, path: str, body: bytes, headers: dict[str, str]) -> str:
+    """What the answer to a large call says, in a word."""
+    async with asyncio.timeout(_PATIENCE), client.request("POST", path, body, headers) as answer:
+        said = await answer.read()
+        if b"holds too many answers to read this one" in said:
+            return "not read"
+        if answer.status == 503 and b"not sent" in said and "Retry-After" in answer.headers:
+            return "503 not sent"
+        return (
+            "right"
+            if answer.status == 200 and b"error" not in said.lower().replace(b'"iserror":false', b"")
+            else f"{answer.status} {said[:200]!r}"
+        )
+
+
+async def _flood(it: Stage, send: Callable[[str, Bearer], Awaitable[str]], told: Counter[str], each: int) -> None:
+    """Let each caller make all its calls at once, on one surface after the other."""
+    clients = (await it.callers(6, _CALLERS, rate=1, mount="/far")).clients
+    for surface in CALLS:
+        told.update(await asyncio.gather(*(send(surface, client) for client in clients for _ in range(each))))
+
+
+async def _measured(
+    it: Stage, send: Callable[[str, Bearer], Awaitable[str]], fine: set[str], each: int = _EACH
+) -> Line:
+    """Measure the memory and the healthy callers during a flood, and the memory 10 s after it."""
+    healthy, told = await it.healthy(), Counter[str]()
+    await healthy.calls(2 * QUIET)
+    before, samples = it.program.memory(), []
+    flood = asyncio.create_task(_flood(it, send, told, each))
+    while not flood.done():
+        samples += (await healthy.calls(QUIET)).of
+    await flood
+    most = it.program.peak_memory()
+    await asyncio.sleep(_CALM)
+    figures = (
+        Figure("VmHWM of the gateway", most / _MIB, MEMORY, " MiB"),
+        Figure("memory 10 s later / before", it.program.memory() / before, _STAYS),
+        Figure("other answers", sum(count for word, count in told.items() if word not in fine), 0),
+        Figure("kinds of right answers that never came", len(fine - told.keys()), 0),
+    )
+    beside = Samples(samples)
+    notes = (f"before {before / _MIB:.0f} MiB; {dict(told.most_common(4))}", *it.ledger.complaints[:3])
+    return Line(held=beside.held, worst=beside.worst, **certain(it.ledger), figures=figures, notes=notes)
+
+
+def _bodies(value: Any) -> Row:
+    async def row() -> Line:
+        async with stage(*_KNOBS) as it:
+            it.far.on("keep", _Slow())
+            messages = {surface: _message(surface, value) for surface in CALLS}
+            return await _measured(
+                it, lambda surface, client: _told(client, *messages[surface]), {"503 not sent", "right"}
+            )
+
+    return row
+
+
+async def _bombs() -> Line:
+    """Results of many small arrays, which have to be decoded: some find room for their values, others never do."""
+    async with stage(*_KNOBS) as it:
+        it.far.on("keep", InTurn(tuple(_bomb(size) for size in (2 * _MIB, 7 * _MIB)) * 1000))
+        messages = {surface: _message(surface, 1) for surface in CALLS}
+        fine = {"not read", "right"}
+        return await _measured(it, lambda surface, client: _told(client, *messages[surface]), fine, _FEW)
+
+
+def _bomb(size: int) -> Body:
+    parts = b"[1]," * (size // 4)
+    return Body(b'{"jsonrpc":"2.0","id":@ID@,"result":[%b"\\u0041"]}' % parts)
+
+
+ROWS: Final[dict[str, Row]] = {
+    f"{_CALLERS} x {_EACH} calls of 1 MB under way: {name}": _bodies(value) for name, value in SHAPES.items()
+} | {"results of a million small arrays": _bombs}

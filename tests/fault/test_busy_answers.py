@@ -1,0 +1,118 @@
+"""A service that says it is busy, and when to come again (429, 503 with Retry-After): what callers of each surface are
+told, whatever else the answer holds."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from typing import Final
+
+import pytest
+
+from tests.authorization.stand import CALLS, REST, Bearer, Stand, stand
+from tests.fault.behaviours import Body, Honest, error, result
+from tests.fault.ledger import outcome_of
+from tests.protocol.talk import Answer, request
+
+TWO_AND_THREE: Final = {"a": 2, "b": 3}
+BODIES: Final = {
+    "empty": Body(content_type=None),
+    "HTML": Body(b"<html>Slow down</html>", content_type="text/html"),
+    "a JSON-RPC error": error(-32000, "Slow down"),
+    "a JSON-RPC error about params": error(-32602, "Invalid params"),
+    "JSON": Body(b'{"detail": "Slow down"}'),
+}
+EVERY_SURFACE: Final = (*CALLS, "2025-03-26", "a batch")
+
+
+def busy(status: int, retry_after: str | None, body: Body) -> Body:
+    """The same body with another status and time."""
+    headers = () if retry_after is None else (("Retry-After", retry_after),)
+    return Body(body.payload, status, body.content_type, headers)
+
+
+async def called(client: Bearer, surface: str) -> tuple[str, int | None, int]:
+    """A call's failure in words, the seconds to wait that a program can read, and the HTTP status."""
+    if surface == "a batch":
+        answer = await client.post("/jsonrpc", [request("add", TWO_AND_THREE)])
+        return answer.json[0]["error"]["message"], None, answer.status
+    answer = await client.call(surface, "add", TWO_AND_THREE)
+    return outcome_of(surface, answer)[1], wait_in(answer), answer.status
+
+
+def wait_in(answer: Answer) -> int | None:
+    if "result" in answer.json:
+        wait: int | None = answer.json["result"].get("_meta", {}).get("retryAfter")
+        return wait
+    return int(answer.headers["Retry-After"]) if "Retry-After" in answer.headers else None
+
+
+def http_date(seconds: float) -> str:
+    """The time in so many seconds as HTTP writes it."""
+    return formatdate(time.time() + seconds, usegmt=True)
+
+
+@pytest.mark.parametrize("surface", EVERY_SURFACE)
+async def test_who_meets_a_busy_service_is_told_that_nothing_ran_and_when_to_come_again(surface: str) -> None:
+    async with stand() as it:
+        client = it.of("ann")
+        for status in (429, 503):
+            for name, body in BODIES.items():
+                for retry_after, least, most in (("7", 7, 7), ("300", 300, 300), (http_date(200.0), 100, 200)):
+                    it.backend.on("add", busy(status, retry_after, body))
+                    words, wait, http_status = await called(client, surface)
+                    start = f"The backend is busy and did not run the call (HTTP {status}); it is safe to repeat after "
+                    assert words.startswith(start), (name, words)
+                    seconds = int(words.removeprefix(start).removesuffix(" s"))
+                    assert least <= seconds <= most
+                    if surface != "a batch":
+                        assert wait == seconds, name
+                    assert http_status == (503 if surface in (REST, "tool", "jsonrpc") else 200)
+
+
+async def words_of(it: Stand, answer: Body, surface: str = REST) -> tuple[str, int | None]:
+    it.backend.on("add", answer)
+    words, wait, _ = await called(it.of("ann"), surface)
+    return words, wait
+
+
+@pytest.mark.parametrize("retry_after", [None, "301", "86400", "soon", "-1", "Fri, 31 Dec 2038 23:59:59 GMT"])
+async def test_without_a_time_that_is_near_the_body_counts_first_and_then_the_status(retry_after: str | None) -> None:
+    async with stand() as it:
+        for status, words in ((429, "The backend's answer is empty"), (503, "The backend cannot serve now (HTTP 503)")):
+            assert await words_of(it, busy(status, retry_after, BODIES["a JSON-RPC error"])) == ("Slow down", None)
+            assert await words_of(it, busy(status, retry_after, BODIES["empty"])) == (words, None)
+
+
+@pytest.mark.parametrize("status", [200, 400, 500, 502])
+async def test_no_other_status_says_that_nothing_ran(status: int) -> None:
+    async with stand() as it:
+        assert await words_of(it, busy(status, "7", BODIES["a JSON-RPC error"])) == ("Slow down", None)
+
+
+async def test_a_result_is_one_whatever_its_status_says() -> None:
+    """The call ran: nobody may be told that it is safe to repeat."""
+    async with stand() as it:
+        it.backend.on("add", busy(503, "7", result({"sum": 5})))
+        answer = await it.of("ann").call(REST, "add", TWO_AND_THREE)
+        assert (answer.status, answer.json["result"]) == (200, {"sum": 5})
+
+
+async def test_a_busy_service_opens_no_breaker() -> None:
+    async with stand() as it:
+        it.backend.on("add", busy(503, "0", BODIES["empty"]))
+        ann = it.of("ann")
+        for _ in range(40):
+            await called(ann, REST)
+        assert it.backend.calls("add") == 40
+        it.backend.on("add", Honest())
+        assert (await ann.call(REST, "add", TWO_AND_THREE)).status == 200
+
+
+async def test_a_notification_that_meets_a_busy_service_has_no_answer() -> None:
+    async with stand() as it:
+        it.backend.on("void", busy(503, "7", BODIES["empty"]))
+        void: dict[str, object] = {"jsonrpc": "2.0", "method": "void"}
+        for path in ("/jsonrpc", "/mcp/tools/void"):
+            assert (await it.of("ann").post(path, void)).status == 204
+        assert it.backend.calls("void") == 2

@@ -1,0 +1,157 @@
+"""What exchanges take of the memory is counted until they end, however they end, and a large body needs room for it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, Final
+
+import aiohttp
+import pytest
+
+from gateway.server import Server
+from tests.authorization.stand import CALLS, MODERN, Bearer
+from tests.fault.behaviours import CLOSE, Behaviour, GzipBomb, Hang, error, result
+from tests.fault.load import session
+from tests.fault.methods import Rpc
+from tests.fault.scripted import ScriptedBackend
+from tests.front import front
+from tests.protocol.talk import request
+from tests.waiting import until
+
+KEEP: Final = Rpc("keep", {"value": {}}, {}, "Take a large value")
+TEXT: Final = "x" * 300_000
+OBJECTS: Final = [{"id": number, "name": "abc"} for number in range(8_000)]
+BOMB: Final = [[number] for number in range(400_000)]
+RELEASED: Final = Hang("nothing", result({}))
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[ScriptedBackend]:
+    async with ScriptedBackend((KEEP,)) as backend:
+        yield backend
+
+
+@pytest.fixture
+async def gateway(backend: ScriptedBackend) -> AsyncIterator[Server]:
+    """A gateway with 5 MiB for large bodies, 2 MiB of it for one caller. Nothing is held after a test of it."""
+    async with front(backend.url, "server.max_buffered=8MiB", "limits.concurrent=50") as it:
+        assert it.gateway is not None
+        assert (await it.call("rest", "keep", {"value": 1})).status == 200
+        yield it.gateway
+        held = it.gateway.held
+        await until(lambda: (held.bytes, held.waiting, held.callers), lambda seen: seen == (0, 0, 0))
+
+
+async def call(gateway: Server, surface: str, value: Any, address: str = "127.0.0.1") -> Any:
+    async with session(address) as own:
+        return await Bearer(own, gateway.port, None).call(surface, "keep", {"value": value})
+
+
+async def under_way(backend: ScriptedBackend, calls: int) -> None:
+    await until(lambda: backend.calls("keep"), lambda seen: seen >= calls)
+
+
+@pytest.mark.parametrize("surface", CALLS)
+async def test_large_bodies_under_way_take_room_of_their_caller_and_small_calls_go_on(
+    surface: str, gateway: Server, backend: ScriptedBackend
+) -> None:
+    backend.on("keep", RELEASED)
+    running = [asyncio.create_task(call(gateway, surface, TEXT))]
+    await under_way(backend, 2)
+    assert gateway.held.bytes >= len(TEXT)
+    refused = await call(gateway, surface, TEXT)
+    assert refused.status == 503
+    assert "Retry-After" in refused.headers
+    assert b"the call was not sent" in refused.body
+    running += [asyncio.create_task(call(gateway, surface, value, "127.0.0.2")) for value in (TEXT, 1)]
+    running.append(asyncio.create_task(call(gateway, surface, 1)))
+    await under_way(backend, 5)
+    backend.release.set()
+    assert [answer.status for answer in await asyncio.gather(*running)] == [200] * 4
+
+
+@pytest.mark.parametrize("surface", CALLS)
+async def test_values_are_given_up_once_the_service_is_sent_them(
+    surface: str, gateway: Server, backend: ScriptedBackend
+) -> None:
+    backend.on("keep", RELEASED)
+    running = asyncio.create_task(call(gateway, surface, OBJECTS))
+    await under_way(backend, 2)
+    assert gateway.held.bytes < 6 * len(json.dumps(OBJECTS))
+    assert backend.requests[-1].params == {"value": OBJECTS}
+    backend.release.set()
+    assert (await running).status == 200
+
+
+ENDS: Final[dict[str, Behaviour]] = {
+    "an answer": result({}),
+    "a large answer": result({"text": TEXT}),
+    "an error": error(-32000, "No"),
+    "a closed connection": CLOSE,
+    "a bomb": GzipBomb(20 * 2**20),
+    "many small values": result(BOMB),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("surface", CALLS)
+async def test_nothing_is_held_after_a_large_call_however_it_ends(
+    surface: str, end: str, gateway: Server, backend: ScriptedBackend
+) -> None:
+    backend.on("keep", ENDS[end])
+    await call(gateway, surface, TEXT)
+
+
+async def test_bodies_that_are_refused_leave_nothing(gateway: Server) -> None:
+    async with session("127.0.0.1") as own:
+        client = Bearer(own, gateway.port, None)
+        for body in (b'{"a":' + b"[" * 5000, b'"' + b"x" * 5000, b"[" + b'{"a":1,"a":2},' * 500 + b"1]"):
+            for path in ("/mcp/tools/invoke", "/jsonrpc", "/mcp/tools/keep", "/mcp/tools/none"):
+                assert (await client.post(path, body)).status in (400, 404)
+        packed = {"Content-Encoding": "gzip"}
+        body = gzip.compress(json.dumps({"name": "keep", "arguments": {"value": TEXT}}).encode())
+        assert (await client.post("/mcp/tools/invoke", body, packed)).status == 200
+
+
+@pytest.mark.parametrize("surface", [MODERN, "2025-11-25"])
+async def test_who_hangs_up_leaves_nothing_once_the_call_is_over(
+    surface: str, gateway: Server, backend: ScriptedBackend
+) -> None:
+    backend.on("keep", RELEASED)
+    running = asyncio.create_task(call(gateway, surface, TEXT))
+    await under_way(backend, 2)
+    running.cancel()
+    with suppress(asyncio.CancelledError, aiohttp.ClientError):
+        await running
+    if surface == MODERN:  # which cancels the call
+        await until(lambda: gateway.held.bytes, lambda seen: seen == 0)
+    else:
+        await until(lambda: gateway.held.bytes, lambda seen: len(TEXT) <= seen < 5 * len(TEXT))
+    backend.release.set()
+
+
+async def test_the_calls_of_a_batch_share_its_room(gateway: Server, backend: ScriptedBackend) -> None:
+    backend.on("keep", result(OBJECTS[:4000]))
+    batch = [request("keep", {"value": "x" * 10_000}, id) for id in range(20)]
+    async with session("127.0.0.1") as own:
+        answers = (await Bearer(own, gateway.port, None).post("/jsonrpc", batch)).json
+    assert [answer["result"] == OBJECTS[:4000] for answer in answers] == [True] * 20
+
+
+@pytest.mark.parametrize("surface", CALLS)
+async def test_a_response_whose_values_find_no_room_is_not_decoded(
+    surface: str, gateway: Server, backend: ScriptedBackend
+) -> None:
+    backend.on("keep", error(-32000, "No", BOMB))
+    answer = await call(gateway, surface, 1)
+    assert b"The gateway holds too many answers to read this one" in answer.body
+
+
+async def test_a_body_that_never_has_room_is_413(gateway: Server) -> None:
+    refused = await call(gateway, "rest", [[number] for number in range(40_000)])
+    assert refused.status == 413
+    assert b"server.max_buffered" in refused.body
