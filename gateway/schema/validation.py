@@ -12,7 +12,7 @@ It holds the interpreter while it works, so no check may take long, whatever a b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from gateway import jsonrpc
 from gateway.json_pointer import pointer_of
 from gateway.schema.bundling import DIALECT, UnsoundSchema
 from gateway.schema.cost import Cost, TooCostly, measure_cost
+from gateway.schema.faults import MAX_FAULT, describe_fault
 from gateway.schema.numbers import MAX_PAIRED, WORD, weigh_uniqueness, weight_of, weight_of_floats
 from gateway.schema.patterns import SIZES, admit_patterns, remove_patterns, remove_patterns_and_numbers
 from gateway.text import excerpt
@@ -41,9 +42,6 @@ MAX_STEPS: Final = 350_000_000
 _NARROW: Final = 4
 """Breadth up to which a value is not weighed: the check costs about as much as decoding the value did."""
 _MAX_QUOTED: Final = 16 * 1024
-_FAULT_BYTES: Final = 300
-_MAX_ALTERNATIVES: Final = 5
-_FAULTS_PER_ALTERNATIVE: Final = 2
 
 MISMATCH: Final = "the value does not match the schema"
 TOO_LARGE: Final = "the value is too large to be checked against this schema"
@@ -83,13 +81,15 @@ class Validator:
         work = size.values * self._cost.breadth
         engine = self._engine_for(size)
         if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
-            return list({_fault(error): None for error in islice(engine.iter_errors(value), MAX_FAULTS)})
+            return list(
+                {describe_fault(error, self._schema): None for error in islice(engine.iter_errors(value), MAX_FAULTS)}
+            )
         if self._cost.chooses or size.values > MAX_QUOTING:
             return [MISMATCH]
         try:
             engine.validate(value)
         except jsonschema_rs.ValidationError as error:
-            return [_fault(error)]
+            return [describe_fault(error, self._schema)]
         return []
 
     def faulty_items(self, values: list[Any]) -> set[int]:
@@ -204,23 +204,6 @@ def _of_type(kind: type[Any], values: list[Any], kinds: set[type[Any]]) -> list[
     return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
 
 
-def _fault(error: Any, within: int | None = None) -> str:
-    """Return where a value is wrong, and how. An alternative's fault has a path without its first ``within`` parts."""
-    path = "/".join(str(part) for part in error.instance_path[within or 0 :])
-    text = excerpt(error.message, _FAULT_BYTES)
-    alternatives = getattr(error.kind, "context", ())
-    if alternatives and within is None:
-        text = f"{text} ({'; '.join(_alternative_faults(alternatives, len(error.instance_path)))})"
-    return f"{path}: {text}" if path else text
-
-
-def _alternative_faults(alternatives: list[list[Any]], within: int) -> Iterator[str]:
-    """Yield what is wrong with each of the first alternatives. Under ``oneOf``, two that fit are a fault too."""
-    for number, errors in enumerate(alternatives[:_MAX_ALTERNATIVES], 1):
-        faults = [_fault(error, within) for error in errors[:_FAULTS_PER_ALTERNATIVE]]
-        yield f"alternative {number}: {', '.join(faults) or 'it fits'}"
-
-
 class ValidatorCache:
     """Compile schemas, each once: equal schemas share one validator. ``most`` is the number that is kept."""
 
@@ -260,7 +243,7 @@ class ValidatorCache:
         try:
             engine = _engine(checked)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            reason = excerpt(getattr(error, "message", str(error)), _FAULT_BYTES)
+            reason = excerpt(getattr(error, "message", str(error)), MAX_FAULT)
             pointer = pointer_of(getattr(error, "instance_path", ()))
             raise UnsoundSchema(f"not a JSON Schema: {reason}", pointer) from None
         return Validator(engine, cost, schema, weight)

@@ -1,0 +1,68 @@
+"""What a model reads of arguments that a check refuses: what to send instead."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.schema.faults import MAX_FAULT
+from gateway.schema.validation import ValidatorCache
+from tests.each import each
+
+FIELDS: Final = {"enum": ["title", "year"]}
+RULE: Final = {
+    "type": "object",
+    "properties": {"field": FIELDS, "value": {"type": "string"}},
+    "required": ["field"],
+    "additionalProperties": False,
+}
+BOTH: Final = {"type": "object", "properties": {"and": {"type": "array", "items": RULE}}, "required": ["and"]}
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "color": {"enum": ["red", "green", "blue", "cyan", "pink", "teal"]},
+        "filter": {"anyOf": [RULE, BOTH, {"type": "string"}]},
+        "limit": {"type": "integer"},
+        "many": {"enum": [f"label {number}" for number in range(21)]},
+    },
+    "additionalProperties": False,
+}
+CASES: Final = [
+    ({"color": "gren"},
+     'color: "gren" is not one of "red", "green", "blue", "cyan", "pink", "teal"; did you mean green?'),
+    ({"limti": 5}, "'limti' was unexpected; did you mean limit?; valid are color, filter, limit, many"),
+    ({"x": 5, "y": 6}, "'x' and 'y' were unexpected; valid are color, filter, limit, many"),
+    ({"filter": {"field": "yaer"}}, 'filter/field: "yaer" is not one of "title", "year"; did you mean year?'),
+    ({"filter": {"and": [{"field": "titel"}]}},
+     'filter/and/0/field: "titel" is not one of "title", "year"; did you mean title?'),
+    ({"filter": {"and": 4}}, 'filter/and: 4 is not of type "array"'),
+    ({"filter": 4}, "filter: 4 is not valid under any of the schemas listed in the 'anyOf' keyword (alternative 1: "
+     '4 is not of type "object"; alternative 2: 4 is not of type "object"; alternative 3: 4 is not of type "string")'),
+]  # fmt: skip
+
+
+@each(("arguments", "said"), CASES)
+def test_a_fault_says_what_is_valid(arguments: dict[str, Any], said: str) -> None:
+    assert ValidatorCache().compile(SCHEMA).faults(arguments) == [said]
+
+
+def test_of_more_than_twenty_labels_some_are_named() -> None:
+    (fault,) = ValidatorCache().compile(SCHEMA).faults({"many": "x"})
+    assert "other candidates" in fault
+
+
+def test_a_tool_without_arguments_says_so() -> None:
+    schema = {"type": "object", "additionalProperties": False}
+    assert ValidatorCache().compile(schema).faults({"a": 1}) == ["it takes no arguments"]
+
+
+@each(
+    "schema",
+    [
+        {"enum": ["x" * 100 for _ in range(20)]},
+        {"type": "object", "additionalProperties": False, "properties": {f"{n}{'é' * 90}": {} for n in range(40)}},
+        {"anyOf": [{"type": "object", "required": ["y" * 900]}, {"type": "string"}]},
+    ],
+)
+def test_a_fault_has_at_most_400_bytes(schema: dict[str, Any]) -> None:
+    (fault,) = ValidatorCache().compile(schema).faults({"a": "é" * 900})
+    assert len(fault.encode()) <= MAX_FAULT
