@@ -38,10 +38,11 @@ def _text(error: Any, schema: Mapping[str, Any]) -> str:
         labels = [option for option in kind.options if isinstance(option, str)]
         value, options = jsonrpc.encode(error.instance), (jsonrpc.encode(option).decode() for option in kind.options)
         return f"{value.decode()} is not one of {', '.join(options)}{did_you_mean(error.instance, labels)}"
-    if not schema.get("properties") and schema.get("additionalProperties") is False:
-        return "it takes no arguments"
-    if kind.name == "additionalProperties" and not error.instance_path:
-        known = list(schema["properties"])
+    is_closed = kind.name in ("additionalProperties", "falseSchema") and not error.instance_path
+    if is_closed and "patternProperties" not in schema:
+        known = list(schema.get("properties", {}))
+        if not known:
+            return "it takes no arguments"
         unexpected = " and ".join(f"'{name}'" for name in kind.unexpected[:_MAX_ALTERNATIVES])
         were = "was" if len(kind.unexpected) == 1 else "were"
         return f"{unexpected} {were} unexpected{did_you_mean(kind.unexpected[0], known)}; valid are {', '.join(known)}"
