@@ -317,8 +317,7 @@ class LeanConnection(asyncio.Protocol):
     def _fail(self, error: OutboundError) -> None:
         self._reusable = False
         if self._answered is not None and not self._answered.done():
-            # The frames of its traceback would keep parts of the body.
-            self._answered.set_exception(error.with_traceback(None))
+            self._answered.set_exception(error.with_traceback(None))  # its frames would keep parts of the body
 
     def _too_large(self) -> AnswerTooLarge:
         return AnswerTooLarge(f"larger than {self._max_bytes} bytes")

@@ -7,13 +7,12 @@ import ctypes
 import gc
 from typing import Final
 
-_MUCH: Final = 8 * 1024 * 1024
+_MUCH: Final = 2 * 1024 * 1024
 """Bytes whose end is worth it: less is soon used again."""
 _LITTLE: Final = 1 / 4
 """The part of the most that was held, below which most of it is free."""
-_DELAY: Final = 1.0
-"""Seconds until then. What ends in this time is given back, too, and a flood costs one collection each second at most.
-"""
+_DELAY: Final = 4.0
+"""Seconds until then, so that a collection takes a hundredth of the time at most. What ends meanwhile is included."""
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """Function of glibc; None elsewhere."""
 

@@ -31,7 +31,7 @@ _UNSENT: Final = "not sent"
 WORK: Final = Rpc("work", {"number": {"type": "string"}, "wait": {"type": "number"}}, {"type": "object"}, "Work")
 HANG: Final = Rpc("hang", {"number": {"type": "string"}, "wait": {"type": "number"}}, {"type": "object"}, "Hang")
 FILL: Final = Rpc("fill", {"size": {"type": "integer"}}, {"type": "object"}, "Give a large result")
-KEEP: Final = Rpc("keep", {"value": {}}, {"type": "object"}, "Take a large value")
+KEEP: Final = Rpc("keep", {"value": {}}, {}, "Take a large value")
 METHODS: Final = (WORK, HANG, FILL, KEEP)
 
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from gateway.server import Server
 from tests.clock import Clock, by_hand
-from tests.fault.behaviours import Hang, result
+from tests.fault.behaviours import result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.protocol.talk import LEGACY, legacy_headers, modern_headers, modern_request, request, status_of
@@ -310,42 +310,3 @@ async def test_a_head_without_end_is_refused_at_64_kib(clock: Clock) -> None:
         raw = await slow.rest()
         assert status_of(raw) == 400
         assert raw.endswith(b'"The head of the request is larger than 64 KiB"}}')
-
-
-@by_hand
-async def test_of_what_is_sent_far_ahead_16_kib_are_kept_and_the_rest_waits_in_the_kernel(clock: Clock) -> None:
-    async with by_hand_front() as (gateway, backend), client(gateway.port) as slow:
-        backend.on("echo", Hang("nothing"))
-        slow.write(CALL)
-        await clock.until(lambda: backend.calls("echo") == 1)
-        padding = b"".join(b"X-%d: " % n + b"x" * 8000 + b"\r\n" for n in range(7))
-        padded = PING.replace(b"\r\n\r\n", b"\r\n" + padding + b"\r\n")
-        for _ in range(12):
-            slow.write(padded)
-            await clock.settles()
-        await clock.until(lambda: gateway.held.bytes == 16 * 1024)
-        backend.release.set()
-        for _ in range(13):
-            assert status_of(await slow.answer()) == 200
-        assert gateway.held.bytes == 0
-
-
-@by_hand
-async def test_who_sent_most_of_too_many_half_heads_is_told_and_ended(clock: Clock) -> None:
-    """What all of them send ahead has an eighth of the bound: 128 KiB here."""
-    async with (
-        by_hand_front("server.max_buffered=1MiB", "backend.max_response=1MiB") as (gateway, _),
-        client(gateway.port) as modest,
-        client(gateway.port) as greedy,
-        client(gateway.port) as other,
-    ):
-        with capture_logs() as lines:
-            for slow, size in ((modest, 9_000), (greedy, 60_000), (other, 50_000)):
-                slow.write(PING.partition(b"\r\n\r\n")[0] + b"\r\nX: " + b"x" * size)
-            await clock.until(lambda: gateway.held.bytes > 110_000)
-            modest.write(b"x" * 20_000)
-            assert status_of(await greedy.answer()) == 503
-            await clock.until(lambda: gateway.held.bytes < 112 * 1024)
-        assert [line["ended"] for line in lines if line["event"] == "connections that send ahead are ended"] == [1]
-        assert not modest.reader.at_eof()
-        assert not other.reader.at_eof()
