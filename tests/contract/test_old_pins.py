@@ -1,6 +1,6 @@
 """Pins that an earlier release wrote still admit the same tools, so that nobody has to review them again.
 
-``pins_before_0_1.json`` has the content of a pin file for each listing of ``listings/``. ``tools --pin`` wrote it before
+``pins_before_0_1.json`` has what ``tools --pin`` wrote for each listing of ``listings/``, before
 defaults that their own schema refuses were left out. It is never written again.
 """
 
