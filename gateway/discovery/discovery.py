@@ -128,16 +128,6 @@ class Discovery:
         """Return the seconds for which the view's catalog is still fresh."""
         return max(0.0, self._views[view].fresh_until - self._clock())
 
-    def fresh_catalog(self, caller: Caller) -> Catalog | None:
-        """Return the caller's catalog if it can be had at once and is fresh: nearly each call finds it so."""
-        entry = self._views[caller.view]
-        return entry.catalog if entry.refusal is None and self._clock() < entry.fresh_until else None
-
-    def find_fresh_tool(self, caller: Caller, name: str) -> Tool | None:
-        """Return the tool of this name in the caller's view if it can be had at once, else None."""
-        catalog = self.fresh_catalog(caller)
-        return None if catalog is None else catalog.by_name.get(name)
-
     async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:
         """Return the caller's catalog. ``patience`` is the longest wait in seconds where none is cached.
 

@@ -136,10 +136,9 @@ class Invocation:
         record = RECORD.get()
         record.tool = name  # also where there is no such tool
         builtin = self._builtin.get(name)
-        tool = builtin.tool if builtin else self._discovery.find_fresh_tool(caller, name)
-        if (tool is None or builtin is not None) and self._discovery.would_list(caller):
+        if self._discovery.would_list(caller):
             await self._listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
-        tool = tool or await self._discovery.find_tool(caller, name)
+        tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name)
         if tool is None:
             raise _unknown_tool(name)
         record.tool = tool.name
@@ -150,7 +149,7 @@ class Invocation:
         state = None if extras is None else extras.state  # whose it is, is only known with the arguments
         quota = None
         if state is None:
-            quota = self._budget.spend_at_once(caller, tool) or await self._budget.spend(caller, tool)
+            quota = await self._budget.spend(caller, tool)
             if quota.wait:
                 return Call(caller, tool, {}, extras, quota, self._execute)
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments

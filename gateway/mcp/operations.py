@@ -97,7 +97,7 @@ class Operations:
         else:
             # A cursor spends from a budget of its own, so that long listings do not use up discovery's.
             after = await self._cursors.follow(cursor, caller)
-        catalog = self.discovery.fresh_catalog(caller) or await self.discovery.catalog(caller, patience)
+        catalog = await self.discovery.catalog(caller, patience)
         catalog = self._access.visible_catalog(caller, catalog)
         if self._settings.search:
             catalog = SEARCH_CATALOG
