@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import click
 
 from gateway import jsonrpc
-from gateway.auth.challenge import www_authenticate
 from gateway.auth.claims import IssuerPolicy
 from gateway.auth.introspection import IntrospectionVerifier
 from gateway.auth.issuers import Issuers
 from gateway.auth.jwks import FetchFailed
+from gateway.auth.metadata import www_authenticate
 from gateway.catalog.lint import lint_catalog
 from gateway.cli import report, terminal
 from gateway.cli.contact import ContactFailed, contact
