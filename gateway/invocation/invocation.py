@@ -136,9 +136,10 @@ class Invocation:
         record = RECORD.get()
         record.tool = name  # also where there is no such tool
         builtin = self._builtin.get(name)
-        if self._discovery.would_list(caller):
+        tool = builtin.tool if builtin else self._discovery.find_fresh_tool(caller, name)
+        if (tool is None or builtin is not None) and self._discovery.would_list(caller):
             await self._listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
-        tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name)
+        tool = tool or await self._discovery.find_tool(caller, name)
         if tool is None:
             raise _unknown_tool(name)
         record.tool = tool.name
