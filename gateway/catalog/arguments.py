@@ -1,8 +1,9 @@
 """Apply the operator's overrides of arguments: schemas, descriptions, defaults, and what is hidden from callers. Then
-rename those that LLM APIs would refuse."""
+rename those that LLM APIs would refuse, and find those that clients mirror into HTTP headers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 from gateway.catalog.names import NameRule, unique
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import DEFINITIONS, IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
-from gateway.model import JsonObject, Method, Parameter, Schema
+from gateway.model import HeaderParameter, JsonObject, Method, Parameter, Schema
 from gateway.schema.bundling import UnsoundSchema, object_schema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Argument
@@ -18,6 +19,12 @@ from gateway.settings import Argument
 _FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
 _RULE: Final = NameRule(r"A-Za-z0-9_.\-", 64, "argument")
 _OPAQUE: Final = ("propertyNames", "patternProperties", "enum", "const", "$ref", "$dynamicRef")
+
+KEYWORD: Final = "x-mcp-header"
+"""Annotation of an argument that clients mirror into an HTTP header (2026-07-28, SEP-2243)."""
+PREFIX: Final = "Mcp-Param-"
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_KINDS: Final = ("integer", "string", "boolean")
 
 Rename = Callable[[str], str]
 
@@ -175,3 +182,43 @@ def _rename_properties(schema: Any, rename: Rename) -> Any:
             rename(name): [rename(other) for other in others] for name, others in schema["dependentRequired"].items()
         }
     return new
+
+
+def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HeaderParameter, ...]]:
+    """Return the schema without bad annotations, and the header of each good one.
+
+    Clients drop a tool whose annotation breaks the rules, so a bad annotation is removed and the tool stays. The rules:
+    the name is a non-empty RFC 9110 token, unique in the tool whatever its case; the schema is an integer's, a string's
+    or a boolean's; and ``properties`` alone lead to it.
+    """
+    found: dict[str, HeaderParameter] = {}
+    return _without_bad_headers(schema, (), found), tuple(found.values())
+
+
+def _without_bad_headers(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
+    """Return the value without bad annotations. ``path`` is None below any keyword but ``properties``."""
+    if not isinstance(value, Mapping):
+        return value
+    result: dict[str, Any] = {}
+    for key, child in value.items():
+        if key == "properties" and isinstance(child, Mapping):
+            result[key] = {
+                name: _without_bad_headers(schema, None if path is None else (*path, name), found)
+                for name, schema in child.items()
+            }
+        elif key == KEYWORD:
+            if path and _is_good(child, value, found):
+                found[child.lower()] = HeaderParameter(PREFIX + child, path, str(value["type"]))
+                result[key] = child
+        else:
+            result[key] = with_schemas(key, child, lambda schema: _without_bad_headers(schema, None, found))
+    return result
+
+
+def _is_good(name: Any, schema: Mapping[str, Any], found: Mapping[str, HeaderParameter]) -> bool:
+    return (
+        isinstance(name, str)
+        and _TOKEN.fullmatch(name) is not None
+        and name.lower() not in found
+        and schema.get("type") in _KINDS
+    )

@@ -16,11 +16,11 @@ from gateway import jsonrpc
 from gateway.catalog.arguments import (
     ArgumentDefaults,
     check_defaults,
+    header_parameters,
     override_arguments,
     publish_names,
     without_parameters,
 )
-from gateway.catalog.headers import header_parameters
 from gateway.catalog.risks import moves_value
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import ANNOTATIONS

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 from jsonschema_specifications import REGISTRY
 
-from gateway.catalog.arguments import publish_names
-from gateway.catalog.headers import header_parameters
+from gateway.catalog.arguments import header_parameters, publish_names
 from gateway.json_schema import (
     ANNOTATIONS,
     DATA,
