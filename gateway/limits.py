@@ -40,10 +40,7 @@ class Budget:
     async def spend(self, caller: Caller) -> None:
         """Count one request of a caller. Raise :class:`RateLimited` with the seconds to wait."""
         permit = self._permit(caller.principal is not None, rate_limit_key(caller))
-        wait = permit.take_at_once()
-        if wait is None:
-            wait = await permit.take()
-        if wait:
+        if wait := await permit.take():
             raise RateLimited(
                 f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=ceil(wait)
             )
@@ -106,14 +103,6 @@ class CallBudget:
         self._per_caller = read_rate(per_caller, "call")
         self._per_client = None if per_client is None else read_rate(per_client, "client")
         self._permit = lru_cache(MAX_HANDLES)(self._new_permit)
-
-    def spend_at_once(self, caller: Caller, tool: Tool) -> Quota | None:
-        """Do as :meth:`spend`, without waiting. Return None where that may have to wait: nothing was counted."""
-        if tool.limit is not None or self._per_client is not None:
-            return None
-        permit = self._permit(self._per_caller, caller.principal is not None, rate_limit_key(caller))
-        wait = permit.take_at_once()
-        return None if wait is None else _quota(self._per_caller, permit, wait)
 
     async def spend(self, caller: Caller, tool: Tool) -> Quota:
         """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.

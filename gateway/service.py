@@ -36,9 +36,8 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.reader import ListingReader, form_of
 from gateway.mcp import legacy, modern
 from gateway.mcp.call_notices import CallNotices
-from gateway.mcp.cursors import Cursors
 from gateway.mcp.endpoint import Endpoint
-from gateway.mcp.operations import Operations
+from gateway.mcp.operations import Cursors, Operations
 from gateway.mcp.server_info import Introduction
 from gateway.mcp.sessions import Sessions
 from gateway.model import SHARED, Caller, Catalog, NameStyle, View

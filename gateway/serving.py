@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-from collections.abc import Callable
-from typing import Final
+import hashlib
+import stat
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import structlog
 
-from gateway.config import ConfigSource
-from gateway.reloading import Reloads
+from gateway.config import ConfigError, ConfigSource, differing, files_of, needs_restart
 from gateway.server import Server
+from gateway.service_files import LISTED
 from gateway.settings import Settings
 from gateway.signals import call_on_hangup, stop_on_signal
 from gateway.workers.link import Inheritance, ParentLink, State
 
 # Python 3.11 has (700, 10, 10).
 _GC_THRESHOLDS: Final = (10_000, 20, 50)
+_INTERVAL: Final = 0.25
+_CONFIGURATION: Final = "the configuration"
+_READ_AT_START: Final = frozenset({"server.secret_file", "store.ca_file"})
+"""Knobs whose files are read when the process starts, and not again."""
+
+_Status: TypeAlias = tuple[int, ...] | None
 
 log = structlog.get_logger()
 
@@ -69,3 +80,167 @@ async def _tune_gc(server: Server) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+
+
+class Reloads:
+    """Reload a server when the configuration of ``source``, or a file that it names, changes. Make it before the server
+    starts: it notices what changes from then on.
+
+    Each file is checked a few times a second. inotify would be faster, but it does not work on every file system, and
+    it misses Kubernetes's way to change a mounted file: it swaps a symbolic link in the path. The list of files is made
+    for each check, so that files which a reload has just named are watched too.
+    """
+
+    def __init__(self, server: Server, source: ConfigSource) -> None:
+        self._server = server
+        self._source = source
+        self._reload_wanted = asyncio.Event()
+        self._listing_wanted = asyncio.Event()
+        self._refused: Settings | None = None
+        self._touched: set[str] = set()
+        """Knobs whose files changed since the last reload."""
+        self._watcher = FileWatcher()
+        self._watcher.add_new(self._files())
+
+    def start(self) -> None:
+        """Start watching, in the background of the server, which must be started."""
+        self._server.background.start("reload", self._watch)
+        self._server.background.start("listing on demand", self._list_on_demand)
+
+    def ask(self) -> None:
+        """Reload the configuration and refresh the listings soon, whether or not anything changed."""
+        self._reload_wanted.set()
+        self._listing_wanted.set()
+
+    async def _watch(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_INTERVAL):
+                    await self._reload_wanted.wait()
+            if self._reload_wanted.is_set():
+                self._reload_wanted.clear()
+                await self._reload()
+            files = self._files()
+            for file in await asyncio.to_thread(self._watcher.changed, files):
+                self._handle_change(file, files[file])
+
+    async def _list_on_demand(self) -> None:
+        while True:
+            await self._listing_wanted.wait()
+            self._listing_wanted.clear()
+            await self._server.list_anew()
+
+    async def _reload(self) -> None:
+        self._refused = None
+        try:
+            self._refused = settings = await asyncio.to_thread(self._load)
+            before = self._server.settings
+            await self._server.reload(settings)
+        except ConfigError as error:
+            log.error("configuration refused, the old one stays", faults=list(error.faults))
+            return
+        self._refused = None
+        for knob in needs_restart(before, settings):
+            log.warning("knob keeps its old value until a restart", knob=knob)
+        touched, self._touched = sorted(self._touched), set()
+        changed = dict.fromkeys((*differing(before, self._server.settings), *touched))
+        log.info("configuration reloaded", changed=list(changed))
+
+    def _load(self) -> Settings:
+        """Return the settings. Raises :class:`ConfigError`. A file that is named for the first time is watched before
+        it is read: else a change in between would be missed."""
+        while True:
+            fault: ConfigError | None = None
+            try:
+                settings = self._source.load_settings()
+            except ConfigError as error:
+                fault = error
+            if not self._watcher.add_new(self._source.files):
+                break  # no file that was read is new to the watcher
+        if fault is not None:
+            raise fault
+        self._watcher.add_new(file for _, file in files_of(settings))
+        return settings
+
+    def _files(self) -> dict[Path, set[str]]:
+        """Return the files to watch, each with the knobs that name it. Those of refused settings are among them: a
+        change of one may be what makes the settings valid."""
+        files: dict[Path, set[str]] = {file: {_CONFIGURATION} for file in self._source.files}
+        for knob, file in files_of(self._server.settings):
+            files.setdefault(file, set()).add(knob)
+        for knob, file in files_of(self._refused) if self._refused else ():
+            if knob not in _READ_AT_START:
+                files.setdefault(file, set()).add(knob)
+        return files
+
+    def _handle_change(self, file: Path, knobs: set[str]) -> None:
+        for knob in sorted(knobs):
+            if knob in _READ_AT_START:
+                log.warning("a file changed that is read at the start: restart to use it", knob=knob, file=str(file))
+            elif knob.endswith(LISTED):
+                self._listing_wanted.set()
+            else:
+                if knob != _CONFIGURATION:
+                    self._touched.add(knob)
+                self._reload_wanted.set()
+
+
+@dataclass(slots=True)
+class _FileState:
+    """A file as it was at the last check. ``unsettled`` means that it may still be being written."""
+
+    status: _Status
+    digest: bytes | None
+    unsettled: bool = False
+
+
+class FileWatcher:
+    """Hold the state of files, and find those that changed since the last check."""
+
+    def __init__(self) -> None:
+        self._states: dict[Path, _FileState] = {}
+
+    def add_new(self, files: Iterable[Path]) -> bool:
+        """Record the state of the files that are not watched yet. Return whether there are any."""
+        new = [file for file in files if file not in self._states]
+        for file in new:
+            status = _status_of(file)
+            self._states[file] = _FileState(status, None if status is None else _digest_of(file))
+        return bool(new)
+
+    def changed(self, files: Collection[Path]) -> list[Path]:
+        """Return those of ``files`` whose content changed, and watch no others from now on. A file being written
+        is returned once two checks in a row find the same status, a removed one once it is back, a new one not."""
+        self.add_new(files)
+        self._states = {file: self._states[file] for file in files}
+        changed = []
+        for file, state in self._states.items():
+            status = _status_of(file)
+            if status is not None and status != state.status:
+                state.status, state.unsettled = status, True
+            elif status is not None and state.unsettled:
+                digest = _digest_of(file)
+                state.unsettled = digest is None
+                if digest is not None and digest != state.digest:
+                    state.digest = digest
+                    changed.append(file)
+        return changed
+
+
+def _status_of(file: Path) -> _Status:
+    """Return what changes with the file, None if it is gone. Also None for a pipe or a device: reading one again would
+    take data that is meant for others, or wait for ever."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _digest_of(file: Path) -> bytes | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).digest()
+    except OSError:
+        return None

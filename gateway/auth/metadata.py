@@ -1,7 +1,9 @@
-"""Read the metadata of issuers (RFC 8414), and build the metadata of this protected resource (RFC 9728)."""
+"""Read the metadata of issuers (RFC 8414), and build the metadata of this protected resource (RFC 9728) and the header
+that leads clients to it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,10 +12,13 @@ from urllib.parse import urlsplit, urlunsplit
 from gateway import jsonrpc
 from gateway.auth.addresses import check_address
 from gateway.auth.dpop import ALGORITHMS
+from gateway.errors import Challenged, InsufficientScope
 from gateway.settings import ServiceSettings
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
 ANOTHER_ISSUER: Final = "its issuer is not the configured one, character for character but a slash at the end"
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+_MAX_SCOPES: Final = 4096  # characters: clients and proxies refuse long headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +110,23 @@ def build_resource_metadata(
     # well-known path alone is for a gateway with one service; with several it would be ambiguous.
     paths = (path, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
     return ResourceMetadata(url, tuple(dict.fromkeys(paths)), document, issuers)
+
+
+def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = "Bearer") -> str:
+    """Return the ``WWW-Authenticate`` header (RFC 6750 §3, RFC 9728 §5.1, RFC 9449 §7.1). ``scheme`` is used unless the
+    error asks for another one. A backend's scope that is not a scope token (RFC 6749 §3.3) is left out, since no issuer
+    can grant it. All values are ours, configured, or scope tokens: no stranger can inject a header."""
+    if error.scheme != "Bearer":
+        scheme = error.scheme
+    parameters: list[tuple[str, str]] = []
+    if error.error is not None:
+        description = "The token lacks a scope" if isinstance(error, InsufficientScope) else error.message
+        parameters += [("error", error.error), ("error_description", description)]
+    scopes = " ".join(scope for scope in error.scopes if _SCOPE.fullmatch(scope))
+    if scopes and len(scopes) <= _MAX_SCOPES:
+        parameters.append(("scope", scopes))
+    if metadata_url is not None:
+        parameters.append(("resource_metadata", metadata_url))
+    if scheme == "DPoP":
+        parameters.append(("algs", " ".join(ALGORITHMS)))
+    return f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in parameters)

@@ -262,8 +262,7 @@ class LeanConnection(asyncio.Protocol):
         if fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             raise BadHttp("its transfer encoding is not chunked alone")
         self._coding = fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
-        told = _KEEP_ALIVE.search(fields.get(b"keep-alive", b""))
-        if told:
+        if told := _KEEP_ALIVE.search(fields.get(b"keep-alive", b"")):
             self.patience = min(KEEPALIVE, float(told[1]) / 2)
 
     def _will_be_too_large(self) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,12 +21,12 @@ from urllib.parse import urlsplit, urlunsplit
 import structlog
 
 from gateway import jsonrpc
-from gateway.backend.large_json import decode_in_steps, json_fault
 from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
 from gateway.json_bounds import memory_cost
+from gateway.jsonrpc import Raw
 from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.settings import CustomListing
@@ -49,6 +49,10 @@ _MOST_ANSWERS: Final = 4
 """Sum of all answers about one listing, as a multiple of the largest one: each method may have one of its own."""
 _PROXY_STATUSES: Final = (502, 503, 504)
 """Statuses with which a proxy says that there is no service behind it."""
+_PART: Final = 64 * 1024
+"""Bytes that are decoded in one step."""
+_LEVELS: Final = 6
+"""Levels of a document that are divided into parts."""
 
 log = structlog.get_logger()
 
@@ -272,3 +276,35 @@ def _unusable_answer(answer: Answer, violation: str = "") -> SourceAnswer:
     elif answer.status == 200 and violation:
         what = f"no JSON-RPC response: {violation}"
     return SourceAnswer(f"HTTP {answer.status}, {what}", away=answer.status in _PROXY_STATUSES)
+
+
+def decode_in_steps(raw: bytes | Raw, level: int = 0) -> Generator[None, None, Any]:
+    """Decode as :func:`gateway.jsonrpc.decode` does, and yield about every 64 KiB, so that a large document does not
+    block the event loop. One huge string, or a list of tiny values, is still one step."""
+    view = memoryview(raw)
+    opening = bytes(view[:1])
+    if view.nbytes <= _PART or level == _LEVELS or opening not in (b"{", b"["):
+        yield
+        return jsonrpc.decode(view)
+    whole: Any = {} if opening == b"{" else []
+    parts = jsonrpc.members_of(view).items() if opening == b"{" else enumerate(jsonrpc.elements_of(view))
+    for key, part in parts:
+        value = yield from decode_in_steps(part, level + 1)
+        if opening == b"{":
+            whole[key] = value
+        else:
+            whole.append(value)
+    return whole
+
+
+def json_fault(raw: bytes) -> str:
+    """Return what is wrong with JSON that cannot be decoded, and where."""
+    try:
+        raw.decode()
+        jsonrpc.decode(raw)
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 (byte {error.start})"
+    except ValueError as error:
+        what = str(error).removeprefix("JSON is malformed: ")
+        return f"it ends too early (byte {len(raw)})" if "truncated" in what else what
+    return "the fault could not be located"

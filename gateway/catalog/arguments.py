@@ -1,19 +1,32 @@
-"""Apply the operator's overrides of arguments: schemas, descriptions, defaults, and what is hidden from callers."""
+"""Apply the operator's overrides of arguments: schemas, descriptions, defaults, and what is hidden from callers. Then
+rename those that LLM APIs would refuse, and find those that clients mirror into HTTP headers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from gateway.catalog.names import NameRule, unique
 from gateway.json_pointer import pointer_of
-from gateway.json_schema import DEFINITIONS
-from gateway.model import JsonObject, Method, Parameter, Schema
+from gateway.json_schema import DEFINITIONS, IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
+from gateway.model import HeaderParameter, JsonObject, Method, Parameter, Schema
 from gateway.schema.bundling import UnsoundSchema, object_schema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Argument
 
 _FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
+_RULE: Final = NameRule(r"A-Za-z0-9_.\-", 64, "argument")
+_OPAQUE: Final = ("propertyNames", "patternProperties", "enum", "const", "$ref", "$dynamicRef")
+
+KEYWORD: Final = "x-mcp-header"
+"""Annotation of an argument that clients mirror into an HTTP header (2026-07-28, SEP-2243)."""
+PREFIX: Final = "Mcp-Param-"
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_KINDS: Final = ("integer", "string", "boolean")
+
+Rename = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +133,95 @@ def check_defaults(
 
 def _default(argument: Argument) -> Any:
     return None if argument.default is None else argument.default.get_secret_value()
+
+
+def publish_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the schema with names as LLM APIs accept them, and the method's own name of each new one. Some listings
+    have headings as names (``Transaction hash``), others special characters (``$filter``).
+
+    A schema with rules for names, or with a reference that may name properties, stays as it is: renaming would change
+    its meaning.
+    """
+    names = {name: name for name in _names(schema)}
+    if all(map(_RULE.accepts, names)) or _is_opaque(schema):
+        return schema, {}
+    # Accepted names stay; the others are sorted, so that the order of the listing does not matter.
+    published = unique(sorted(names, key=lambda name: (not _RULE.accepts(name), name)), names, _RULE)
+    return _rename_properties(schema, lambda name: published.get(name, name)), {
+        new: old for old, new in published.items() if new != old
+    }
+
+
+def _same_object_schemas(schema: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Yield the schema, and the subschemas that apply to the same object."""
+    yield schema
+    for part in in_place(schema):
+        yield from _same_object_schemas(part)
+
+
+def _names(schema: Mapping[str, Any]) -> Iterable[str]:
+    for part in _same_object_schemas(schema):
+        yield from part.get("properties") or ()
+
+
+def _is_opaque(schema: Mapping[str, Any]) -> bool:
+    return any(keyword in part for part in _same_object_schemas(schema) for keyword in _OPAQUE)
+
+
+def _rename_properties(schema: Any, rename: Rename) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    new = dict(schema)
+    for keyword in (*IN_PLACE, *IN_PLACE_LISTS, "dependentSchemas"):
+        if keyword in schema:
+            new[keyword] = with_schemas(keyword, schema[keyword], lambda part: _rename_properties(part, rename))
+    for keyword in ("properties", "dependentSchemas"):
+        if isinstance(new.get(keyword), Mapping):
+            new[keyword] = {rename(name): child for name, child in new[keyword].items()}
+    if isinstance(schema.get("required"), list):
+        new["required"] = [rename(name) if isinstance(name, str) else name for name in schema["required"]]
+    if isinstance(schema.get("dependentRequired"), Mapping):
+        new["dependentRequired"] = {
+            rename(name): [rename(other) for other in others] for name, others in schema["dependentRequired"].items()
+        }
+    return new
+
+
+def header_parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[HeaderParameter, ...]]:
+    """Return the schema without bad annotations, and the header of each good one.
+
+    Clients drop a tool whose annotation breaks the rules, so a bad annotation is removed and the tool stays. The rules:
+    the name is a non-empty RFC 9110 token, unique in the tool whatever its case; the schema is an integer's, a string's
+    or a boolean's; and ``properties`` alone lead to it.
+    """
+    found: dict[str, HeaderParameter] = {}
+    return _without_bad_headers(schema, (), found), tuple(found.values())
+
+
+def _without_bad_headers(value: Any, path: tuple[str, ...] | None, found: dict[str, HeaderParameter]) -> Any:
+    """Return the value without bad annotations. ``path`` is None below any keyword but ``properties``."""
+    if not isinstance(value, Mapping):
+        return value
+    result: dict[str, Any] = {}
+    for key, child in value.items():
+        if key == "properties" and isinstance(child, Mapping):
+            result[key] = {
+                name: _without_bad_headers(schema, None if path is None else (*path, name), found)
+                for name, schema in child.items()
+            }
+        elif key == KEYWORD:
+            if path and _is_good(child, value, found):
+                found[child.lower()] = HeaderParameter(PREFIX + child, path, str(value["type"]))
+                result[key] = child
+        else:
+            result[key] = with_schemas(key, child, lambda schema: _without_bad_headers(schema, None, found))
+    return result
+
+
+def _is_good(name: Any, schema: Mapping[str, Any], found: Mapping[str, HeaderParameter]) -> bool:
+    return (
+        isinstance(name, str)
+        and _TOKEN.fullmatch(name) is not None
+        and name.lower() not in found
+        and schema.get("type") in _KINDS
+    )

@@ -13,9 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.catalog.argument_names import publish_names
-from gateway.catalog.arguments import ArgumentDefaults, check_defaults, override_arguments, without_parameters
-from gateway.catalog.headers import header_parameters
+from gateway.catalog.arguments import (
+    ArgumentDefaults,
+    check_defaults,
+    header_parameters,
+    override_arguments,
+    publish_names,
+    without_parameters,
+)
 from gateway.catalog.risks import moves_value
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import ANNOTATIONS
@@ -35,8 +40,14 @@ from gateway.model import (
 from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema
 from gateway.schema.defaults import without_refused_defaults
 from gateway.schema.drafts import says_required
-from gateway.schema.hidden_characters import remove_hidden_characters
-from gateway.schema.texts import MAX_DESCRIPTION, clean_schema_texts, clean_title, clean_value_texts, trim_excerpt
+from gateway.schema.texts import (
+    MAX_DESCRIPTION,
+    clean_schema_texts,
+    clean_title,
+    clean_value_texts,
+    remove_hidden_characters,
+    trim_excerpt,
+)
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Params, ToolOverride
 from gateway.text import excerpt, truncate

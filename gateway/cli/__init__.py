@@ -18,7 +18,7 @@ COMMAND: Final = "jsonrpc-mcp-gateway"
 COMMANDS: Final = {
     "call": ("commands", "Call one tool and print its result."),
     "check": ("commands", "Contact issuers and backend; print what they accept and list."),
-    "completion": ("completion", "Print the completion script of a shell: bash, zsh or fish."),
+    "completion": ("commands", "Print the completion script of a shell: bash, zsh or fish."),
     "connect": ("connect_command", "Print the entry that makes an MCP client use the gateway."),
     "demo": ("commands", "Start a small service on loopback, and the gateway before it."),
     "methods": ("commands", "Print a methods file of what the service lists, to complete."),

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import click
 
 from gateway import jsonrpc
+from gateway.auth.claims import IssuerPolicy
+from gateway.auth.introspection import IntrospectionVerifier
+from gateway.auth.issuers import Issuers
+from gateway.auth.jwks import FetchFailed
+from gateway.auth.metadata import ANOTHER_ISSUER, www_authenticate
 from gateway.catalog.lint import lint_catalog
 from gateway.cli import report, terminal
-from gateway.cli.auth_report import Findings, principal_lines
 from gateway.cli.contact import ContactFailed, contact
-from gateway.cli.options import FAILED
-from gateway.cli.store_report import store_state
+from gateway.cli.options import FAILED, UNUSABLE, fail
 from gateway.cli.token_report import TokenReport
+from gateway.credentials import credential_modes
+from gateway.errors import Unauthorized
 from gateway.model import Caller, Catalog, NameStyle, Principal
 from gateway.remarks import remarks_on
 from gateway.service import Service
-from gateway.settings import ServiceSettings, Settings
-from gateway.text import masked_url
+from gateway.settings import ServiceSettings, Settings, StoreSettings
+from gateway.store import StoreFault
+from gateway.store.choice import PER_PROCESS, make_store
+from gateway.text import masked_url, printable
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -170,3 +177,101 @@ def _failure_json(failure: ContactFailed) -> dict[str, Any]:
         "next": None if found is None else found.next,
         "steps": [{"questions": questions, "answer": answer} for questions, answer in report.fold_steps(failure.steps)],
     }
+
+
+async def store_state(settings: StoreSettings) -> str:
+    """Return where the store is, and whether it answers. A store that does not is no failure: a gateway starts without
+    it. One that cannot be used ends the program."""
+    try:
+        store = make_store(settings)
+        await store.open()
+    except StoreFault as fault:
+        fail(UNUSABLE, f"store.url: {fault}")
+    away = store.health()
+    await store.close()
+    if not store.is_shared:
+        return f"in memory: {PER_PROCESS} are of each process"
+    return f"{settings.url} {f'is away: {away}' if away else 'answers'}"
+
+
+class Findings:
+    """Make the lines of the report on authentication. ``faults`` are those that keep all callers out, ``issuers`` what
+    docs/checking.md says of each."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self.issuers: list[dict[str, Any]] = []
+
+    async def lines(self, service: Service) -> AsyncIterator[str]:
+        """Yield the lines. Contacts each issuer."""
+        settings, access, metadata = service.settings, service.access, service.site.metadata
+        if metadata is None:
+            yield "auth         off: every client that reaches the port may list and call"
+            return
+        yield f"resource     {settings.resource}"
+        for policy in service.auth.policies:
+            async for line in self._issuer(settings, service.auth.issuers, policy):
+                yield line
+        for line in _credential_lines(settings):
+            yield line
+        yield "a client without a token sees"
+        scheme = "DPoP" if settings.auth.dpop == "require" else "Bearer"
+        yield "  401 WWW-Authenticate: " + www_authenticate(
+            Unauthorized("", scopes=access.baseline_scopes), metadata.url, scheme
+        )
+        yield f"  {metadata.url}"
+        yield f"  {metadata.body.decode()}"
+
+    async def _issuer(self, settings: ServiceSettings, issuers: Issuers, policy: IssuerPolicy) -> AsyncIterator[str]:
+        issuer, preset = policy.issuer, policy.preset
+        keys = issuers.keys[issuer.issuer]
+        found: dict[str, Any] = {"issuer": issuer.issuer, "preset": preset.name, "audiences": sorted(policy.audiences)}
+        self.issuers.append(found | {"fault": None})
+        yield f"issuer       {issuer.issuer} (preset {preset.name})"
+        if issuer.introspects:
+            verifier = IntrospectionVerifier(policy, keys, issuers.outbounds[issuer.issuer])
+            try:
+                yield f"  introspects each token at {await verifier.endpoint()}"
+            except FetchFailed as error:
+                yield self._fault(f"{issuer.issuer}: {error}")
+        else:
+            await keys.refresh()
+            if keys.keys is None:
+                yield self._fault(f"{issuer.issuer}: {keys.failure}")
+            else:
+                algorithms = ", ".join(sorted({key.alg for key in keys.keys.keys}))
+                yield f"  keys       {len(keys.keys.keys)} ({algorithms})"
+                for ignored in keys.keys.ignored:
+                    yield printable(f"  not used   {ignored}")
+                try:
+                    await keys.get_metadata()
+                except FetchFailed as error:
+                    if ANOTHER_ISSUER in str(error):
+                        yield self._fault(f"{issuer.issuer}: {error}; clients that log in refuse it")
+        if issuer.clients:
+            yield f"  clients    {', '.join(issuer.clients)}"
+        yield f"  audience   {' or '.join(sorted(policy.audiences))}"
+        for sentence in preset.loosens:
+            yield f"  loosened   {sentence.replace('{issuer}', issuer.issuer)}"
+        for sentence in preset.advice:
+            yield f"  at issuer  {sentence.replace('{resource}', settings.resource)}"
+
+    def _fault(self, text: str) -> str:
+        self.faults.append(text)
+        self.issuers[-1]["fault"] = text
+        return f"  FAULT      {text}"
+
+
+def _credential_lines(settings: ServiceSettings) -> Iterator[str]:
+    modes = credential_modes(settings)
+    yield f"calls send   {modes.calls.shows}"
+    whose = "each caller's own" if modes.lists_per_caller else "one for all callers"
+    yield f"listing      {whose}, fetched with {modes.effective_listing.shows}"
+    if not modes.lists_per_caller:
+        yield "  remark     every caller sees all of its methods, even those that the backend would hide from it"
+
+
+def principal_lines(principal: Principal) -> Iterator[str]:
+    """Yield who the bearer of an accepted token is."""
+    yield f"token        accepted, of {printable(principal.subject)} by client {printable(principal.client) or '-'}"
+    yield f"  scopes     {' '.join(sorted(principal.scopes)) or '-'}"

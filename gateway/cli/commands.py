@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import yaml
+from click.shell_completion import get_completion_class
 
-from gateway import jsonrpc
+from gateway import jsonrpc, structs
 from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.pins import PinError, write_pins
-from gateway.cli import checking, config_reference, report, terminal
+from gateway.cli import COMMAND, checking, config_reference, report, terminal
 from gateway.cli.contact import ContactFailed, Work, contact
 from gateway.cli.demo import run as run_demo
 from gateway.cli.loop import run
@@ -29,12 +30,32 @@ from gateway.cli.options import (
     with_service,
     with_token,
 )
-from gateway.cli.structure_trial import TrialRefused, try_structures
 from gateway.config import ConfigError, load_settings
-from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
+from gateway.invocation.invocation import Arguments, Invocation
+from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Structure, Tool
 from gateway.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.telemetry import logs
+
+_VARIABLE: Final = f"_{COMMAND.upper().replace('-', '_')}_COMPLETE"
+_SHELLS: Final = ("bash", "zsh", "fish")
+_TRIED: Final = (Structure.BY_NAME, Structure.BY_POSITION, Structure.BY_NAME_IN_LIST)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script of a shell: bash, zsh or fish.
+
+    \b
+    bash: eval "$(jsonrpc-mcp-gateway completion bash)"       in ~/.bashrc
+    zsh:  eval "$(jsonrpc-mcp-gateway completion zsh)"        in ~/.zshrc
+    fish: jsonrpc-mcp-gateway completion fish | source        in ~/.config/fish/config.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101, click has these three
+    click.echo(kind(context.find_root().command, {}, COMMAND, _VARIABLE).source())
 
 
 @click.command()
@@ -248,3 +269,31 @@ def _parse_value(name: str, text: str, kind: Any) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         fail(UNUSABLE, f"--arg {name}: the value is neither plain text nor JSON; use --args with one JSON object")
+
+
+class TrialRefused(Exception):
+    """Raised where calling the tool would show nothing, or may do harm; the message says what to do."""
+
+
+async def try_structures(invocation: Invocation, caller: Caller, name: str, arguments: Arguments) -> dict[str, Any]:
+    """Call a tool in each structure of params, to find out which its method takes. Return why the call failed in each,
+    None where it had a result.
+
+    Raises :class:`TrialRefused`, and what :meth:`~gateway.invocation.invocation.Invocation.prepare` raises.
+    """
+    call = await invocation.prepare(caller, name, arguments)
+    binding = call.tool.binding
+    # A tool may be repeatable because it is idempotent: its first call still changes something.
+    if not (binding.repeatable and call.tool.annotations.get("readOnlyHint") is True):
+        raise TrialRefused(
+            f"{name} is not marked as read-only. If you know that it is, set "
+            f'catalog.tools."{call.tool.method}".annotations.readOnlyHint: true'
+        )
+    if not call.arguments:
+        raise TrialRefused(f"{name} without arguments is the same in every structure: give some with --arg.")
+    faults = {}
+    for structure in _TRIED:
+        tool = replace(call.tool, binding=replace(binding, structure=structure, structure_is_known=True))
+        outcome = await structs.replace(call, tool=tool).execute()
+        faults[str(structure)] = None if outcome.fault is None else outcome.fault.message
+    return faults

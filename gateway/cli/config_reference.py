@@ -12,7 +12,8 @@ from pydantic.fields import FieldInfo
 
 from gateway import config, credentials
 from gateway.layers import environment_name
-from gateway.listing import page
+from gateway.listing.dialect import PARTS, Dialect
+from gateway.listing.probe import DIALECTS
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Credentials, ListingCredentials, Settings
 from gateway.settings.paths import documents, knobs, model_of
@@ -49,12 +50,23 @@ catalog:
   include: ["*"]                                   # patterns of the methods to offer
 """
 """A file to begin with: the knobs that most gateways have to set."""
+_INTRODUCTION = """\
+# Dialects
+
+Made by `make config` from `gateway/listing/`; do not edit.
+
+`backend.listing.dialect` names one of these dialects. `auto`, the default, tries those with a number, in that order.
+It asks one question at a time, without params, and takes the first dialect that answers. The others have to be named.
+`{base}` is `backend.url` without its last path segment. `backend.listing.url` replaces every address that is asked by
+GET here, and calls for the listing go to it.
+[listings.md](listings.md) says how a listing becomes tools, [new-dialect.md](new-dialect.md) how to add a dialect.
+"""
 
 
 def render(form: str) -> str:
     """Return one of the texts. ``json``: JSON Schema of the file; ``yaml``: every knob, commented; ``markdown``: the
     reference page; ``methods``: JSON Schema of a listing file; ``dialects``: the page of dialects."""
-    forms = {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods, "dialects": page.dialects}
+    forms = {"json": _json, "yaml": _yaml, "markdown": _markdown, "methods": _methods, "dialects": _dialects}
     return forms[form]()
 
 
@@ -184,3 +196,35 @@ def _default(field: FieldInfo) -> Any:
 def _as_yaml(value: Any) -> str:
     text = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...").strip()
+
+
+def _dialects() -> str:
+    """Return ``docs/dialects.md``: what each dialect says about itself, in the order of probing."""
+    return "\n".join([_INTRODUCTION, *_requests(), "", *_carried(), "", "## What is not carried", "", *_not_carried()])
+
+
+def _requests() -> Iterator[str]:
+    yield from ("| | dialect | spoken by | asked | recognized by |", "|---|---|---|---|---|")
+    number = 0
+    for name, dialect in DIALECTS.items():
+        info = dialect.info
+        number += info.probed
+        first = number if info.probed else ""
+        yield f"| {first} | `{name}` | {info.spoken_by} | {info.requests} | {info.recognized_by} |"
+
+
+def _carried() -> Iterator[str]:
+    yield from ("## What is carried", "", "Besides the name of each method:", "")
+    yield f"| dialect | {' | '.join(PARTS)} | passed |"
+    yield "|---" * (len(PARTS) + 2) + "|"
+    for name, dialect in DIALECTS.items():
+        yield f"| `{name}` | {' | '.join(_marks(dialect))} | {dialect.info.params} |"
+
+
+def _marks(dialect: Dialect) -> Iterator[str]:
+    return ("✓" if part in dialect.info.carries else "" for part in PARTS)
+
+
+def _not_carried() -> Iterator[str]:
+    for name, dialect in DIALECTS.items():
+        yield from (f"**{name}**: {dialect.info.not_carried}", "")

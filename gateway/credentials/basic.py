@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.backend.request_parts import RequestParts
-from gateway.credentials.contract import Credential, CredentialModes, basic_header, colon_faults, parts_to_send
+from gateway.credentials.contract import CredentialModes, FixedCredential, basic_header, colon_faults, parts_to_send
 from gateway.credentials.grants import TokenClient
-from gateway.model import Caller
 from gateway.settings import ServiceSettings
 
 
-class BasicCredential(Credential):
+class BasicCredential(FixedCredential):
     name = "basic"
     shows = "a user name and a password (RFC 7617), the same for every caller"
     needs = (("user",), ("password",))
@@ -26,6 +24,3 @@ class BasicCredential(Credential):
     @classmethod
     def faults(cls, settings: ServiceSettings, modes: CredentialModes) -> Iterator[str]:
         yield from colon_faults(settings)
-
-    async def request_parts(self, caller: Caller) -> RequestParts:
-        return self._parts

@@ -82,6 +82,15 @@ class Credential(ABC):
         return given if password is None else given | {"password": password.get_secret_value()}
 
 
+class FixedCredential(Credential):
+    """Send the same for every caller: subclasses set ``_parts``."""
+
+    _parts = RequestParts()
+
+    async def request_parts(self, caller: Caller) -> RequestParts:
+        return self._parts
+
+
 def parts_to_send(send: Send | None, values: Mapping[str, str | int], **more: Any) -> RequestParts:
     """Return what ``send`` says, with its templates filled. ``more`` are further fields; its headers come first.
     Raises :class:`KeyError` for a name without a value."""

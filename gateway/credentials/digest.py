@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from gateway.backend.http_digest import HttpDigest
 from gateway.backend.lanes import Lanes
 from gateway.backend.lean import LeanTransport
-from gateway.backend.request_parts import RequestParts
-from gateway.credentials.contract import Credential, CredentialModes, colon_faults, parts_to_send
+from gateway.credentials.contract import Credential, CredentialModes, FixedCredential, colon_faults, parts_to_send
 from gateway.credentials.grants import TokenClient
-from gateway.model import Caller
 from gateway.outbound import Outbound
 from gateway.settings import ServiceSettings
 from gateway.tls import TlsFiles
 
 
-class DigestCredential(Credential):
+class DigestCredential(FixedCredential):
     name = "digest"
     shows = "an answer to the service's challenge (HTTP Digest, RFC 7616)"
     needs = (("user",), ("password",))
@@ -38,9 +36,6 @@ class DigestCredential(Credential):
         if settings.backend.transport == "lean":
             yield f"{settings.knob('backend.transport')}: lean cannot answer HTTP Digest; leave this at auto"
         yield from colon_faults(settings)
-
-    async def request_parts(self, caller: Caller) -> RequestParts:
-        return self._parts
 
 
 def backend_transport(

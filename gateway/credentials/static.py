@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.backend.request_parts import RequestParts
-from gateway.credentials.contract import Credential, parts_to_send
+from gateway.credentials.contract import FixedCredential, parts_to_send
 from gateway.credentials.grants import TokenClient
-from gateway.model import Caller
 
 
-class StaticCredential(Credential):
+class StaticCredential(FixedCredential):
     name = "static"
     shows = "fixed headers or keys, the same for every caller"
     needs = (("value", "send"),)
@@ -19,6 +17,3 @@ class StaticCredential(Credential):
         value = self._settings.value
         headers = {} if value is None else {self._settings.header: value.get_secret_value()}
         self._parts = parts_to_send(self._settings.send, self._given(), headers=headers)
-
-    async def request_parts(self, caller: Caller) -> RequestParts:
-        return self._parts

@@ -21,7 +21,6 @@ from gateway.background import keep_fresh
 from gateway.catalog.build import Builder
 from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.catalogs import Catalogs
-from gateway.discovery.fallback import FallbackCatalog
 from gateway.discovery.refreshing import Refresher
 from gateway.discovery.views import Views, ViewState
 from gateway.errors import CatalogUnavailable
@@ -129,14 +128,10 @@ class Discovery:
         """Return the seconds for which the view's catalog is still fresh."""
         return max(0.0, self._views[view].fresh_until - self._clock())
 
-    def fresh_catalog(self, caller: Caller) -> Catalog | None:
-        """Return the caller's catalog if it can be had at once and is fresh: nearly each call finds it so."""
-        entry = self._views[caller.view]
-        return entry.catalog if entry.refusal is None and self._clock() < entry.fresh_until else None
-
     def find_fresh_tool(self, caller: Caller, name: str) -> Tool | None:
-        """Return the tool of this name in the caller's view if it can be had at once, else None."""
-        catalog = self.fresh_catalog(caller)
+        """Do as :meth:`find_tool`, without waiting: nearly each call finds its tool so. Return None where it cannot."""
+        entry = self._views[caller.view]
+        catalog = entry.catalog if entry.refusal is None and self._clock() < entry.fresh_until else None
         return None if catalog is None else catalog.by_name.get(name)
 
     async def catalog(self, caller: Caller, patience: float | None = None) -> Catalog:
@@ -280,3 +275,24 @@ class Discovery:
         if changed and before:
             self.after_publish(entry.view)
         return changed
+
+
+class FallbackCatalog:
+    """Hold the catalog that ``build`` makes of the operator's own ``listing`` on first use."""
+
+    def __init__(self, listing: Listing | None, build: Callable[[Listing], Awaitable[Catalog]]) -> None:
+        self._listing = listing
+        self._build = build
+        self._catalog: Catalog | None = None
+        self._building = asyncio.Lock()
+
+    async def catalog(self) -> Catalog | None:
+        """Return the catalog, or None where the operator gave no listing. Raises what ``build`` raises."""
+        async with self._building:  # callers that come meanwhile wait, and get the same catalog
+            if self._catalog is None and self._listing is not None:
+                self._catalog = await self._build(self._listing)
+            return self._catalog
+
+    def invalidate(self) -> None:
+        """Forget the catalog, so that the next use builds it again."""
+        self._catalog = None

@@ -160,7 +160,7 @@ class Invocation:
         state = None if extras is None else extras.state  # whose it is, is only known with the arguments
         quota = None
         if state is None:
-            quota = self._budget.spend_at_once(caller, tool) or await self._budget.spend(caller, tool)
+            quota = await self._budget.spend(caller, tool)
             if quota.wait:
                 return Call(caller, tool, {}, extras, quota, self._execute)
         target, call_arguments = tool, arguments(tool) if callable(arguments) else arguments

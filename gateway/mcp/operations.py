@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
-from gateway.errors import InvalidParams
+from gateway.errors import InvalidCursor, InvalidParams
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
-from gateway.mcp.cursors import Cursors
 from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
 from gateway.model import Caller
 from gateway.search.tools import SEARCH_CATALOG
 from gateway.settings import CatalogSettings
+from gateway.signing import Signer, SigningKeys
 from gateway.structs import Struct
+
+_CURSOR_TTL: Final = 600.0
+"""Seconds for which a cursor is good."""
 
 
 class ToolPage(Struct):
@@ -97,7 +101,7 @@ class Operations:
         else:
             # A cursor spends from a budget of its own, so that long listings do not use up discovery's.
             after = await self._cursors.follow(cursor, caller)
-        catalog = self.discovery.fresh_catalog(caller) or await self.discovery.catalog(caller, patience)
+        catalog = await self.discovery.catalog(caller, patience)
         catalog = self._access.visible_catalog(caller, catalog)
         if self._settings.search:
             catalog = SEARCH_CATALOG
@@ -137,3 +141,30 @@ def parse_call_params(params: Mapping[str, Any]) -> tuple[str, dict[str, Any], s
     if token is not None and type(token) not in (str, int):
         token = None
     return name, arguments, token
+
+
+class Cursors:
+    """Issue and follow cursors of ``tools/list``: the last name of the page before, signed. A cursor is good in the
+    current catalog and on any replica. Like a session it belongs to one caller. ``keys`` are the resource's;
+    :meth:`follow` spends from ``budget``, which bounds how often a cursor can be replayed; ``clock`` gives wall-clock
+    seconds, since replicas compare them."""
+
+    def __init__(self, keys: SigningKeys, budget: Budget, clock: Callable[[], float] = time.time) -> None:
+        self._signer = Signer(keys, "cursor", _CURSOR_TTL, clock)
+        self._budget = budget
+
+    def issue(self, last: str, caller: Caller) -> str:
+        """Return the cursor of the page that begins after the name ``last``."""
+        return self._signer.sign(last, *caller.identity)
+
+    async def follow(self, cursor: object, caller: Caller) -> str:
+        """Return the name after which the page begins. Raise :class:`InvalidCursor` (server/utilities/pagination,
+        "Error Handling") and :class:`~gateway.errors.RateLimited`."""
+        last = self._signer.verify(cursor, *caller.identity) if isinstance(cursor, str) else None
+        if last is None:  # checked before the budget: a forged cursor costs the caller nothing
+            raise InvalidCursor(
+                f"Invalid cursor: not issued here to this caller within the last {_CURSOR_TTL / 60:.0f} minutes; "
+                "list again from the start"
+            )
+        await self._budget.spend(caller)
+        return last

@@ -19,8 +19,7 @@ from gateway.settings.catalog import EXCLUDED, Annotations, Argument, CatalogSet
 from gateway.settings.custom import CustomListing, CustomParameter
 from gateway.settings.knobs import Section, is_loopback, knob
 from gateway.settings.limits import Limits
-from gateway.settings.mcp import Mcp
-from gateway.settings.mcp_server import Icon, McpServer
+from gateway.settings.mcp import Icon, Mcp, McpServer
 from gateway.settings.sending import Login, Send
 from gateway.settings.server import ServerSettings, Telemetry
 from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit

@@ -1,10 +1,65 @@
-"""Define the knobs of the Model Context Protocol."""
+"""Define the knobs of MCP, and of how the gateway introduces itself (schema.ts ``Implementation``, ``Icon``)."""
 
 from __future__ import annotations
 
-from gateway.settings.knobs import Section, knob
-from gateway.settings.mcp_server import McpServer
+import re
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from gateway.settings.knobs import Document, HttpUrl, Section, knob
 from gateway.units import Duration
+
+_ICON = re.compile(r"https://[\x21-\x7e]+|data:image/[\x21-\x7e]+")
+_SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}|any")
+
+
+class Icon(Document):
+    """An image that stands for the server in user interfaces."""
+
+    src: str = Field(description="https://… or data:image/…", max_length=65_536)
+    mime_type: str | None = knob(None, "Media type, where src does not show it.", max_length=128)
+    sizes: tuple[str, ...] = knob((), "Sizes that the image suits: 48x48, or any.", max_length=20)
+    theme: Literal["light", "dark"] | None = knob(None, "Background that the image suits.")
+
+    @field_validator("src")
+    @classmethod
+    def _check_src(cls, src: str) -> str:
+        if not _ICON.fullmatch(src):
+            raise ValueError("must be an https:// URL or a data:image/ URI")
+        return src
+
+    @field_validator("sizes")
+    @classmethod
+    def _check_sizes(cls, sizes: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(map(_SIZE.fullmatch, sizes)):
+            raise ValueError("each must be a width and a height such as 48x48, or any")
+        return sizes
+
+
+class McpServer(Section):
+    """Name, texts and icons by which clients know the server. Absent values come from the service's listing."""
+
+    name: str | None = knob(
+        None,
+        "Name of the server. Absent: the listing's title, else jsonrpc-mcp-gateway.",
+        min_length=1,
+        max_length=256,
+    )
+    title: str | None = knob(None, "Name for people. Absent: the listing's title.", max_length=256)
+    instructions: str | None = knob(
+        None,
+        "What a model should know before it uses the tools. Absent: the listing's description. Empty, which only the "
+        "file can say: no instructions.",
+        max_length=16_384,
+    )
+    website_url: HttpUrl | None = knob(
+        None,
+        "Page about the server. It also tells people how to get a token (resource_documentation in the metadata). "
+        "Absent: the listing's, which is sent to clients only.",
+        max_length=2048,
+    )
+    icons: tuple[Icon, ...] = knob((), "Icons of the server: [{src: https://…, sizes: [48x48]}].", max_length=10)
 
 
 class Mcp(Section):

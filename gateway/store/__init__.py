@@ -41,10 +41,6 @@ class Permit(Protocol):
         if no other caller takes any, to the microsecond. Raises :class:`ValueError` unless 1 <= ``n`` <= burst."""
         ...
 
-    def take_at_once(self, n: int = 1) -> float | None:
-        """Do as :meth:`take`, without waiting. Return None where a shared store has to be asked: nothing was taken."""
-        ...
-
     def remaining(self) -> tuple[int, float]:
         """Return how many permits there are after the last :meth:`take`, and after how many seconds the whole burst
         will be there, if nobody takes any meanwhile."""

@@ -57,21 +57,20 @@ class LeasedPermit:
         self._is_local = False
 
     async def take(self, n: int = 1) -> float:
-        wait = self.take_at_once(n)
-        if wait is not None:
-            return wait
-        async with self._lease.lock:
-            wait = self.take_at_once(n)  # another call may have leased meanwhile
-            return await self._take_lease(n) if wait is None else wait
-
-    def take_at_once(self, n: int = 1) -> float | None:
         if not 0 < n <= self._burst:
             raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
+        if self._use_lease(n):
+            return 0.0
+        async with self._lease.lock:
+            return 0.0 if self._use_lease(n) else await self._take_lease(n)  # another call may have leased meanwhile
+
+    def _use_lease(self, n: int) -> bool:
+        """Take permits of the lease. Return whether it has so many."""
         lease = self._lease
         if lease.count < n or self._clock() >= lease.ends:
-            return None
+            return False
         lease.count -= n
-        return 0.0
+        return True
 
     def remaining(self) -> tuple[int, float]:
         if self._is_local:

@@ -194,9 +194,6 @@ class MemoryPermit:
         self._span = burst / rate
 
     async def take(self, n: int = 1) -> float:
-        return self.take_at_once(n)
-
-    def take_at_once(self, n: int = 1) -> float:
         if not 0 < n <= self._burst:
             raise ValueError(f"{n} permits cannot be taken at once: the burst is {self._burst}")
         spent = self._spent

@@ -12,8 +12,7 @@ from typing import Final, TypeAlias
 
 from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, PresentedToken
-from gateway.auth.challenge import www_authenticate
-from gateway.auth.metadata import ResourceMetadata
+from gateway.auth.metadata import ResourceMetadata, www_authenticate
 from gateway.discovery.discovery import Discovery
 from gateway.errors import (
     Challenged,

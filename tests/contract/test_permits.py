@@ -107,15 +107,9 @@ async def test_what_was_leased_and_not_used_is_left_and_can_be_taken_later(
     assert await taken(other.permit("k", 1 / 3600, 100)) == 0
 
 
-async def test_what_is_taken_at_once_counts_and_where_that_needs_waiting_nothing_is_taken(store: Store) -> None:
+async def test_what_is_taken_one_by_one_counts_and_a_wait_takes_nothing(store: Store) -> None:
     permit = store.permit("k", 1, 20)
-    waits = []
-    for _ in range(30):
-        wait = permit.take_at_once()
-        waits.append(await permit.take() if wait is None else wait)
-    assert waits == [0] * 20 + [1] * 10
-    with pytest.raises(ValueError, match="20"):
-        permit.take_at_once(21)
+    assert [await permit.take() for _ in range(30)] == [0] * 20 + [1] * 10
 
 
 async def test_a_key_has_its_permits_whichever_handle_takes_them(store: Store, clock: ManualClock) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from gateway.store import Permit
 from gateway.store.redis import RedisStore
 from tests.manual_clock import ManualClock
 from tests.redis_server import TEST_TIME, RedisServer
@@ -60,15 +59,11 @@ async def traffic(
         for number in range(groups):
             clock.now = 1000 + number * group / rate / load
             server.control.set("test-clock", round(clock.now * 1e6))
-            waits = await asyncio.gather(*(take(chosen.choice(stores).permit(_KEY, rate, burst)) for _ in range(group)))
+            waits = await asyncio.gather(
+                *(chosen.choice(stores).permit(_KEY, rate, burst).take() for _ in range(group))
+            )
             refused += group - waits.count(0)
         return Seen(groups * group, refused, _commands(server) - before)
-
-
-async def take(permit: Permit) -> float:
-    """Take one as limits do."""
-    wait = permit.take_at_once()
-    return await permit.take() if wait is None else wait
 
 
 def _commands(server: RedisServer) -> int:

@@ -54,13 +54,13 @@ async def test_a_lease_is_used_for_five_seconds_and_then_given_back(server: Redi
     async with replicas_of(server, clock, 2) as (store, other):
         permit, others = (one.permit("k", 1 / 3600, 100) for one in (store, other))
         assert await permit.take() == 0
-        assert [permit.take_at_once() for _ in range(4)] == [0] * 4, "of a lease of ten"
+        assert [await permit.take() for _ in range(4)] == [0] * 4, "of a lease of ten"
         assert await taken(others) == 90
         clock.now += 4.9
-        assert permit.take_at_once() == 0
+        assert await permit.take() == 0
         clock.now += 0.1
-        assert permit.take_at_once() is None
-        assert await permit.take(4) == 0
+        assert await permit.take() == 0
+        assert await taken(others) == 3, "what was not used of the lease"
         assert await permit.take() == 3595
 
 

@@ -18,7 +18,7 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway.limits import Budget
-from gateway.mcp.cursors import Cursors
+from gateway.mcp.operations import Cursors
 from gateway.model import ANONYMOUS
 from gateway.server import Server
 from gateway.signing import SigningKeys, read_secrets

@@ -81,15 +81,6 @@ async def test_a_refusal_says_how_long_to_wait_and_that_nothing_was_called(store
     assert (fault.status, fault.retry_after, fault.refuses) == (429, 10, False)
 
 
-async def test_only_the_callers_own_rate_is_counted_at_once(store: MemoryStore) -> None:
-    plain, shared = CallBudget(store, "10/minute"), CallBudget(store, "10/minute", "20/minute")
-    assert plain.spend_at_once(ADDRESS, replace(TOOL, limit="1/minute")) is None
-    assert shared.spend_at_once(user("ann"), TOOL) is None
-    quotas = [plain.spend_at_once(ADDRESS, TOOL) for _ in range(11)]
-    assert [quota.wait for quota in quotas if quota] == [0] * 10 + [6]
-    assert await made(shared, user("ann")) == 10
-
-
 async def test_one_caller_spends_nothing_of_anothers(store: MemoryStore) -> None:
     budget = CallBudget(store, "10/minute")
     for caller in (ADDRESS, Caller("192.0.2.2"), user("ann"), user("bob")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from gateway.discovery.change_log import MOST_LINES, log_catalog_change
+from gateway.discovery.refreshing import MOST_LINES, log_catalog_change
 from gateway.model import Catalog, QuarantinedMethod
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
-from gateway.backend.large_json import decode_in_steps
+from gateway.backend.source import decode_in_steps
 from gateway.discovery.garbage_collection import COLLECTOR
 from tests.bench.work import openrpc
 from tests.each import each

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.reloading import FileWatcher
+from gateway.serving import FileWatcher
 
 
 @pytest.fixture

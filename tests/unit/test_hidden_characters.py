@@ -10,7 +10,7 @@ import pytest
 from gateway.auth.access import Access
 from gateway.catalog.build import Builder
 from gateway.model import Listing, Method, Tool
-from gateway.schema.hidden_characters import remove_hidden_characters
+from gateway.schema.texts import remove_hidden_characters
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Auth, CatalogSettings, Params
 from gateway.text import has_hidden_characters

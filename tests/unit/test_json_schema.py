@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 from jsonschema_specifications import REGISTRY
 
-from gateway.catalog.argument_names import publish_names
-from gateway.catalog.headers import header_parameters
+from gateway.catalog.arguments import header_parameters, publish_names
 from gateway.json_schema import (
     ANNOTATIONS,
     DATA,
@@ -28,9 +27,8 @@ from gateway.listing import truenas
 from gateway.schema.bundling import UnsoundSchema, bundle_schema
 from gateway.schema.cost import measure_cost
 from gateway.schema.drafts import upgrade_keywords
-from gateway.schema.hidden_characters import remove_hidden_characters
 from gateway.schema.patterns import patterns_of, remove_patterns_and_numbers
-from gateway.schema.texts import clean_schema_texts
+from gateway.schema.texts import clean_schema_texts, remove_hidden_characters
 from tests.each import each
 
 Json: TypeAlias = dict[str, Any]

@@ -13,7 +13,7 @@ from gateway.config import load_settings
 from gateway.errors import InvalidCursor, InvalidParams, RateLimited, SessionNotFound
 from gateway.invocation.input_requests import CONFIRM, InputRequests
 from gateway.limits import Budget
-from gateway.mcp.cursors import Cursors
+from gateway.mcp.operations import Cursors
 from gateway.mcp.sessions import Sessions
 from gateway.model import AccessToken, Binding, Caller, CallExtras, InputRequest, Principal, Structure, Tool
 from gateway.settings import Settings

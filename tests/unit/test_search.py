@@ -13,8 +13,7 @@ import pytest
 from gateway.catalog.build import Builder
 from gateway.model import Binding, Catalog, Listing, Method, NameStyle, Parameter, Structure, Tool
 from gateway.schema.validation import ValidatorCache
-from gateway.search.ranking import words_of
-from gateway.search.tools import CALL_TOOL, MAX_BYTES, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch
+from gateway.search.tools import CALL_TOOL, MAX_BYTES, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch, words_of
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.pace import quickly
