@@ -89,8 +89,8 @@ def measure_cost(schema: Mapping[str, Any]) -> Cost:
     if measure.most_reevaluations(id(schema)) > MAX_REEVALUATIONS:
         raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_REEVALUATIONS} levels")
     breadth = max(widest, measure.growth(id(schema)))
-    found = measure.chooses, measure.numbers, measure.weight, measure.unique, measure.faults, measure.names
-    return Cost(breadth, *found)
+    compared = measure.numbers, measure.weight, measure.unique
+    return Cost(breadth, measure.chooses, *compared, measure.faults, measure.names)
 
 
 class _Measure:

@@ -40,8 +40,6 @@ MAX_STEPS: Final = 350_000_000
 """Characters times bytes of compiled expressions in one check. About 0.15 ns each."""
 _NARROW: Final = 4
 """Breadth up to which a value is not weighed: the check costs about as much as decoding the value did."""
-_NAMES_QUOTING: Final = 4
-"""Values of an object that are quoted for each wrong name in the time of half a fault."""
 _MAX_QUOTED: Final = 16 * 1024
 _FAULT_BYTES: Final = 300
 _MAX_ALTERNATIVES: Final = 5
@@ -84,7 +82,7 @@ class Validator:
             return [TOO_LARGE]
         work = size.values * self._cost.breadth * self._cost.faults
         if self._cost.names:
-            work *= 1 + size.values // _NAMES_QUOTING
+            work *= 1 + size.values // 4  # each fault quotes all of them
         engine = self._engine_for(size)
         if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
             return list({_fault(error): None for error in islice(engine.iter_errors(value), MAX_FAULTS)})
