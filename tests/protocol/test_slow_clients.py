@@ -347,5 +347,4 @@ async def test_who_sent_most_of_too_many_half_heads_is_told_and_ended(clock: Clo
             assert status_of(await greedy.answer()) == 503
             await clock.until(lambda: gateway.held.bytes < 112 * 1024)
         assert [line["ended"] for line in lines if line["event"] == "connections that send ahead are ended"] == [1]
-        assert not modest.reader.at_eof()
-        assert not other.reader.at_eof()
+        assert [slow.reader.at_eof() for slow in (modest, other)] == [False, False]
