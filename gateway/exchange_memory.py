@@ -28,7 +28,7 @@ class ExchangeMemory(Struct, eq=False, gc=False):
     def take(self, size: int, *, is_text: bool = False) -> bool:
         """Count bytes that are taken from now on. Return False where there is no room: they must not be taken. There is
         more room for a response that ``is_text``: its call was made, and its bytes were counted while they came."""
-        if self.room is not None and self.users:
+        if size and self.room is not None and self.users:
             if not self.room.take(self.caller, size, self.size, is_text=is_text):
                 return False
             self.size += size

@@ -13,8 +13,8 @@ from typing import Final, Self
 from gateway import config
 from gateway.catalog.pins import PinError, Pins, read_pins
 from gateway.listing.dialect import NoListing
-from gateway.listing.fallback import read_fallback
 from gateway.listing.reader import form_of
+from gateway.listing.static import read_fallback
 from gateway.model import Listing
 from gateway.settings import ServiceSettings
 from gateway.tls import TlsFiles

@@ -91,10 +91,13 @@ def _embedded_ipv4(address: Address) -> Iterator[Address]:
     """Yield the IPv4 addresses within an IPv6 address, also of 6to4 (RFC 3056) and of a Teredo client (RFC 4380)."""
     if isinstance(address, ipaddress.IPv4Address):
         return
-    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    # A network may use a shorter prefix for its own NAT64 (RFC 8215), after which zeros come last.
-    if any(address in network for network in _ENDING_IN_IPV4) or (address in _LOCAL_NAT64 and int(last)):
-        yield last
+    whole = address.packed
+    if any(address in network for network in _ENDING_IN_IPV4):
+        yield ipaddress.IPv4Address(whole[12:])
+    if address in _LOCAL_NAT64:
+        # It follows a prefix of 48, 56, 64 or 96 bits, which only the network knows, without byte 8 (RFC 6052 §2.2).
+        parts = whole[6:8] + whole[9:11], whole[7:8] + whole[9:12], whole[9:13], whole[12:]
+        yield from (ipaddress.IPv4Address(part) for part in parts if any(part))
     if address.sixtofour:
         yield address.sixtofour
     if address.teredo:

@@ -219,9 +219,9 @@ class BackendClient:
         except ValueError as error:
             if id is None and answer.status < 300:
                 return NO_RESULT
-            raise _busy(answer, method) or self._not_a_response(answer, method, str(error)) from None
+            raise busy_fault(answer, method) or self._not_a_response(answer, method, str(error)) from None
         if fault is not None:
-            raise _busy(answer, method) or self._fault(fault, method, answer, parts)
+            raise busy_fault(answer, method) or self._fault(fault, method, answer, parts)
         return NO_RESULT if id is None else result
 
     def _fault(self, fault: jsonrpc.ResponseError, method: str, answer: Answer, parts: RequestParts) -> ToolFault:
@@ -283,7 +283,7 @@ def _retry_unsent(error: OutboundError) -> int | None:
     return _RETRY_UNSENT if isinstance(error, NoConnection | QueueFull) else None
 
 
-def _busy(answer: Answer, method: str) -> BackendBusy | None:
+def busy_fault(answer: Answer, method: str) -> BackendBusy | None:
     """Return the error for an answer that says when to come again. None for all others."""
     seconds = _retry_after(answer.headers.get("Retry-After", "")) if answer.status in _BUSY_STATUSES else None
     if seconds is None:

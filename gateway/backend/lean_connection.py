@@ -38,8 +38,7 @@ MAX_HEAD: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 MAX_LINE: Final = 8190
 """Bytes of a header's name and value."""
-MAX_INTERIM: Final = 20
-"""Interim responses before the answer."""
+MAX_INTERIM: Final = 20  # interim responses before the answer
 _BAD_LINES: Final = "its headers are too long, or too many"
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
 _NOTED: Final = frozenset((b"transfer-encoding", b"content-encoding", b"keep-alive"))

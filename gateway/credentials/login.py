@@ -17,7 +17,7 @@ from typing import Any, Final
 import structlog
 
 from gateway import jsonrpc
-from gateway.backend.client import same_origin
+from gateway.backend.client import busy_fault, same_origin
 from gateway.backend.redaction import looks_secret, prepare_secrets, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, parts_to_send
@@ -100,7 +100,8 @@ class LoginCredential(Credential):
         if self._clock() - self._refused_at < REFUSED_FOR:
             raise BackendUnavailable("The backend does not let the gateway log in", retry_after=int(REFUSED_FOR))
         try:
-            found = _values_in(await self._ask(), self._login)
+            answer = await self._ask()
+            found = _values_in(answer, self._login)
             values = self._given() | found
             self._found.append(tuple(filter(looks_secret, map(str, found.values()))))  # an id may be any number
             secrets = tuple(text for texts in self._found for text in texts)
@@ -112,6 +113,8 @@ class LoginCredential(Credential):
             if not all(map(is_header_value, parts.headers.values())):
                 raise LoginRefused("a value that it gives cannot be sent in a header")
         except LoginRefused as refusal:
+            if (fault := busy_fault(answer, self._login.method)) is not None:
+                raise fault from None
             if not refusal.busy:
                 self._refused_at = self._clock()
             raise credential_unavailable(f"login: {self._redacted(str(refusal))}", busy=refusal.busy) from None

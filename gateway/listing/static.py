@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -31,7 +32,8 @@ from jsonschema import ValidationError
 from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, mopidy, openrpc, plain, smd, truenas
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
 from gateway.listing.documents import inline_documents, read_documents, read_file
-from gateway.model import Listing, Method, Parameter, ServiceInfo, SourceAnswer, Structure
+from gateway.model import Listing, MessageForm, Method, Parameter, ServiceInfo, SourceAnswer, Structure
+from gateway.settings import CustomListing
 from gateway.text import did_you_mean
 
 _FAULTS_SHOWN: Final = 10
@@ -233,3 +235,34 @@ def _line(node: Any, path: tuple[str | int, ...]) -> int:
             node = node.value[key]
             mark = node.start_mark
     return 1 if mark is None else mark.line + 1
+
+
+async def read_fallback(file: str, form: MessageForm) -> Listing:
+    """Return the operator's listing, ``catalog.fallback``, which is used while the backend gives none. ``form`` is the
+    message form of its calls.
+
+    Raise :class:`~gateway.listing.dialect.NoListing`.
+    """
+    listing = await Static().fetch_listing(_File(file))
+    note = f"the backend gave no listing; this is catalog.fallback, {file}"
+    return replace(listing, form=form, notes=(*listing.notes, note))
+
+
+class _File:
+    """Read from a local file only, and ask the backend nothing."""
+
+    def __init__(self, file: str) -> None:
+        self.url = self.base = self.origin = ""
+        self.listing_url: str | None = None
+        self.file: str | None = file
+        self.custom = CustomListing()
+        self.documents: Mapping[str, str] = {}
+
+    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
+        return SourceAnswer(f"{method} not asked")
+
+    async def get_document(self, url: str) -> SourceAnswer:
+        return SourceAnswer(f"{url} not asked")
+
+    async def read_file(self, file: str) -> bytes:
+        return await asyncio.to_thread(Path(file).read_bytes)

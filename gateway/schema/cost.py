@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gateway import jsonrpc
 from gateway.json_pointer import resolve
 from gateway.json_schema import OF_ITEMS, OF_MEMBERS, in_place
 from gateway.jsonrpc import MAX_DEPTH
@@ -38,6 +39,9 @@ _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _REEVALUATION_FACTOR: Final = 3
 _NAMES_PER_SCHEMA: Final = 3
 """Names, or plain values of an enum, that are compared in the time of one subschema."""
+_NAMES_PER_FAULT: Final = 2
+_QUOTED_PER_FAULT: Final = 256
+"""Required names, and bytes of an enum or const, that cost as much as one fault."""
 _CHOICES: Final = frozenset(("anyOf", "oneOf", "not", "if", "contains", "dependentSchemas"))
 
 
@@ -60,13 +64,16 @@ class Cost:
     """Hold what checking a value costs. ``breadth`` is the most subschemas that apply to one value. ``chooses`` says
     that some may fail while the whole holds, so that one fault can contain the faults of many. ``numbers`` and
     ``weight`` are the most numbers that one subschema compares a value with, and the most weight of such numbers.
-    ``unique`` says that items are compared with each other."""
+    ``unique`` says that items are compared with each other. ``faults`` is what the faults that one subschema finds in a
+    value cost to collect, in units of one, and ``names`` says that each name can be a fault, which quotes the whole."""
 
     breadth: int
     chooses: bool
     numbers: int = 0
     weight: int = 0
     unique: bool = False
+    faults: int = 1
+    names: bool = False
 
 
 def measure_cost(schema: Mapping[str, Any]) -> Cost:
@@ -82,7 +89,8 @@ def measure_cost(schema: Mapping[str, Any]) -> Cost:
     if measure.most_reevaluations(id(schema)) > MAX_REEVALUATIONS:
         raise TooCostly(f"unevaluatedProperties or unevaluatedItems nest deeper than {MAX_REEVALUATIONS} levels")
     breadth = max(widest, measure.growth(id(schema)))
-    return Cost(breadth, measure.chooses, measure.numbers, measure.weight, measure.unique)
+    compared = measure.numbers, measure.weight, measure.unique
+    return Cost(breadth, measure.chooses, *compared, measure.faults, measure.names)
 
 
 class _Measure:
@@ -93,8 +101,8 @@ class _Measure:
         self.nodes: dict[int, _Node] = {}
         self._schemas: dict[int, Mapping[str, Any]] = {}
         self._open: set[int] = set()
-        self.chooses = self.unique = False
-        self.numbers = self.weight = 0
+        self.chooses = self.unique = self.names = False
+        self.numbers = self.weight = self.faults = 0
 
     def node(self, schema: Any) -> _Node:
         """Return the node of a subschema, and measure everything below it."""
@@ -121,6 +129,8 @@ class _Measure:
         self.numbers, self.weight = max(self.numbers, numbers), max(self.weight, weight)
         self.chooses = self.chooses or not _CHOICES.isdisjoint(schema)
         self.unique = self.unique or schema.get("uniqueItems") is True
+        self.faults = max(self.faults, _fault_cost(schema))
+        self.names = self.names or "propertyNames" in schema
         factor = _REEVALUATION_FACTOR ** sum(keyword in schema for keyword in _UNEVALUATED)
         for child_key, child in _descents(schema):
             if isinstance(child, Mapping):
@@ -202,6 +212,13 @@ def _lookups(schema: Mapping[str, Any]) -> int:
     if isinstance(dependent, Mapping):
         count += sum(1 + len(names) for names in dependent.values() if isinstance(names, list))
     return count
+
+
+def _fault_cost(schema: Mapping[str, Any]) -> int:
+    """Return what the faults of one subschema cost: one for each required name, and each quotes its enum or const."""
+    required, quoted = schema.get("required"), [schema[keyword] for keyword in ("enum", "const") if keyword in schema]
+    names = len(required) if isinstance(required, list) else 0
+    return 1 + names // _NAMES_PER_FAULT + len(jsonrpc.encode(quoted)) // _QUOTED_PER_FAULT
 
 
 def _groups(node: _Node) -> list[Counter[int]]:

@@ -33,8 +33,8 @@ MAX_WORK: Final = 1_000_000
 """Most subschemas that one check applies: values times breadth. About 30 ns each."""
 MAX_QUOTING: Final = 50_000
 """Most values of one that the engine may quote whole in its first fault. Up to 0.7 µs each."""
-MAX_EXPLAINED: Final = 4_000
-"""The same where errors are collected. About 13 µs each."""
+MAX_EXPLAINED: Final = 1_000
+"""The same where errors are collected, times what those of one subschema cost. About 13 µs each."""
 MAX_EXPLAINED_CHOICES: Final = 600
 """The same where errors hold the errors of alternatives. Up to 80 µs each."""
 MAX_STEPS: Final = 350_000_000
@@ -78,7 +78,9 @@ class Validator:
         size = size_of(value, MAX_QUOTING if is_narrow else self._most)
         if size.values > self._most and not is_narrow:
             return [TOO_LARGE]
-        work = size.values * self._cost.breadth
+        work = size.values * self._cost.breadth * self._cost.faults
+        if self._cost.names:
+            work *= 1 + size.values // 4  # each fault quotes all of them
         engine = self._engine_for(size)
         if work <= (MAX_EXPLAINED_CHOICES if self._cost.chooses else MAX_EXPLAINED) and size.characters <= _MAX_QUOTED:
             return list(

@@ -1,8 +1,7 @@
 """Serve one connection of a client: read its requests, have them answered one after the other, and end it.
 
-What a client can cost is bounded: the time for a head (:data:`HEAD_TIMEOUT`) and for a body
-(:data:`gateway.web.site.BODY_TIMEOUT`), the time to take an answer or what a stream has sent (``write_timeout``), and
-what it sends ahead of answers.
+What a client can cost is bounded: the time for a head (:data:`HEAD_TIMEOUT`), for a body (``BODY_TIMEOUT``) and to take
+what is sent (``write_timeout``), and what it sends ahead of answers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, Overloaded, RequestTimeout
+from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, RequestTimeout
 from gateway.web.answer import LARGE, HttpAnswer, StreamedAnswer
 from gateway.web.exchange import MCP, raw_response
 from gateway.web.handler import MAX_AHEAD, TURNS, Serving
@@ -26,12 +25,10 @@ HEAD_TIMEOUT: Final = 10.0
 """Seconds for the head of a request to arrive, from the connection or from its first byte on."""
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _LINGERING: Final = 10.0
-"""Seconds for the rest of a body that nobody needs, and for what comes behind the last answer. A connection that is
-closed with bytes unread is reset, which may overtake the answer."""
+"""Seconds for bytes that nobody needs: a connection closed before they are read is reset, and may lose its answer."""
 _MAX_DROPPED: Final = 16 * 1024 * 1024  # bytes that are read in that time at most
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
-_NO_ROOM: Final = Overloaded("The gateway holds too much of what was not sent to its end", retry_after=1)
 _UNEXPECTED: Final = ExpectationFailed("Expect must be 100-continue")
 
 log = structlog.get_logger()
@@ -100,16 +97,17 @@ class Connection(Wire):
             self._dropped += nbytes
             if self._dropped > _MAX_DROPPED:
                 (self._close if self.task is None else self.pause_reading)()
-            elif nbytes == MAX_AHEAD:  # much comes: it is dropped in turns
-                self.pause_reading()
-                self._serving.ahead.wait_for_turn(self)
-        elif request is None and len(self._serving.connections) > TURNS and not self._serving.ahead.has_turn():
-            self._behind = data
+        # One connection may have many reads in a turn, and many small chunks take 1 ms of each.
+        if (nbytes == MAX_AHEAD or len(self._serving.connections) > TURNS) and not self._serving.ahead.has_turn():
+            self._behind = b"" if self._is_deaf else data
             self._serving.ahead.wait_for_turn(self)
             self.count_ahead()
-            return
-        if not self._is_deaf:
+        elif not self._is_deaf:
             self._read(data)
+
+    def resume_reading(self) -> None:
+        if len(self._behind) < MAX_AHEAD:
+            super().resume_reading()
 
     def eof_received(self) -> bool:
         """Keep the connection open for writing: a client that sends no more may still wait for its answer. Of several
@@ -141,8 +139,8 @@ class Connection(Wire):
             self.count_ahead()
 
     def read_on(self) -> None:
-        """Read the next request of those that were sent ahead: its turn has come."""
-        if self.task is None:
+        """Read what has come, unless it is behind a request that runs: its turn has come."""
+        if self._request is None or not self._request.is_whole or self.task is None:
             behind, self._behind = self._behind, b""
             self.resume_reading()
             if behind:
@@ -152,21 +150,24 @@ class Connection(Wire):
         size = len(self._behind) + (0 if self._reader is None else self._reader.held)
         self._serving.ahead.count(self, size + (0 if self._request is None else self._request.unread))
 
-    def give_up(self) -> None:
+    def give_up(self, error: GatewayError) -> None:
         """Make room: drop what was sent ahead, and end the connection after the running request."""
         self._drop_ahead()
-        if self._request is None:
-            self._say(_NO_ROOM)
-        elif not self._request.is_whole:
-            self._request.drop_body()
-            self._request.fail()
+        request = self._request
+        if request is None:
+            self._say(error)
+        elif self.task is None:
+            self._linger()  # it is answered, and the rest of its body was dropped
+        elif not request.is_whole:
+            request.drop_body()
+            request.fail(error)
 
     def _drop_ahead(self) -> None:
         """Begin none of the requests that were sent ahead, and read no more."""
         self._is_deaf = self._is_last = True
         self._behind = b""
         if self._reader is not None:
-            self._reader.half = b""
+            self._reader.half, self._reader.request = b"", None
         if self.counted:
             self._serving.ahead.count(self, 0)
 
@@ -316,8 +317,7 @@ class Connection(Wire):
         self._say(_LATE_HEAD) if is_head else self._close()  # who sends nothing asked nothing
 
     def finish(self) -> asyncio.Future[None] | None:
-        """Begin no further request, and close once the running one is answered. Return what is done then, None where
-        none is running."""
+        """Close once the running request is answered. Return what is done then, None where none is running."""
         self._is_last = True
         if self.task is None:
             self._close()

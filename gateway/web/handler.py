@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, Overloaded
 from gateway.telemetry.sampling import Sampler
 from gateway.turns import Together
 from gateway.web.answer import HttpAnswer, StreamedAnswer
@@ -25,6 +25,7 @@ _FREE: Final = 4 * 1024
 """Bytes of each connection that are not counted."""
 TURNS: Final = 32
 """Connections without a running request that are read in one turn of the event loop."""
+_NO_ROOM: Final = "The gateway holds too much of what was not sent to its end; it was not run, so it is safe to repeat"
 _REMEDY: Final = "raise server.max_buffered if the memory allows it, or look who sends so much"
 _SAMPLE_SECONDS: Final = 10.0
 
@@ -79,20 +80,22 @@ class SentAhead:
         self._connections: set[Any] = set()  # each a Connection, as in :attr:`Serving.connections`
         self._waiting: deque[Any] = deque()
         self._loop = asyncio.get_running_loop()
-        self._now = self._begun = 0.0
+        self._begun = 0  # connections that were read in this turn
         self._refused = Sampler(1, _SAMPLE_SECONDS)
 
     def has_turn(self) -> bool:
-        """Tell whether one more connection may be read in this turn of the event loop; uvloop's time stands still in
-        each."""
-        now = self._loop.time()
-        if now != self._now:
-            self._now, self._begun = now, 0
+        """Tell whether one more connection may be read in this turn of the event loop."""
+        if not self._begun:
+            self._loop.call_soon(self._end_turn)
         self._begun += 1
         return self._begun <= TURNS
 
+    def _end_turn(self) -> None:
+        self._begun = 0
+
     def wait_for_turn(self, connection: Any) -> None:
-        """Have a connection read on, behind all that wait already."""
+        """Have a connection read on, behind all that wait already. Until then it is not read."""
+        connection.pause_reading()
         if not self._waiting:
             self._loop.call_soon(self._give_turns)
         self._waiting.append(connection)
@@ -125,7 +128,7 @@ class SentAhead:
         for connection in sorted(self._connections, key=lambda one: one.counted, reverse=True):
             if self.bytes <= self._most * _ENOUGH:
                 break
-            connection.give_up()
+            connection.give_up(Overloaded(_NO_ROOM, retry_after=1))
             given_up += 1
         if given_up and (more := self._refused.admit()) is not None:
             log.warning(

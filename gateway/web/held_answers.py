@@ -50,6 +50,7 @@ class HeldAnswers:
         self.share = most // _SHARE
         self._by_caller: Counter[str] = Counter()
         self._log = RefusalLog("calls", "server.max_buffered")
+        self._log_large = RefusalLog("large bodies and results", "server.max_buffered")
         self._freed = FreedMemory()
 
     def __repr__(self) -> str:
@@ -97,7 +98,7 @@ class HeldAnswers:
         """Return the error for a body that finds no room."""
         if self._by_caller[rate_limit_key(caller)] >= self.share // 2:
             return Overloaded(_YOURS, retry_after=_RETRY_AFTER)
-        self._log.count("", self.most, _REMEDY)
+        self._log_large.count("", self.most_large, _REMEDY)
         return Overloaded(f"The gateway holds too many large bodies and results{_UNSENT}", retry_after=_RETRY_AFTER)
 
     def reserve(self, size: int) -> bool:
@@ -130,6 +131,7 @@ class HeldAnswers:
         self.bytes -= size
         self._freed.note(self.bytes)
         self._log.note("", self.bytes, self._full)
+        self._log_large.note("", self.bytes, self.most_large)
         self._by_caller[caller] -= size
         if not self._by_caller[caller]:
             del self._by_caller[caller]

@@ -17,6 +17,8 @@ _NO_QUERY: Final[MultiMapping[str]] = CIMultiDict()
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _UNREAD: Final = 32 * 1024
 """Bytes of a body that may wait until somebody reads them. Then the client waits."""
+_PART: Final = 48
+"""Bytes that Python takes for each part of it beside its text: chunks may have a byte each."""
 
 
 class HttpRequest:
@@ -27,7 +29,7 @@ class HttpRequest:
 
     __slots__ = (
         "__dict__",  # of the cached URL, which most requests need not have
-        "_arrived", "_is_broken", "_is_dropped", "_parts", "fault", "has_answer", "headers", "is_answered",
+        "_arrived", "_broken", "_is_dropped", "_parts", "fault", "has_answer", "headers", "is_answered",
         "is_begun", "is_stream", "is_whole", "keep_alive", "method", "path", "safe_path", "target", "unread", "version",
         "wire",
     )  # fmt: skip
@@ -46,7 +48,8 @@ class HttpRequest:
         self.is_begun = self.is_whole = self.has_answer = self.is_answered = self.is_stream = False
         self._parts: list[bytes] = []
         self.unread = 0
-        self._is_broken = self._is_dropped = False
+        self._is_dropped = False
+        self._broken: Exception | None = None
         self._arrived: asyncio.Future[None] | None = None
         if target[:1] == "/" and "%" not in target and "?" not in target and "#" not in target:
             self.path = self.safe_path = target
@@ -101,7 +104,7 @@ class HttpRequest:
         if self._is_dropped:
             return
         self._parts.append(part)
-        self.unread += len(part)
+        self.unread += len(part) + _PART
         if self.unread > _UNREAD:
             self.wire.pause_reading()
         if self._arrived is not None:
@@ -116,9 +119,9 @@ class HttpRequest:
             self._wake()
         return self._is_dropped
 
-    def fail(self) -> None:
-        """Note that the rest of the body cannot be read, nor another request."""
-        self._is_broken = True
+    def fail(self, error: Exception | None = None) -> None:
+        """Note that the rest of the body cannot be read, nor another request. :meth:`read` raises ``error``."""
+        self._broken = error or ConnectionResetError("the body is incomplete")
         self.keep_alive = False
         if self._arrived is not None:
             self._wake()
@@ -145,10 +148,11 @@ class HttpRequest:
 
     async def read(self) -> bytes:
         """Return the next part of the body as soon as there is one, ``b""`` after the last. Raise
-        :class:`ConnectionResetError` where the rest does not come."""
+        :class:`ConnectionResetError` where the rest does not come, :class:`~gateway.errors.Overloaded` where it finds
+        no room."""
         while not self._parts and not self.is_whole:
-            if self._is_broken:
-                raise ConnectionResetError("the body is incomplete")
+            if self._broken is not None:
+                raise self._broken
             self._arrived = asyncio.get_running_loop().create_future()
             try:
                 await self._arrived

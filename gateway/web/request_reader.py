@@ -43,8 +43,8 @@ class RequestReader:
     parser gets whole heads, and nothing behind the end of a request, so that little of a stranger's is in memory."""
 
     __slots__ = (
-        "_begin", "_end", "_expects_head", "_left", "_names", "_parser", "_skips", "_tail", "_target", "_unfinished",
-        "_values", "_wire", "half", "request",
+        "_begin", "_end", "_expects_head", "_head", "_left", "_names", "_parser", "_skips", "_tail", "_target",
+        "_unfinished", "_values", "_wire", "half", "request",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, begin: Callable[[HttpRequest], None], end: Callable[[], None]) -> None:
@@ -56,6 +56,7 @@ class RequestReader:
         self._names: list[bytes] = []
         self._values: list[bytes] = []
         self._expects_head = False
+        self._head = 0  # bytes of the head
         self._left = _CHUNKED  # bytes of the body that are still to come
         self._tail = b""  # the last bytes of a chunked body, in which its end may begin
         self._unfinished = 0  # bytes of a chunked body since its last part
@@ -66,8 +67,8 @@ class RequestReader:
 
     @property
     def held(self) -> int:
-        """Return the bytes of a head or of trailers that are not complete."""
-        return len(self.half) + self._unfinished
+        """Return the bytes of a head whose request is not complete, and of its trailers."""
+        return len(self.half) + self._unfinished + (0 if self.request is None else self._head)
 
     def feed(self, data: bytes) -> bytes:
         """Read the next bytes to the end of a request, and return those behind it. Raise :class:`MalformedHttp`."""
@@ -107,7 +108,7 @@ class RequestReader:
                 raise MalformedHttp(_NO_HTTP)
             self.half = data
             return b""
-        self.half, self._expects_head = b"", True
+        self.half, self._expects_head, self._head = b"", True, end
         try:
             self._parser.feed_data(data if end == len(data) else data[:end])
         except httptools.HttpParserUpgrade:

@@ -48,8 +48,8 @@ def _items(item: Callable[[int], Any], containers: int = 1) -> list[Any]:
     return found
 
 
-def _members(prefix: str = "k") -> dict[str, int]:
-    return dict.fromkeys((prefix + name for name in _items("{:06}".format, 0)[:80_000]), 1)
+def _members(count: int = 80_000) -> dict[str, int]:
+    return dict.fromkeys(("k" + name for name in _items("{:06}".format, 0)[:count]), 1)
 
 
 def _nested(value: Any, beside: Iterable[int], levels: int = 55) -> Any:
@@ -91,6 +91,14 @@ def cases() -> dict[str, Hostile]:
         "names of members": Hostile({"propertyNames": {"maxLength": 3}}, _members(), UNTOLD),
         "patterns of names": Hostile({"patternProperties": {"^k": {"type": "string"}}}, _members(), LEFT_OUT),
         "few patterns of names": Hostile({"patternProperties": {"^k": {"type": "integer"}}}, _members(), CHECKED),
+        "names of few members": Hostile({"propertyNames": {"maxLength": 3}}, _members(1_900), TOLD),
+        "many required names": Hostile({"required": [f"z{n}" for n in range(5_000)]}, _members(1_900), TOLD),
+        "a required name in each object": Hostile(each({"required": list("bcdefghi")}), [{}] * 1_900, TOLD),
+        "an enum that each fault quotes": Hostile(each({"enum": [f"v{n}" for n in range(5_000)]}), ["b"] * 1_900, TOLD),
+        "a constant that each fault quotes": Hostile(each({"const": "y" * 100_000}), ["b"] * 1_900, TOLD),
+        "a deep value that each fault quotes": Hostile(
+            {"maxItems": 0, "minItems": 10**6, "type": "integer"} | each(_PATH), _nested([1] * 1_900, []), TOLD
+        ),
         "names that need others": Hostile(each({"dependentRequired": {"a": ["b"]}}), objects, UNTOLD),
         "names that need many others": Hostile(
             each({"dependentRequired": {f"d{n}": ["a"] for n in range(400)}}), objects, REFUSED

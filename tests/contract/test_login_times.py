@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.credentials.login import REFUSED_FOR, SETTLED, LoginCredential
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendBusy, BackendUnavailable
 from gateway.model import ANONYMOUS
 from tests.contract.credentials import World, credentials_world
 from tests.fault.behaviours import Body, Exchange, error, result
@@ -76,5 +76,18 @@ async def test_a_service_that_is_busy_has_refused_nobody(world: World, status: i
     credential = login_of(world)
     with pytest.raises(BackendUnavailable):
         await credential.request_parts(ANONYMOUS)
+    world.backend.on("log.in", NewSessions([]))
+    assert await header_of(credential) == "Session session-0"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_login_that_is_told_when_to_come_again_was_not_refused(world: World, status: int) -> None:
+    """Whatever its body says: what is refused is not tried again for half a minute."""
+    busy = Body(error(-32000, "Slow down").payload, status, headers=(("Retry-After", "3"),))
+    world.backend.on("log.in", busy)
+    credential = login_of(world)
+    with pytest.raises(BackendBusy, match="did not run the call") as caught:
+        await header_of(credential)
+    assert caught.value.retry_after == 3
     world.backend.on("log.in", NewSessions([]))
     assert await header_of(credential) == "Session session-0"

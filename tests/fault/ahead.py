@@ -31,11 +31,18 @@ _MANY_LINES: Final = _GET[:-2] + b"aa:bb\r\n" * 8000
 """Half a head of 56 KB, which a parser may make a megabyte of."""
 
 
+_POST: Final = _GET.replace(b"GET", b"POST")[:-2] + b"Content-Type: application/json\r\n"
+_CHUNKS: Final = _POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"2\r\nab\r\n" * 120_000
+"""A body of which each read has 2,300 parts."""
+_NO_BODY: Final = _HALF.replace(_GET[:-2], _POST) + b"Content-Length: 100\r\n\r\n"
+
 KINDS: Final = {
     "mebibyte": _GET * (_MIB // len(_GET)),
     "small": _GET * (16_000 // len(_GET)),
     "half": _HALF,
     "lines": _MANY_LINES,
+    "chunks": _CHUNKS,
+    "bodiless": _NO_BODY,
 }
 
 
@@ -129,6 +136,8 @@ ROWS: Final[dict[str, Row]] = {
     "2,500 connections send 1 MiB ahead": partial(flooded, 2500, "mebibyte", 0.5, 200),
     "600 connections send 1 MiB ahead": partial(flooded, 600, "mebibyte", 0.5, 200),
     "400 connections send 16 KB of small requests": partial(flooded, 400, "small", 0.3, 200),
+    "2,500 bodies of small chunks": partial(flooded, 2500, "chunks", 0.5, 200),
+    "2,500 large heads without their bodies": partial(flooded, 2500, "bodiless", 0.5, 120),
     "2,500 halves of large heads": partial(flooded, 2500, "half", 0.5, 200),
     "2,500 halves of heads of many lines": partial(flooded, 2500, "lines", 0.5, 200),
 }

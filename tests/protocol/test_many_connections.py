@@ -16,7 +16,7 @@ from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.protocol.talk import exchange, status_of
-from tests.protocol.test_half_closed import check_sum, written
+from tests.protocol.test_half_closed import check_sum, posted, written
 from tests.waiting import PATIENCE, until
 
 CROWD: Final = 200
@@ -161,3 +161,16 @@ async def test_connections_that_are_over_are_freed_without_the_garbage_collector
             await until(lambda: held() == before)
     finally:
         gc.enable()
+
+
+async def test_all_of_a_crowd_that_sends_bodies_at_one_moment_are_answered() -> None:
+    """More than is read in one turn of the event loop, and each more than is read at a time."""
+    async with ScriptedBackend() as backend, front(backend.url) as running, AsyncExitStack() as stack:
+        assert running.gateway is not None
+        crowd = [await opened(stack, running.gateway.port, f"127.0.1.{number + 1}") for number in range(CROWD)]
+        sent = posted("/mcp/tools/invoke", {"name": "add", "arguments": {"a": 2, "b": 3}, "more": "x" * 20_000}, {})
+        for _, writer in crowd:
+            writer.write(sent)
+        async with asyncio.timeout(PATIENCE):
+            heads = await asyncio.gather(*(reader.readuntil(b"\r\n\r\n") for reader, _ in crowd))
+        assert [status_of(head) for head in heads] == [200] * CROWD

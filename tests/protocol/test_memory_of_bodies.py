@@ -6,11 +6,12 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.server import Server
 from tests.authorization.stand import CALLS, MODERN, Bearer
@@ -19,8 +20,9 @@ from tests.fault.load import session
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
-from tests.protocol.talk import request
-from tests.waiting import until
+from tests.protocol.talk import request, status_of
+from tests.protocol.test_many_connections import opened
+from tests.waiting import PATIENCE, until
 
 KEEP: Final = Rpc("keep", {"value": {}}, {}, "Take a large value")
 TEXT: Final = "x" * 300_000
@@ -155,3 +157,35 @@ async def test_a_body_that_never_has_room_is_413(gateway: Server) -> None:
     refused = await call(gateway, "rest", [[number] for number in range(40_000)])
     assert refused.status == 413
     assert b"server.max_buffered" in refused.body
+
+
+async def test_a_flood_of_large_bodies_is_two_lines_of_the_log(gateway: Server, backend: ScriptedBackend) -> None:
+    backend.on("keep", RELEASED)
+    with capture_logs() as lines:
+        running = [asyncio.create_task(call(gateway, "rest", TEXT, f"127.0.0.{number}")) for number in range(1, 5)]
+        await until(lambda: gateway.held.bytes > 3 * 4 * len(TEXT))
+        refused = [await call(gateway, "rest", TEXT, f"127.0.1.{number}") for number in range(1, 9)]
+        backend.release.set()
+        await asyncio.gather(*running)
+    assert {answer.status for answer in refused} == {503}
+    events = [line["event"] for line in lines if "refused" in line["event"]]
+    assert events == ["large bodies and results are refused", "large bodies and results are no longer refused"]
+
+
+async def test_a_body_that_is_given_up_is_503_and_safe_to_repeat(gateway: Server) -> None:
+    """What is sent ahead has 1 MiB of 8: these heads have more."""
+    head = b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    sent = head + b"X: %b\r\n" % (b"x" * 8000) * 7 + b"Content-Length: 100\r\n\r\n"
+    async with AsyncExitStack() as stack:
+        crowd = [await opened(stack, gateway.port, f"127.0.1.{number}") for number in range(1, 25)]
+        for _, writer in crowd:
+            writer.write(sent)
+        async with asyncio.timeout(PATIENCE):
+            reading = [asyncio.create_task(reader.read(10_000)) for reader, _ in crowd]
+            done, _ = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
+        answer = done.pop().result()
+        for one in reading:
+            one.cancel()
+        assert status_of(answer) == 503
+        assert b"it is safe to repeat" in answer
+        assert gateway.held.bytes < 2**20

@@ -55,6 +55,11 @@ PLAIN = "is not a plain URL"
         ("[::ffff:100.100.100.200]", CLOUD),
         ("[64:ff9b::100.100.100.200]", CLOUD),
         ("[64:ff9b:1::6464:64c8]", CLOUD),
+        ("[64:ff9b:1:6464:64:c800::]", CLOUD),  # its network's prefix has 48 bits
+        ("[64:ff9b:1:64:64:64c8::]", CLOUD),  # 56
+        ("[64:ff9b:1::64:6464:c800:0]", CLOUD),  # 64
+        ("[64:ff9b:1:7f00:0:100::]", MACHINE),
+        ("[64:ff9b:1:a9fe:a9:fe00::]", NOBODY),
         ("[2002:6464:64c8::1]", CLOUD),
         ("[::100.100.100.200]", CLOUD),
         ("0x7f000001", ODD),
