@@ -23,8 +23,8 @@ _ENOUGH: Final = 7 / 8
 """The part of that which is left once room was made. So it is made seldom."""
 _FREE: Final = 4 * 1024
 """Bytes of each connection that are not counted."""
-TURNS: Final = 32
-"""Connections without a running request that are read in one turn of the event loop."""
+TURNS: Final = 16
+"""Connections that are read in one turn of the event loop, and as many that waited for theirs."""
 _NO_ROOM: Final = "The gateway holds too much of what was not sent to its end; it was not run, so it is safe to repeat"
 _REMEDY: Final = "raise server.max_buffered if the memory allows it, or look who sends so much"
 _SAMPLE_SECONDS: Final = 10.0
