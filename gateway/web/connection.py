@@ -211,18 +211,15 @@ class Connection(Wire):
             self._send(request, answer)  # a large one must not wait: nobody counts its bytes until it is sent
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
-        handler = self._serving.handler
         if request.fault is not None:
             self._serving.log_malformed()
             request.keep_alive = False
-            return handler.refusal(request, request.fault)
-        expected = None if request.version == HTTP10 else request.headers.get("Expect")
-        if not expected:
-            return await handler(request)
-        if expected.lower() != "100-continue":
-            return handler.refusal(request, _UNEXPECTED)
-        answer = await handler(request)
-        if not request.is_whole:
+            return self._serving.handler.refusal(request, request.fault)
+        expected = "" if request.version == HTTP10 else request.headers.get("Expect", "")
+        if expected and expected.lower() != "100-continue":
+            return self._serving.handler.refusal(request, _UNEXPECTED)
+        answer = await self._serving.handler(request)
+        if expected and not request.is_whole:
             request.keep_alive = False  # nobody can tell whether the body still comes
         return answer
 
@@ -325,10 +322,13 @@ class Connection(Wire):
         self._ended = self._loop.create_future()
         return self._ended
 
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether all that the gateway waits for here is the client: a request, or the rest of one."""
+        return self.task is None or (self._request is not None and not self._request.is_whole)
+
     def cut(self) -> None:
-        """Close at once."""
-        if self.task is not None:
-            self.task.cancel()
+        """Close at once. The end of the connection cancels the task."""
         self.transport.abort()
 
     def _after_eof(self) -> None:

@@ -99,8 +99,8 @@ class ConnectionLimit:
         for network in list(islice(chain.from_iterable(map(self._by_count.__getitem__, counts)), _LOOKED_AT)):
             for place in list(islice(self._places[network], _LOOKED_AT)):
                 self._places[network][place] = self._places[network].pop(place)
-                if place.connection is not None and place.connection.task is None:
-                    place.connection.finish()
+                if place.connection is not None and place.connection.is_waiting:
+                    place.connection.cut()
                     self.leave(place)
                     return True
         return False

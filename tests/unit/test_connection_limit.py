@@ -22,8 +22,12 @@ class Idle:
         self.task = task
         self.is_closed = False
 
-    def finish(self) -> None:
-        assert self.task is None
+    @property
+    def is_waiting(self) -> bool:
+        return self.task is None
+
+    def cut(self) -> None:
+        assert self.is_waiting
         self.is_closed = True
 
 
@@ -113,7 +117,7 @@ def test_an_idle_connection_among_thousands_of_busy_ones_is_found_after_a_few_at
     class Counted(Idle):
         def __getattribute__(self, name: str) -> Any:
             nonlocal looks
-            looks += name == "task"
+            looks += name == "is_waiting"
             return super().__getattribute__(name)
 
     for number in range(16):
