@@ -1,4 +1,5 @@
-"""Log that strangers are being refused: a line when it begins and a line when it is over, not one for each of them."""
+"""Log that strangers are being refused: a line when it begins and a line when it is over, not one for each of them. Of
+thousands of addresses a few are named."""
 
 from __future__ import annotations
 
@@ -6,6 +7,11 @@ from typing import Final
 
 import structlog
 
+from gateway.telemetry.sampling import Sampler
+
+_NAMED: Final = 10
+_SECONDS: Final = 10.0
+"""At most so many addresses are named in so many seconds."""
 _ROOM_AGAIN: Final = 0.9
 """The part of a bound below which it is no longer reached. A number that moves about its bound fills no log."""
 
@@ -20,19 +26,27 @@ class RefusalLog:
         self._what = what
         self._knob = knob
         self._refused: dict[str, int] = {}
+        self._named: set[str] = set()
+        self._sampler = Sampler(_NAMED, _SECONDS)
 
     def __repr__(self) -> str:
         return f"<RefusalLog of {self._what}, {self._refused}>"
 
     def count(self, key: str, most: int, remedy: str) -> None:
         """Count a refusal, and log the first one."""
-        if key not in self._refused:
-            whose = {"address": key} if key else {}
-            log.warning(f"{self._what} are refused", knob=self._knob, most=most, remedy=remedy, **whose)
+        if key not in self._refused and (more := self._sampler.admit() if key else {}) is not None:
+            self._named.add(key)
+            log.warning(f"{self._what} are refused", knob=self._knob, most=most, remedy=remedy, **_whose(key), **more)
         self._refused[key] = self._refused.get(key, 0) + 1
 
     def note(self, key: str, number: int, most: int) -> None:
         """Log that nothing is refused any more, if ``number`` is well below ``most`` again."""
         if key in self._refused and number < most * _ROOM_AGAIN:
-            whose = {"address": key} if key else {}
-            log.info(f"{self._what} are no longer refused", refused=self._refused.pop(key), **whose)
+            refused = self._refused.pop(key)
+            if key in self._named:
+                self._named.remove(key)
+                log.info(f"{self._what} are no longer refused", refused=refused, **_whose(key))
+
+
+def _whose(key: str) -> dict[str, str]:
+    return {"address": key} if key else {}
