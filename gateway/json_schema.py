@@ -60,17 +60,3 @@ def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> An
     if not isinstance(content, Mapping):
         return content
     return {name: change(child) for name, child in content.items()} if keyword in MAPS else change(content)
-
-
-def without_closed_objects(schema: Any) -> Any:
-    """Return a schema without ``additionalProperties: false``, at any depth. Some LLM APIs refuse a whole list of tools
-    for it."""
-    if isinstance(schema, list):
-        return [without_closed_objects(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    return {
-        keyword: with_schemas(keyword, content, without_closed_objects)
-        for keyword, content in schema.items()
-        if not (keyword == "additionalProperties" and content is False)
-    }

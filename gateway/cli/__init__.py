@@ -33,9 +33,6 @@ COMMANDS: Final = {
 class _Commands(click.Group):
     """Load a command when it is given."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
@@ -47,7 +44,11 @@ class _Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    commands={name: click.Command(name) for name in COMMANDS},  # their names, for who mistypes one
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__)
 def main() -> None:
     """Make an existing JSON-RPC 2.0 service speak the Model Context Protocol."""

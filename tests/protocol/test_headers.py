@@ -314,7 +314,7 @@ async def test_of_two_annotations_alike_but_for_case_the_first_stays(
 
 
 async def test_an_annotation_within_data_is_data(connect: Connect, backend: ScriptedBackend) -> None:
-    value = {"type": "object", "default": {"x-mcp-header": "X"}, "enum": [X, {}], "const": X}
+    value = {"type": "object", "default": X, "enum": [X, {}], "const": X}
     backend.on("rpc.discover", result(listing(value)))
     published = await schema_of(await connect(), "odd")
     assert published["properties"]["value"] == value

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import click
 import kubernetes_validate
 import pytest
 import yaml
@@ -270,7 +271,10 @@ def test_the_image_starts_the_program_without_a_shell() -> None:
     (program,) = json.loads(only(final, "ENTRYPOINT"))
     assert program in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     command, *arguments = json.loads(only(final, "CMD"))
-    context = cli.main.commands[command].make_context(command, arguments)
+    with click.Context(cli.main) as group:
+        made = cli.main.get_command(group, command)
+    assert made is not None
+    context = made.make_context(command, arguments)
     assert context.params["file"] == Path("/etc/gateway/gateway.yaml")
 
 
