@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 import httptools
-from multidict import CIMultiDict
+from multidict import CIMultiDict, istr
 
 from gateway.errors import MalformedHttp
 from gateway.web.request import HTTP10, HttpRequest
@@ -34,6 +34,8 @@ _BARE: Final = re.compile(rb"[^\r]\n")
 """The end of a line that programs understand differently. Its head would never end."""
 _EMPTY_LINES: Final = re.compile(rb"\A(?:\r\n)+")
 _END: Final = b"\r\n\r\n"
+_CR: Final = ord("\r")
+_LENGTH: Final[str] = istr("Content-Length")  # looked up in half the time of a text
 _CHUNKED: Final = -1
 
 
@@ -91,7 +93,7 @@ class RequestReader:
         start = 0
         if self.half:
             start, data = max(0, len(self.half) - 3), self.half + data
-        if data.startswith(b"\r"):  # RFC 9112 §2.2: empty lines before a request are ignored
+        if data[0] == _CR:  # RFC 9112 §2.2: empty lines before a request are ignored
             start, data = 0, _EMPTY_LINES.sub(b"", data, 1)
             if data in (b"", b"\r"):
                 self.half = data
@@ -99,7 +101,7 @@ class RequestReader:
         end = data.find(_END, start) + len(_END)
         is_whole = end >= len(_END)
         # Who speaks another protocol learns that from its first line, and of TLS from its first byte.
-        if ((is_whole or b"\n" in data) and not _LINE.match(data)) or not b"!" <= data[:1] <= b"~":
+        if not (_LINE.match(data) if is_whole or b"\n" in data else b"!" <= data[:1] <= b"~"):
             raise MalformedHttp(_NO_HTTP)
         if (end if is_whole else len(data)) > MAX_HEAD:
             raise MalformedHttp(_TOO_LARGE)
@@ -168,7 +170,7 @@ class RequestReader:
             headers,
             parser.should_keep_alive(),
         )
-        length = headers.get("Content-Length")
+        length = headers.get(_LENGTH)
         self._left, self._tail = _CHUNKED if length is None else int(length), b""
         if parser.should_upgrade():
             request.keep_alive = request.keep_alive and request.method != "CONNECT"
