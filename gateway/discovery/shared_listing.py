@@ -1,10 +1,9 @@
 """Share the shared view's listing among replicas: one asks the backend, the others take what it got.
 
 The lister holds a lock, which it renews while it lists, keeps its listing as a document of the store, and tells the
-others by a notice. Where it dies or hangs, the lock ends, and another one lists. Should both, the later listing is the
-one that all show. A document
-lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old. A replica whose own listing
-gets stale later asks the backend itself, for all. Callers' own listings stay in the process.
+others by a notice. Where it dies or hangs, the lock ends, and another one lists. Should both list, all show the later
+listing. A document lives half of ``catalog.ttl``, so what replicas show is at most one and a half of it old. A replica
+whose own listing gets stale later asks the backend itself, for all. Callers' own listings stay in the process.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from gateway.web.request import HttpRequest
 MAX_AHEAD: Final = 16 * 1024
 """Bytes that are read of one connection at a time, and kept behind the request that is running."""
 _PART: Final = 8
-"""What is sent ahead may have an eighth of ``server.max_buffered``: less than what makes new calls be refused."""
+"""Bytes sent ahead may take an eighth of ``server.max_buffered``: less than what makes new calls be refused."""
 _ENOUGH: Final = 7 / 8
 """The part of that which is left once room was made. So it is made seldom."""
 _FREE: Final = 4 * 1024

@@ -55,7 +55,7 @@ _CORS_HEADERS: Final = (
 # Listings choose these names (x-mcp-header), so each that a preflight asks for is allowed.
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST: Final = re.compile(r"(?:[\w.~!$&'()*+,;=%-]+|\[[\w:.%-]+\])(?::[0-9]*)?")
-"""What a Host header may be (RFC 9110 §7.2): programs differ about where the host of anything else is."""
+"""Form of a Host header (RFC 9110 §7.2): programs differ about where the host of anything else is."""
 _EXPOSED: Final = "Mcp-Session-Id, X-Request-Id, WWW-Authenticate, Retry-After, RateLimit-Policy, RateLimit"
 
 
