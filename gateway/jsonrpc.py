@@ -301,7 +301,9 @@ def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Res
     Raise :class:`ValueError` with the violation for anything else.
     """
     value = _decode_json(raw)
-    if raw.count(b'"id"') > 1 and type(value) is dict and two_ids(raw, members_of(raw)):
+    # The usual response begins with its id. Of two the engine keeps the last, which is at the end then.
+    begins = raw.startswith((b'{"jsonrpc":"2.0","id":' + (own := encode(id)), b'{"jsonrpc": "2.0", "id": ' + own))
+    if (not begins or raw.find(b'"id"', -64) > 0) and type(value) is dict and two_ids(raw, _members(raw)):
         raise ValueError("two members of one name")
     result, fault = parse_decoded_response(value, id, bare=bare)
     _check_depth(raw, result, MAX_SHOWN_DEPTH)

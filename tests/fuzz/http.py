@@ -42,7 +42,7 @@ _BLANKS: Final = (*(b" ",) * 12, b"  ", b"\t", b"")
 _ENDS: Final = (*(b"\r\n",) * 30, b"\n", b"\r", b"\r\r\n")
 _HEADERS: Final = (
     b"Host: 127.0.0.1", b"Host: a", b"X: y", b"X:y", b"X:", b"X : y", b" X: y", b"X: \x00", b"X: \x85", b"X\x85: y",
-    b"X",
+    b"X", b"content-length: 5", b"X-Length: 5", b"X-Content-Length: 5", b"Length: 5", b"HOST: b",
     b"Connection: close", b"Connection: keep-alive", b"Connection: upgrade", b"Upgrade: h2c", b"Connection: upgrade",
     b"Expect: 100-continue", b"Content-Encoding: gzip", b"Content-Type: a", b"Content-Length: 5", b"Content-Length: 5",
     b"Content-Length: +5", b"Content-Length: 5, 5", b"Content-Length: 0x5", b"Content-Length: 05",
