@@ -15,7 +15,7 @@ import random
 import re
 import time
 from calendar import timegm
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from email.utils import parsedate
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -139,7 +139,6 @@ class BackendClient:
         *,
         attempts: Attempts,
         parts: RequestParts,
-        headers: Mapping[str, str] | None = None,
         endpoint: str | None = None,
         version: Version = Version.TWO,
         is_notification: bool = False,
@@ -161,10 +160,10 @@ class BackendClient:
             if parts.message
             else jsonrpc.request_bytes(id, method, params, version)
         )
-        request_id = _record().request_id
-        sent = {REQUEST_ID: request_id} if request_id else {}
-        if headers:
-            sent |= headers
+        record = _record()
+        sent = {REQUEST_ID: record.request_id} if record.request_id else {}
+        if record.trace:
+            sent |= record.trace
         if parts.headers:
             sent |= parts.headers
         while True:

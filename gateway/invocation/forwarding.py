@@ -135,7 +135,6 @@ class _Sending(Struct, eq=False):
                     params,
                     attempts=self.attempts,
                     parts=self.parts,
-                    headers=None if extras is None else extras.trace,
                     endpoint=binding.endpoint,
                     version=binding.version,
                     is_notification=binding.notification,
