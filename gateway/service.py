@@ -91,7 +91,7 @@ class Service:
         backend = settings.backend
         tls, reserve = backend_tls(settings), mount.answers.reserve
         self.outbound = backend_transport(settings, self._modes.calls, tls, HEADERS, reserve)
-        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend).version)
+        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
         self.knowledge = self._knowledge()
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)

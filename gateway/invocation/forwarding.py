@@ -136,7 +136,7 @@ class _Sending(Struct, eq=False):
                     attempts=self.attempts,
                     parts=self.parts,
                     endpoint=binding.endpoint,
-                    version=binding.version,
+                    form=binding.form,
                     is_notification=binding.notification,
                     as_written=not (tool.reads_results or binding.notification),
                 )

@@ -131,15 +131,18 @@ class ListingReader:
 
 def form_of(settings: Backend) -> MessageForm:
     """Return the configured message form, or the first one to try."""
-    if settings.version == "1.0":
-        return ONE
-    return ALWAYS if settings.params.always else PLAIN
+    form = ONE if settings.version == "1.0" else ALWAYS if settings.params.always else PLAIN
+    return replace(form, integer_ids=settings.ids == "integer")
 
 
 def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
     """Return the message forms to try where the backend does not understand the first."""
+    first = form_of(settings)
     others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,), "1.0": ()}[settings.version]
-    return tuple(form for form in others if form != form_of(settings))
+    forms = [replace(form, integer_ids=first.integer_ids) for form in others]
+    if settings.ids == "auto":
+        forms.append(replace(first, integer_ids=True))
+    return tuple(form for form in forms if form != first)
 
 
 def _quarantine_redacted(listing: Listing) -> Listing:

@@ -217,6 +217,11 @@ class Backend(Section):
         "JSON-RPC version of the service. 1.0: no jsonrpc member, always id and params, params by position; an answer "
         "may be the bare result. auto: the one in which the service answers with its listing; 2.0 for a listing file.",
     )
+    ids: Literal["auto", "string", "integer"] = knob(
+        "auto",
+        "Ids of the messages to the service. auto: strings, or integers if the service answers only these with its "
+        "listing; strings for a listing file, a listing by GET, and a login.",
+    )
     errors: Literal["cleaned", "passed"] = knob(
         "cleaned",
         "What /jsonrpc and /mcp/tools/{name} return of the service's own errors. cleaned: the message, with a code of "
