@@ -38,9 +38,8 @@ ALWAYS: Final = MessageForm(always_params=True)
 ONE: Final = MessageForm(Version.ONE, always_params=True)
 INTEGERS: Final = MessageForm(integer_ids=True)
 _ABOUT_FORM: Final = re.compile(r"\bparam|\bid\b", re.IGNORECASE)
-_CODES: Final = (-32600, -32700)
 _STATUSES: Final = (400, 422, 500)
-"""Codes of errors and statuses of HTTP with which services refuse a form."""
+"""Statuses with which services refuse a form."""
 _ID_DIGITS: Final = 12
 _EXCERPT: Final = 80
 _START: Final = 40
@@ -262,7 +261,7 @@ def _has_entries(document: Any) -> bool:
 def _complains(fault: jsonrpc.ResponseError) -> bool:
     """Tell whether an error may be about the form of the message, rather than about the method."""
     words = f"{fault.message} {fault.data}"
-    return fault.code in _CODES or (fault.code != -32601 and _ABOUT_FORM.search(words) is not None)
+    return fault.code in (-32600, -32700) or (fault.code != -32601 and _ABOUT_FORM.search(words) is not None)
 
 
 def _facts(answer: Answer) -> HttpFacts:

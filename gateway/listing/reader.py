@@ -107,9 +107,8 @@ class ListingReader:
 
     def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
         listing = self._settings.listing
-        # A shared listing has one language. The first caller must not choose it for all.
-        language = listing.language if caller.view.is_shared else caller.language or listing.language
-        if language:
+        # A shared listing has one language: its view names none. The first caller must not choose it for all.
+        if language := listing.language or caller.view.language:
             parts = replace(parts, headers={**parts.headers, "Accept-Language": language})
         return BackendSource(
             self._transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),

@@ -167,7 +167,9 @@ class ListingSettings(Section):
         "{common.json: /etc/gateway/common.json}. The gateway never fetches these documents.",
     )
     language: str | None = knob(
-        None, "Accept-Language for the shared listing, for services that translate descriptions."
+        None,
+        "Accept-Language for the listing, for services that translate descriptions. Absent: none for the shared "
+        "listing, and the caller's own for a caller's; of all callers, the first eight languages.",
     )
     identity: Literal["auto", "caller", "shared"] = knob(
         "auto",

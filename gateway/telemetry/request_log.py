@@ -10,9 +10,9 @@ import random
 import re
 import time
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from multidict import istr
+from multidict import MultiMapping, istr
 
 from gateway.exchange_memory import ExchangeMemory
 from gateway.structs import Struct, field
@@ -30,10 +30,6 @@ TOOL_ERROR: Final = "tool_error"
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,128}")
 _SHORT: Final = 64
 _LONG: Final = 256
-
-
-class _Headers(Protocol):
-    def get(self, key: str, /) -> str | None: ...
 
 
 class RequestRecord(Struct, eq=False):
@@ -101,7 +97,7 @@ def write(record: RequestRecord, started: float) -> None:
         logs.write_info("request", record.fields(time.perf_counter() - started))
 
 
-def request_id(headers: _Headers, trace: Trace | None) -> str:
+def request_id(headers: MultiMapping[str], trace: Trace | None) -> str:
     """Return the id that a client gave its request in X-Request-Id, if it is well-formed; else its trace's, or a new
     one."""
     given = headers.get(REQUEST_ID)

@@ -64,7 +64,7 @@ class World:
     def caller(self, subject: str, expires: float = BEGAN + LIFE) -> Caller:
         token = AccessToken(f"token-of-{subject}")
         principal = Principal(ISSUER, subject, "client", frozenset(), expires, token)
-        return Caller("127.0.0.1", None, View(ISSUER, subject), principal)
+        return Caller("127.0.0.1", View(ISSUER, subject), principal)
 
     def tokens(self, settings: Credentials) -> TokenClient:
         async def token_endpoint_url() -> str:
