@@ -276,10 +276,11 @@ class Discovery:
         if changed and before:
             self.after_publish(entry.view)
         for language in () if changed else ("", *self.languages):
-            # The caller's equal lists in other languages need no listing of their own: most services do not translate.
+            # Most services do not translate: the caller's equal lists in other languages stay fresh with this one.
             other = self._views.get(entry.view._replace(language=language))
-            if other is not None and other.catalog is catalog and other.refreshed_at < entry.refreshed_at:
-                other.fresh_until, other.refreshed_at = entry.fresh_until, entry.refreshed_at
+            if other is not None and other.catalog is catalog and self._clock() < other.fresh_until:
+                oldest = other.refreshed_at + self._settings.max_stale
+                other.fresh_until = max(other.fresh_until, min(entry.fresh_until, oldest))
         return changed
 
 

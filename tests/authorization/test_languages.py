@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from gateway.auth.access import MOST_LANGUAGES, preferred_language
-from tests.authorization.stand import LISTS, MODERN, Bearer, Stand, stand, tools_in
+from gateway.discovery.shared_listing import backend_digest
+from tests.authorization.stand import LISTS, MODERN, Bearer, Stand, settings, stand, tools_in
 from tests.each import each
 from tests.fault.behaviours import Exchange, result
 from tests.fault.methods import openrpc
@@ -88,20 +89,32 @@ def test_a_header_is_read_up_to_its_first_acceptable_language(header: str, langu
     assert preferred_language(header) == language
 
 
-async def test_equal_lists_in_several_languages_are_asked_for_once_each_and_then_together() -> None:
-    async with translating(languages=("any",)) as (it, listing):
-        ann, entries = it.of("ann"), it.gateway.services[""].discovery._views
+async def test_equal_lists_in_several_languages_stay_fresh_together() -> None:
+    async with translating("catalog.max_stale=1h", languages=("any",)) as (it, listing):
+        ann, views = it.of("ann"), it.gateway.services[""].discovery._views
         for language in (GERMAN, ENGLISH, "*", GERMAN, ENGLISH):
             assert await text(ann, language) == "any"
         assert listing.asked == ["de-de", "en-us", None]
-        for entry in entries.values():
-            entry.expire()
-        assert await text(ann, ENGLISH) == "any"
-        await until(lambda: listing.asked[3:] == ["en-us"])
-        await until(lambda: all(entry.refresh_task is None for entry in entries.values()))
-        for language in (GERMAN, "*", ENGLISH):
+        german, english, none = (next(one for view, one in views.items() if view.language == language and view.subject)
+                                 for language in ("de-de", "en-us", ""))  # fmt: skip
+
+        async def refreshed_in(language: str) -> None:
+            asked = len(listing.asked)
             assert await text(ann, language) == "any"
+            await until(lambda: len(listing.asked) > asked and german.refresh_task is english.refresh_task is None)
+
+        none.refreshed_at -= 3600  # of a list that is too old, only the service can say that it is still good
+        before = none.fresh_until
+        english.expire()
+        await refreshed_in(ENGLISH)
         assert listing.asked[3:] == ["en-us"]
+        assert german.fresh_until == english.fresh_until > before == none.fresh_until
+        german.expire()  # as a notice of another replica or an operator's refresh does
+        english.expire()
+        await refreshed_in(ENGLISH)
+        assert german.fresh_until == 0
+        await refreshed_in(GERMAN)
+        assert listing.asked[4:] == ["en-us", "de-de"]
 
 
 async def test_lists_that_differ_are_kept_apart_when_they_are_refreshed() -> None:
@@ -154,3 +167,18 @@ async def test_each_language_is_counted_as_a_listing_of_the_caller() -> None:
             answers.append((await ann.call("jsonrpc", "add")).status)
         assert answers[-1] == 429
         assert listing.asked == ["de", "en", "fr"]
+
+
+async def test_after_a_reload_each_list_is_still_in_its_language() -> None:
+    async with translating() as (it, listing):
+        ann = it.of("ann")
+        assert [await text(ann, one) for one in (GERMAN, ENGLISH)] == ["de-de", "en-us"]
+        await it.reload("catalog.page_size=7")
+        assert [await text(ann, one) for one in (ENGLISH, None, GERMAN)] == ["en-us", "none", "de-de"]
+        assert listing.asked == ["de-de", "en-us", None]
+
+
+def test_replicas_share_a_listing_only_with_those_of_the_same_language() -> None:
+    url = "http://127.0.0.1:1/rpc"
+    made = [settings(url, [], "auth.mode=off", *knobs) for knobs in ([], [KNOB], ["backend.listing.language=de"])]
+    assert len({backend_digest(one.by_mount[""]) for one in made}) == len(made)
