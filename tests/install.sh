@@ -38,6 +38,8 @@ install_debian_packages() {
     say "updating the package lists ..."
     quietly apt-get update
   fi
+  # Debian starts what it installs, and this one would join a network of strangers. `systemctl unmask i2pd` undoes it.
+  case " ${missing[*]} " in *" i2pd "*) systemctl mask i2pd.service >/dev/null 2>&1 || true ;; esac
   say "installing ${missing[*]} ..."
   quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
