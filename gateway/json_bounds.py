@@ -147,6 +147,11 @@ def count_members(value: Any) -> int:
     return count
 
 
+def echoes_unquoted(raw: bytes, id: str | int) -> bool:
+    """Tell whether a response has the text ``id`` without its quotes, as services write it that take integers alone."""
+    return re.search(rb'"id"\s*:\s*%b\b' % str(id).encode(), raw) is not None
+
+
 def two_ids(raw: bytes, members: dict[str, Any]) -> bool:
     """Tell whether an object has its member ``id`` twice, of which two readers may pick different ones. ``members`` are
     those that the engine kept of it, as they are written."""
