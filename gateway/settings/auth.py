@@ -119,6 +119,16 @@ class Scopes(Section):
     list_: ScopeTokens = Field((), alias="list", description="Scopes needed to list tools.")
     call: ScopeTokens = knob((), "Scopes needed to call any tool, in addition to the tool's own scopes.")
     implies: dict[str, tuple[str, ...]] = knob(dict, "Scopes that include others: {admin: [read, write]}.")
+    challenge: Literal["least", "all"] = knob(
+        "least",
+        "What a client without a token is told to ask for. least: the scopes of list and call. all: those of tools "
+        "too, for issuers that hold a client to the scopes it registered with.",
+    )
+    show: Literal["permitted", "all"] = knob(
+        "permitted",
+        "Which tools are listed to a token. permitted: those that it has the scopes for. all: the others too; a call "
+        "of one is answered with 403 and the scopes that it needs.",
+    )
 
     @field_validator("implies")
     @classmethod
