@@ -6,7 +6,6 @@ request needs, so that a client asks its issuer only once (2026-07-28, authoriza
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
@@ -19,12 +18,12 @@ from gateway.auth.presets import preset_of
 from gateway.errors import InsufficientScope, Unauthorized
 from gateway.model import SHARED, Caller, Catalog, Demand, Principal, Tool, View
 from gateway.settings import Auth
+from gateway.settings.auth import SCOPE
 from gateway.text import excerpt
 
 _MAX_CATALOGS: Final = 1000  # one for each catalog and set of demands, not for each caller
 _MAX_MESSAGE: Final = 1024
 _MAX_SCOPES: Final = 50
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 
 
 class Access:
@@ -48,7 +47,7 @@ class Access:
     def supported_scopes(self) -> tuple[str, ...]:
         """Return the scopes that a client may request: those that every client needs, and the first ones of tools. A
         backend's scope that is not a scope token (RFC 6749 §3.3) is left out, since no issuer can grant it."""
-        of_tools = islice(filter(_SCOPE.fullmatch, self.tool_scopes()), _MAX_SCOPES)
+        of_tools = islice(filter(SCOPE.fullmatch, self.tool_scopes()), _MAX_SCOPES)
         return self.requested_scopes((*self._list, *self._call, *of_tools))
 
     def challenged_scopes(self, needed: Iterable[str] = ()) -> tuple[str, ...]:
@@ -110,8 +109,7 @@ class Access:
             self.check_call(caller, tool)
 
     def visible_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
-        """Return the part of a catalog that the caller may call; all with ``auth.scopes.show: all``, and without a
-        token with ``anonymous: list``."""
+        """Return what a caller may see of a catalog: what it may call, or all by ``scopes.show`` or ``anonymous``."""
         if not self.enabled:
             return catalog
         met = frozenset(demand for demand in catalog.demands if self._may_see(caller, demand))

@@ -3,7 +3,6 @@ that leads clients to it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,10 +13,10 @@ from gateway.auth.addresses import check_address
 from gateway.auth.dpop import ALGORITHMS
 from gateway.errors import Challenged, InsufficientScope
 from gateway.settings import ServiceSettings
+from gateway.settings.auth import SCOPE
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
 ANOTHER_ISSUER: Final = "its issuer is not the configured one, character for character but a slash at the end"
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _MAX_SCOPES: Final = 4096  # characters: clients and proxies refuse long headers
 
 
@@ -121,7 +120,7 @@ def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = 
     if error.error is not None:
         description = "The token lacks a scope" if isinstance(error, InsufficientScope) else error.message
         parameters += [("error", error.error), ("error_description", description)]
-    scopes = " ".join(scope for scope in error.scopes if _SCOPE.fullmatch(scope))
+    scopes = " ".join(scope for scope in error.scopes if SCOPE.fullmatch(scope))
     if scopes and len(scopes) <= _MAX_SCOPES:
         parameters.append(("scope", scopes))
     if metadata_url is not None:

@@ -107,9 +107,9 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
         checked.failure, checked.token = failure, failure.token
         return checked
     finally:
-        for line in checked.findings.invitation():
+        for line in checked.findings.invitation(checked.remarks):
             say(line)
-    checked.remarks += (*lint_catalog(catalog, settings.catalog), *checked.findings.remarks())
+    checked.remarks += lint_catalog(catalog, settings.catalog)
     if checked.principal is not None and checked.token is not None:
         for line in (*principal_lines(checked.principal), *checked.token.lines()):
             say(line)
@@ -221,24 +221,20 @@ class Findings:
         for line in _credential_lines(settings):
             yield line
 
-    def invitation(self) -> Iterator[str]:
-        """Yield what a client without a token sees, which depends on the listing."""
+    def invitation(self, remarks: list[str]) -> Iterator[str]:
+        """Yield what a client without a token sees, which depends on the listing. Where that is not enough for some
+        clients, add a remark."""
         if self.service is None or (metadata := self.service.site.metadata) is None:
             return
         yield "a client without a token sees"
         yield f"  401 WWW-Authenticate: {self.service.site.challenge(Unauthorized(''))}"
         yield f"  {metadata.url}"
         yield f"  {metadata.body.decode()}"
-
-    def remarks(self) -> Iterator[str]:
-        """Yield a remark where clients that register themselves may never get the scopes of tools."""
-        if self.service is None:
-            return
         access, knob = self.service.access, self.service.settings.knob("auth.scopes.challenge")
         first = access.challenged_scopes()
         later = [scope for scope in access.supported_scopes if scope not in first]
         if first and later:  # where none is asked for, clients ask for all
-            yield (
+            remarks.append(
                 f"{knob} is least: clients first ask for {' '.join(first)}, not for {list_some(later)}; where an "
                 "issuer holds a client to the scopes that it registered with, clients that register themselves need all"
             )

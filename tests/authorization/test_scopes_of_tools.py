@@ -41,7 +41,7 @@ async def test_the_metadata_have_the_scopes_of_tools_and_the_first_challenge_the
 
 
 async def test_the_scopes_of_the_shared_listing_stand_there_too() -> None:
-    methods = [listed("write", "not a scope", "x" * 201), ECHO.listed() | {"x-scopes": ["read"]}]
+    methods = [listed("write", "not a scope", "x" * 1001), ECHO.listed() | {"x-scopes": ["read"]}]
     async with stand(*LEAST, SHARED, ALL, "catalog.tools.echo.scopes=[]", listing=methods) as it:
         assert await supported(it) == await asked(it) == ["tools.call", "tools.list", "write"]
 
