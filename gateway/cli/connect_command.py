@@ -34,6 +34,7 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 @click.option("--client", "client_name", type=click.Choice(list(CLIENTS)), default="json", show_default=True,
               help="For which client.")  # fmt: skip
 @click.option("--http", is_flag=True, help="An entry with the URL of serve, in place of one that starts stdio.")
+@click.option("--client-id", metavar="ID", help="With --http: the client id for logins, where none registers itself.")
 @click.option("--entry", "entry_name", metavar="NAME", help="Name of the entry. Absent: the service's.")
 @click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="File with the access token that stdio acts with.")  # fmt: skip
@@ -42,8 +43,8 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
               help="Another file than the client's usual one.")  # fmt: skip
 @click.pass_obj
 def connect(
-    given: Given, /, service: ServiceSettings, client_name: str, http: bool, entry_name: str | None,
-    token_file: Path | None, write: bool, target: Path | None, **_: Any,
+    given: Given, /, service: ServiceSettings, client_name: str, http: bool, client_id: str | None,
+    entry_name: str | None, token_file: Path | None, write: bool, target: Path | None, **_: Any,
 ) -> None:  # fmt: skip
     """Print the entry that makes an MCP client use the gateway, or write it to the client's file."""
     client = CLIENTS[client_name]
@@ -53,7 +54,7 @@ def connect(
     file = target or (client.file() if client.file else None)
     try:
         command = () if http else _command(given, service, token_file)
-        entry = client.entry(command, service.resource if http else None)
+        entry = client.entry(command, service.resource if http else None, client_id)
     except NotAdded as error:
         fail(UNUSABLE, f"{error}.")
     if not write:
