@@ -26,6 +26,7 @@ import structlog
 from cachetools import LRUCache
 
 from gateway.outbound import ConnectFailed, DeadlinePassed, NoConnection, OutboundError
+from gateway.telemetry.problem import Problem
 
 WINDOW: Final = 10.0
 """Seconds in which failures are counted together, beside the time of the last one: a caller whose share are 16
@@ -103,7 +104,8 @@ class Breaker:
         self._answered_at = answered_at
         self._clock = clock
         self._connect_circuit, self._timeout_circuit = _of_service()
-        self._failing = False
+        self.problem = Problem()
+        """Why calls have had no answer since the last one that had."""
         self.is_calm = True
         """True while no failure is counted. Then nothing has to be asked or told, but :meth:`fail`."""
         self._tools: LRUCache[Hashable, _Circuit] = LRUCache(_MOST_TOOLS)
@@ -145,15 +147,15 @@ class Breaker:
         neither a failure nor a success."""
         now = self._clock()
         if isinstance(error, ConnectFailed | NoConnection):
-            self._failing, self.is_calm = True, False
             if self._connect_circuit.fail(now, 0.0, EVERYONE):
                 log.error("the backend takes no connections; calls are refused but for one a second", reason=str(error))
+            self._note(error)
         elif isinstance(error, DeadlinePassed):
             self._late_callers[caller] = self._late_tools[tool] = now
             if self._answered_at(None) <= now - lasted:
-                self._failing, self.is_calm = True, False
                 if self._timeout_circuit.fail(now, lasted, caller, tool):
                     _log_opening("the backend does not answer", self._timeout_circuit)
+                self._note(error)
             if self._answered_at(tool) <= now - lasted:
                 self.is_calm = False
                 circuit = self._tools.get(tool)
@@ -162,15 +164,20 @@ class Breaker:
                 if circuit.fail(now, lasted, caller):
                     _log_opening("a method does not answer", circuit, method=str(tool))
 
+    def _note(self, error: OutboundError) -> None:
+        refused = ", and are refused but for one a second" if self.is_open else ""
+        self.problem.set(f"calls have no answer{refused}: {error}")
+        self.is_calm = False
+
     def succeed(self, tool: Hashable = None) -> None:
         """Count an answer. Without a ``tool`` it answers a listing."""
         if self.is_calm:
             return
         if self._tools.pop(tool, _NONE).open_for is not None:
             log.info("a method answers again", method=str(tool))
-        if self._failing:
+        if self.problem.cause:
             was_open = self.is_open
-            self._failing = False
+            self.problem.set("")
             self._connect_circuit, self._timeout_circuit = _of_service()
             if was_open:
                 log.info("the backend answers again")

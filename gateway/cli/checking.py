@@ -187,7 +187,7 @@ async def store_state(settings: StoreSettings) -> str:
         await store.open()
     except StoreFault as fault:
         fail(UNUSABLE, f"store.url: {fault}")
-    away = store.health()
+    away = store.problem.cause
     await store.close()
     if not store.is_shared:
         return f"in memory: {PER_PROCESS} are of each process"

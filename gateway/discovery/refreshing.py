@@ -17,6 +17,7 @@ from gateway.errors import GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings
+from gateway.telemetry.problem import Problem, time_after
 
 EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is fresh: an administrator may be about to grant permissions."""
@@ -49,6 +50,8 @@ class Refresher:
     ) -> None:
         self.first_attempt_over = asyncio.Event()
         self.listings = Listings()
+        self.problem = Problem("the first listing has not come yet", time_after())
+        """Why the last refresh brought nothing, of whichever view."""
         self._fetch = fetch_listing
         self._catalogs = catalogs
         self._settings = settings
@@ -111,7 +114,14 @@ class Refresher:
                 self._record(entry, listing, catalog, (time.perf_counter() - started) * 1000)
         finally:
             entry.refresh_task = None
+            self._note(entry)
             self.first_attempt_over.set()
+
+    def _note(self, entry: ViewState) -> None:
+        """Say how a refresh ended. What the backend denies to one caller is no trouble of the operator's."""
+        denied = entry.refusal is not None and entry.refusal.error.status < 500 and not entry.view.is_shared
+        reason = "" if denied else entry.failure_reason
+        self.problem.set(reason and f"the listing failed: {reason}", entry.retry_at - self._clock())
 
     async def _rebuild(self, entry: ViewState) -> None:
         """Build a caller's catalog of its kept listing, by the current settings. The listing's age stays."""

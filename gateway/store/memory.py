@@ -13,6 +13,7 @@ from cachetools import TLRUCache
 
 from gateway.store import MAX_DOCUMENT, purpose_of
 from gateway.store.topics import Topics
+from gateway.telemetry.problem import Problem
 
 MAX_KEYS: Final = 100_000
 MAX_DOCUMENTS: Final = 8 * MAX_DOCUMENT
@@ -44,6 +45,7 @@ class MemoryStore:
             most, ttu=lambda _, lock, now: now + lock[1], timer=clock
         )
         self._topics = Topics()
+        self.problem = Problem()
 
     def __repr__(self) -> str:
         markers = {purpose: len(keys) for purpose, keys in self._markers.items()}
@@ -55,9 +57,6 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Do nothing."""
-
-    def health(self) -> str:
-        return ""
 
     async def add(self, key: str, ttl: float) -> bool:
         keys = self._keys(key)

@@ -51,7 +51,7 @@ async def processes(admin: str) -> list[int]:
     """The process of each worker that is ready."""
     async with aiohttp.ClientSession() as session, session.get(f"{admin}/readyz?verbose") as response:
         text = await response.text()
-    return [int(number) for number in re.findall(r"^worker \d: ok, process (\d+)$", text, re.MULTILINE)]
+    return [int(number) for number in re.findall(r"^worker \d: ready, process (\d+)$", text, re.MULTILINE)]
 
 
 async def both(admin: str) -> list[int]:

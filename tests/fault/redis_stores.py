@@ -45,7 +45,7 @@ async def is_away(store: RedisStore) -> str:
 
 
 async def is_there(store: RedisStore) -> None:
-    await until(lambda: not store.health())
+    await until(lambda: not store.problem.cause)
 
 
 async def until_added(store: RedisStore, key: str) -> None:
