@@ -17,7 +17,7 @@ from typing import Any, Final
 import structlog
 
 from gateway import config, descriptors
-from gateway.background import Background
+from gateway.background import Background, Problem, time_after
 from gateway.config import ConfigError
 from gateway.discovery.garbage_collection import COLLECTOR
 from gateway.mount import Mount
@@ -30,7 +30,6 @@ from gateway.store import ServerStore, StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs
-from gateway.telemetry.problem import Problem, time_after
 from gateway.web.accepting import bind
 from gateway.web.connection_limit import ConnectionLimit
 from gateway.web.held_answers import HeldAnswers

@@ -14,12 +14,12 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from gateway.background import Problem, time_after
 from gateway.config import ConfigError, ConfigSource, differing, files_of, needs_restart
 from gateway.server import Server
 from gateway.service_files import LISTED
 from gateway.settings import Settings
 from gateway.signals import call_on_hangup, stop_on_signal
-from gateway.telemetry.problem import Problem, time_after
 from gateway.workers.link import Inheritance, ParentLink
 
 # Python 3.11 has (700, 10, 10).

@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from gateway.background import keep_fresh
+from gateway.background import Problem, keep_fresh
 from gateway.catalog.build import Builder
 from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.catalogs import Catalogs
@@ -27,7 +27,6 @@ from gateway.errors import CatalogUnavailable
 from gateway.listing.dialect import NoListing
 from gateway.model import SHARED, Caller, Catalog, Listing, Tool, View
 from gateway.settings import CatalogSettings
-from gateway.telemetry.problem import Problem
 
 PATIENCE: Final = 20.0
 """Seconds for which a caller waits for a listing where nothing else can be served."""
@@ -291,7 +290,7 @@ def lack_of(catalog: Catalog) -> str:
     missed = [method for method in catalog.quarantined if method.held_by_pin or not catalog.tools]
     if missed:
         return f"{len(missed)} methods are quarantined: {missed[0].name}: {missed[0].reason}; {missed[0].remedy}"
-    return "" if catalog.tools else "the listing has no methods, or catalog.include and exclude hide all"
+    return "" if catalog.tools else "no method is listed, or catalog.include and exclude hide all"
 
 
 class FallbackCatalog:

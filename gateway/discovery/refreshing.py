@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from gateway.background import Problem, time_after
 from gateway.discovery.catalogs import Catalogs
 from gateway.discovery.garbage_collection import COLLECTOR, LARGE
 from gateway.discovery.shrink_guard import RETRY_AFTER
@@ -17,7 +18,6 @@ from gateway.errors import GatewayError
 from gateway.listing.dialect import NoListing
 from gateway.model import Caller, Catalog, Listing, View
 from gateway.settings import CatalogSettings
-from gateway.telemetry.problem import Problem, time_after
 
 EMPTY_TTL: Final = 5.0
 """Seconds for which a first listing without tools is fresh: an administrator may be about to grant permissions."""
@@ -159,7 +159,9 @@ class Refresher:
 
 def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
     """Log tools that are new or gone, and methods that are newly quarantined. In a first catalog no tool is new."""
-    if before is not None and before.digest != after.digest:
+    if before is None:
+        log.debug("first tools", **_name_fields("tools", set(after.names)))
+    elif before.digest != after.digest:
         old, new = set(before.names), set(after.names)
         if old != new:
             log.info("tools changed", **_name_fields("new", new - old), **_name_fields("gone", old - new))

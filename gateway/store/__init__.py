@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 import structlog
 
+from gateway.background import Problem
 from gateway.signing import SKEW, Seal, SigningKeys
-from gateway.telemetry.problem import Problem
 
 MAX_DOCUMENT: Final = 4 * 1024**2
 """Bytes of the largest document, as it is kept."""

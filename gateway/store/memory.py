@@ -11,9 +11,9 @@ from typing import Final
 
 from cachetools import TLRUCache
 
+from gateway.background import Problem
 from gateway.store import MAX_DOCUMENT, purpose_of
 from gateway.store.topics import Topics
-from gateway.telemetry.problem import Problem
 
 MAX_KEYS: Final = 100_000
 MAX_DOCUMENTS: Final = 8 * MAX_DOCUMENT

@@ -20,10 +20,9 @@ import structlog
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
-from gateway.background import Background
+from gateway.background import Background, Problem, time_after
 from gateway.store import StoreFault, scripts
 from gateway.store.redis_client import CONNECT, RedisProcess, close_client, identify
-from gateway.telemetry.problem import Problem, time_after
 from gateway.telemetry.sampling import Sampler
 from gateway.text import excerpt
 

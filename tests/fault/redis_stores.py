@@ -41,7 +41,7 @@ async def opened(
 
 async def is_away(store: RedisStore) -> str:
     """Wait until the store has noticed, and return why it is away."""
-    return await until(store.health)
+    return await until(lambda: store.problem.cause)
 
 
 async def is_there(store: RedisStore) -> None:

@@ -37,7 +37,7 @@ async def test_the_first_slow_answer_makes_redis_away_and_it_comes_back_by_itsel
         async with opened(server, slow=SLOW) as store:
             server.control.client_pause(1500)
             assert not await store.has("k")
-            assert store.problem.cause == "no answer within 100 ms"
+            assert store.problem.cause == "the store is away: no answer within 100 ms"
             with pytest.raises(StoreUnavailable):
                 await store.add("k", 60)
             assert await store.permit("p", 1, 5).take() == 0
