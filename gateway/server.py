@@ -103,11 +103,7 @@ class Server:
         if not self._store.is_shared:
             log.info("the store is in memory", of_each_process=PER_PROCESS)
         log.info(
-            "gateway started",
-            host=server.host,
-            port=self.port,
-            admin_port=self.admin_port,
-            max_connections=limit.most,
+            "gateway started", host=server.host, port=self.port, admin_port=self.admin_port, max_connections=limit.most
         )
 
     async def reload(self, new: Settings) -> None:
