@@ -170,8 +170,8 @@ class Service:
     def status(self) -> dict[str, Any]:
         """Return what ``/status`` says of the service. The numbers are null without a listing for all callers."""
         catalog, issuers = self.discovery.current(), self.auth.issuers
-        of_issuers = (keys.problem for keys in issuers.keys.values())
-        found = *self.discovery.problems, self.knowledge.traffic.breaker.problem, *of_issuers
+        of_issuers, breaker = (keys.problem for keys in issuers.keys.values()), self.knowledge.traffic.breaker
+        found = *self.discovery.problems, breaker.problem, breaker.problem_of_tool, *of_issuers
         return {
             "name": self.name,
             "path": f"{self.settings.mount}/mcp",

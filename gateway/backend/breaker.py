@@ -40,6 +40,7 @@ PREFERENCE: Final = 2.0
 counts: a tool that hung for all callers is to be found again within two seconds of its return."""
 _MOST_TOOLS: Final = 10_000
 _MOST_LATE: Final = 10_000
+_REFUSED: Final = ", and are refused but for one a second"
 EVERYONE: Final = object()
 """Mark in place of a caller."""
 
@@ -104,8 +105,8 @@ class Breaker:
         self._answered_at = answered_at
         self._clock = clock
         self._connect_circuit, self._timeout_circuit = _of_service()
-        self.problem = Problem()
-        """Why calls have had no answer since the last one that had."""
+        self.problem, self.problem_of_tool = Problem(), Problem()
+        """Why calls, or those of one tool, have had no answer since the last one that had."""
         self.is_calm = True
         """True while no failure is counted. Then nothing has to be asked or told, but :meth:`fail`."""
         self._tools: LRUCache[Hashable, _Circuit] = LRUCache(_MOST_TOOLS)
@@ -163,10 +164,11 @@ class Breaker:
                     circuit = self._tools[tool] = _Circuit(TIMED_OUT, of=" of this tool")
                 if circuit.fail(now, lasted, caller):
                     _log_opening("a method does not answer", circuit, method=str(tool))
+                if circuit.open_for is EVERYONE:
+                    self.problem_of_tool.set(f"calls of the method {tool} have no answer in time{_REFUSED}")
 
     def _note(self, error: OutboundError) -> None:
-        refused = ", and are refused but for one a second" if self.is_open else ""
-        self.problem.set(f"calls have no answer{refused}: {error}")
+        self.problem.set(f"calls have no answer{_REFUSED if self.is_open else ''}: {error}")
         self.is_calm = False
 
     def succeed(self, tool: Hashable = None) -> None:
@@ -175,6 +177,7 @@ class Breaker:
             return
         if self._tools.pop(tool, _NONE).open_for is not None:
             log.info("a method answers again", method=str(tool))
+            self.problem_of_tool.set("")
         if self.problem.cause:
             was_open = self.is_open
             self.problem.set("")

@@ -11,91 +11,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from aiohttp import ClientSession
-from jsonschema import Draft202012Validator
 
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.servers import mock_server
 from tests.configuring import put
+from tests.e2e.told import CALL, Told, serving
 from tests.fault.behaviours import Hang, result
 from tests.fault.methods import ADD, Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
-from tests.front import Front
-from tests.program import Program, run
+from tests.program import run
 from tests.redis_server import RedisServer
 from tests.services.launch import openrpc_app
 from tests.waiting import PATIENCE, until
 
-SCHEMA: Final = json.loads((Path(__file__).parents[2] / "config" / "status.schema.json").read_text())
 GONE: Final = "a watched file is gone: put it back, or change the knob"
-CALL: Final = ("rest", "add", {"a": 2, "b": 3})
-
-
-def closed(schema: Any) -> Any:
-    """The schema without room for members that it does not name."""
-    if isinstance(schema, list):
-        return [closed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    open_yet = {name: closed(one) for name, one in schema.items()}
-    return open_yet | ({"additionalProperties": False} if "properties" in schema else {})
-
-
-VALIDATOR: Final = Draft202012Validator(closed(SCHEMA), format_checker=Draft202012Validator.FORMAT_CHECKER)
-
-
-class Told:
-    """A gateway that serves with a configuration file, and what its admin port says."""
-
-    def __init__(self, file: Path, program: Program, session: ClientSession, ports: tuple[int, int]) -> None:
-        self.file = file
-        self.program = program
-        self.front = Front(ports[0], session)
-        self._session = session
-        self._admin = f"http://127.0.0.1:{ports[1]}"
-
-    async def status(self) -> dict[str, Any]:
-        async with self._session.get(f"{self._admin}/status") as answer:
-            found: dict[str, Any] = await answer.json()
-        VALIDATOR.validate(found)
-        return found
-
-    async def lines(self, path: str) -> list[str]:
-        async with self._session.get(f"{self._admin}{path}") as answer:
-            return (await answer.text()).splitlines()
-
-    async def shows(self, token: str) -> int:
-        """The status of a listing with an access token."""
-        headers = {"Authorization": f"Bearer {token}"}
-        async with self._session.get(f"{self.front.mcp}/tools/list", headers=headers) as answer:
-            return answer.status
-
-    async def refresh(self) -> None:
-        async with self._session.post(f"{self._admin}/refresh") as answer:
-            await answer.read()
-
-    async def problems(self) -> list[dict[str, Any]]:
-        parts = [part for one in (await self.status())["processes"] for part in (one, *one["services"])]
-        return [problem for part in parts for problem in part["problems"]]
-
-
-@asynccontextmanager
-async def serving(
-    folder: Path, url: str | None, until: str = "listing refreshed", **sections: Any
-) -> AsyncIterator[Told]:
-    """``serve`` once it has logged ``until``."""
-    file = folder / "gateway.yaml"
-    configured = {
-        **({} if url is None else {"backend": {"url": url}}),
-        "server": {"port": 0, "admin_port": 0, **sections.pop("server", {})},
-        "auth": {"mode": "off"},
-        "limits": {"invocation": "100000/second", "discovery": "1000/minute", "concurrent": 1000},
-    }
-    put(file, json.dumps(configured | sections))
-    async with Program("serve", "--config", str(file)) as program, ClientSession() as session:
-        started = await program.logged("gateway started")
-        await program.logged(until)
-        yield Told(file, program, session, (started["port"], started["admin_port"]))
 
 
 # --- the states: each yields a gateway that is in it, and words of the cause ----------------------------------------
@@ -145,9 +74,14 @@ async def breaker_open(folder: Path) -> AsyncIterator[tuple[Told, str]]:
 async def a_method_hangs(folder: Path) -> AsyncIterator[tuple[Told, str]]:
     async with ScriptedBackend() as service:
         service.on("add", Hang("nothing"))
-        async with serving(folder, service.url, backend={"url": service.url, "timeout": "1s"}) as told:
-            await asyncio.gather(*(told.front.call(*CALL) for _ in range(21)))
-            yield told, "calls have no answer: no complete answer within 1 s"
+        knobs = {"backend": {"url": service.url, "timeout": "1s"}, "server": {"trusted_proxies": ["127.0.0.1/32"]}}
+        async with serving(folder, service.url, **knobs) as told:
+            opened = '"event":"a method does not answer; calls are refused but for one a second"'
+            async with asyncio.timeout(PATIENCE):
+                while opened not in told.program.output:  # several callers: else it might be the arguments of one
+                    await asyncio.gather(*(told.call("add", f"10.0.0.{number}") for number in range(1, 21)))
+            assert await told.call("void", "10.0.0.1") == 200
+            yield told, "calls of the method add have no answer in time, and are refused but for one a second"
 
 
 @asynccontextmanager
@@ -330,3 +264,12 @@ async def test_a_file_that_disappears_is_warned_of_once_with_its_knob(tmp_path: 
             await told.program.logged("configuration reloaded")
             await until(told.problems, lambda found: not found)
             assert told.program.output.count(GONE) == 1
+
+
+async def test_the_names_of_the_first_listing_are_in_the_log_at_debug(tmp_path: Path) -> None:
+    async with ScriptedBackend([ADD, Rpc("echo")]) as service:
+        async with serving(tmp_path, service.url, telemetry={"log": {"level": "debug"}}) as told:
+            logged = await told.program.logged("first tools")
+            assert (logged["level"], logged["tools"]) == ("debug", ["add", "echo"])
+        async with serving(tmp_path, service.url) as told:
+            assert "first tools" not in told.program.output
