@@ -1,4 +1,4 @@
-"""The admin port: /livez, /readyz and /refresh."""
+"""The admin port: /livez, /readyz and /refresh; test_status.py has what they say in bad states."""
 
 from __future__ import annotations
 
