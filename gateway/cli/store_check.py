@@ -32,7 +32,7 @@ async def store_state(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
     away = await _away(settings)
     if not settings.is_shared:
         return f"in memory: {PER_PROCESS} are of each process", None
-    said = f"{settings.url} {away.removeprefix('the store ') or 'answers'}"
+    said = f"{settings.url} {re.sub('^the store |[A-Za-z]+Error: ', '', away) or 'answers'}"  # no names of Python's
     if not away or "no answer within" in away:
         return said, None
     words, cause, step = next(row for row in _CAUSES if re.search(row[0], away))
