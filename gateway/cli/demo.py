@@ -56,16 +56,8 @@ DOCUMENT: Final[dict[str, Any]] = {
             "summary": "Find books by words of their title or author.",
             "paramStructure": "by-name",
             "params": [
-                {
-                    "name": "query",
-                    "required": True,
-                    "description": "Words to look for.",
-                    "schema": {"type": "string"},
-                },
-                {
-                    "name": "limit",
-                    "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
-                },
+                {"name": "query", "required": True, "description": "Words to look for.", "schema": {"type": "string"}},
+                {"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}},
             ],
             "result": {"name": "books", "schema": {"type": "array", "items": _BOOK_REF}},
         },
@@ -80,10 +72,7 @@ DOCUMENT: Final[dict[str, Any]] = {
             "name": "orders.create",
             "summary": "Order copies of a book.",
             "paramStructure": "by-name",
-            "params": [
-                _ISBN,
-                {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}},
-            ],
+            "params": [_ISBN, {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}}],
             "result": {
                 "name": "order",
                 "schema": {
