@@ -110,13 +110,7 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
         catalog: Catalog = await contact(settings, keep, token, report_auth)
     except ContactFailed as failure:
         checked.failure, checked.token = failure, failure.token
-        if failure.diagnosis == NEEDS_TOKEN and not checked.findings.faults:
-            checked.failure = None
-            checked.remarks.append(
-                "no tools are shown: the service lists them only to callers with a token; give one with --token-file"
-            )
-            say("\n".join(report.remarks(checked.remarks)))
-        return checked
+        return checked if failure.diagnosis != NEEDS_TOKEN else _without_token(checked, say)
     finally:
         for line in checked.findings.invitation(checked.remarks):
             say(line)
@@ -131,6 +125,17 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
         checked.failure = ContactFailed(FAILED, lines)
     elif not catalog.tools:
         checked.failure = ContactFailed(FAILED, ("There are no tools to offer.",))
+    return checked
+
+
+def _without_token(checked: Checked, say: Say) -> Checked:
+    """Say that the listing needs a token, which is no failure."""
+    if not checked.findings.faults:
+        checked.failure = None
+        checked.remarks.append(
+            "no tools are shown: the service lists them only to callers with a token; give one with --token-file"
+        )
+        say("\n".join(report.remarks(checked.remarks)))
     return checked
 
 
