@@ -11,7 +11,7 @@ from gateway.settings import StoreSettings
 from gateway.store import StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 
-_CAUSES: Final = (
+CAUSES: Final = (
     ("Authentication", "It refuses the user or the password.", "Correct store.username and store.password."),
     (
         "NoPermission|can't publish",
@@ -35,7 +35,7 @@ async def store_state(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
     said = f"{settings.url} {re.sub('^the store |[A-Za-z]+Error: ', '', away) or 'answers'}"  # no names of Python's
     if not away or "no answer within" in away:
         return said, None
-    words, cause, step = next(row for row in _CAUSES if re.search(row[0], away))
+    words, cause, step = next(row for row in CAUSES if re.search(row[0], away))
     how, other = ("without", "redis") if settings.url.startswith("rediss") else ("with", "rediss")
     url = re.sub("^rediss?", other, settings.url)
     if not words and re.search("^$|Authentication|NoPermission|certificate", await _away(settings, url)):

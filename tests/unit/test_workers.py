@@ -206,8 +206,8 @@ async def test_ten_seconds_of_service_make_the_end_of_a_worker_its_first_failure
             for served, silent in ((0, 0.0), (9, 1.5), (10, 0.0), (0, 0.0)):
                 for _ in range(served):
                     worker.look(1.0)
-                    said = worker.lines
-                    await until(lambda said=said: worker.lines is not said)  # type: ignore[misc]
+                    said = worker._state
+                    await until(lambda said=said: worker._state is not said)  # type: ignore[misc]
                 worker.look(silent)  # which is no service
                 dead = worker.pid
                 worker.kill()
