@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
+from gateway.json_schema import without_closed_objects
 from gateway.model.listed import JsonObject, QuarantinedMethod, Schema, ServiceInfo, Structure, Version
 
 
@@ -140,10 +141,10 @@ class Tool:
         """Return the tool's name in this style."""
         return self.names.get(name_style, self.name)
 
-    @property
-    def published_input(self) -> JsonObject:
-        """Return the input schema as clients see it."""
-        return self.shown_input or self.input_schema
+    def schemas_for(self, name_style: NameStyle) -> tuple[JsonObject, Schema | None]:
+        """Return the input and the output schema that are shown with names in this style."""
+        shown = self.shown_input or self.input_schema, self.output_schema
+        return shown if name_style is NameStyle.MCP else tuple(map(without_closed_objects, shown))
 
     @cached_property
     def digest(self) -> str:
