@@ -26,11 +26,14 @@ class NotJson(Exception):
 @dataclass
 class _Value:
     """Hold a value, and where it stands: ``text[start:end]``. An object has its ``members``; ``has_last_comma`` says
-    that a comma follows the last one."""
+    that a comma follows the last one. A member begins with its name, at ``name``, and ends at ``after``, with its
+    comma."""
 
     value: Any
     start: int
     end: int = 0
+    name: int = 0
+    after: int = 0
     members: dict[str, _Value] = field(default_factory=dict)
     has_last_comma: bool = False
 
@@ -56,6 +59,25 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
     if read_jsonc(changed) != wanted:
         raise NotJson("it has a form that cannot be edited safely")
     return changed
+
+
+def without_member(text: str, path: Sequence[str]) -> str:
+    """Return the text without the member at ``path``, which is there. Raises :class:`NotJson`."""
+    root = node = _Parser(text).parse()
+    parent = wanted = copy.deepcopy(root.value)
+    for name in path[:-1]:
+        node, parent = node.members[name], parent[name]
+    del parent[path[-1]]
+    member = node.members.pop(path[-1])
+    head, tail = text[: member.name], text[member.after :]
+    if head.rstrip(" \t").endswith("\n") and tail.lstrip(" \t\r").startswith("\n"):  # the line has nothing else
+        head, tail = head.rstrip(" \t"), tail.partition("\n")[2]
+    if member.after == member.end and node.members:  # the one before is the last now, and had a comma
+        comma = list(node.members.values())[-1].after
+        head = head[: comma - 1] + head[comma:]
+    if read_jsonc(head + tail) != wanted:
+        raise NotJson("it has a form that cannot be edited safely")
+    return head + tail
 
 
 def _with_value(tree: Any, path: Sequence[str], value: Any) -> Any:
@@ -130,7 +152,7 @@ class _Parser:
                 return found
             if found.members and not found.has_last_comma:
                 raise self._fault("a comma is missing")
-            name = self._scalar()
+            place, name = self._place, self._scalar()
             if not isinstance(name, str):
                 raise self._fault("a name in quotes is missing")
             if name in found.members:
@@ -139,10 +161,11 @@ class _Parser:
             if not self._take(":"):
                 raise self._fault("a colon is missing")
             self._skip()
-            found.members[name] = self._value(depth + 1)
-            found.value[name] = found.members[name].value
+            found.members[name] = member = self._value(depth + 1)
+            found.value[name], member.name = member.value, place
             self._skip()
             found.has_last_comma = self._take(",")
+            member.after = self._place if found.has_last_comma else member.end
 
     def _array(self, start: int, depth: int) -> _Value:
         found = _Value([], start)
