@@ -174,14 +174,14 @@ def _json(members: dict[str, Any]) -> HttpAnswer:
 
 async def run(port: int, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. ``say`` prints a guide with commands to type."""
-    service = await Bookshop().listen(_free(SERVICE_PORT))
+    service = await Bookshop().listen(free_or_any(SERVICE_PORT))
     url = f"http://127.0.0.1:{service.number}/jsonrpc"
     settings = load_settings(
         None,
         [
             f"backend.url={url}",
-            f"server.port={_free(port)}",
-            f"server.admin_port={0 if port == ADMIN_PORT else _free(ADMIN_PORT)}",
+            f"server.port={free_or_any(port)}",
+            f"server.admin_port={0 if port == ADMIN_PORT else free_or_any(ADMIN_PORT)}",
             "auth.mode=off",
         ],
         environ={},
@@ -199,7 +199,7 @@ async def run(port: int, say: Callable[[str], None]) -> None:
         await service.close()
 
 
-def _free(port: int) -> int:
+def free_or_any(port: int) -> int:
     """Return the port, or 0 (any free one) if it is in use."""
     with socket.socket() as probe:
         if os.name == "posix":  # on Windows it would let two processes listen on one port

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, Secret, field_validator, model_validator
 
 from gateway.settings.auth import ScopeTokens
 from gateway.settings.knobs import Document, Section, knob, texts_in
-from gateway.units import Duration, Rate
+from gateway.units import Duration, Rate, format_duration
 
 EXCLUDED: Final = (
     # Methods that describe the service.
@@ -183,7 +183,9 @@ class CatalogSettings(Section):
                     yield from texts_in(argument.default.get_secret_value())
 
     @model_validator(mode="after")
-    def _check_names(self) -> CatalogSettings:
+    def _check_together(self) -> CatalogSettings:
+        if self.max_stale < self.ttl:
+            raise ValueError(f"max_stale must be at least ttl, which is {format_duration(self.ttl)}")
         for pattern, override in self.tools.items():
             if override.name is not None and "*" in override.name and not has_one_star(pattern):
                 raise ValueError(
