@@ -236,13 +236,7 @@ class Outbound:
         return await self._exchange("GET", url, None, headers, timeout, max_bytes)
 
     async def _exchange(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        timeout: float,
-        max_bytes: int,
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout: float, max_bytes: int
     ) -> Answer:
         exchange = _Exchange()
         _EXCHANGE.set(exchange)

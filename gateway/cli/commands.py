@@ -21,15 +21,7 @@ from gateway.cli.contact import ContactFailed, Work, contact
 from gateway.cli.demo import run as run_demo
 from gateway.cli.loop import run
 from gateway.cli.methods_file import render_methods
-from gateway.cli.options import (
-    FAILED,
-    UNUSABLE,
-    configured,
-    fail,
-    with_one_service,
-    with_service,
-    with_token,
-)
+from gateway.cli.options import FAILED, UNUSABLE, configured, fail, with_one_service, with_service, with_token
 from gateway.config import ConfigError, load_settings
 from gateway.invocation.invocation import Arguments, Invocation
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Structure, Tool

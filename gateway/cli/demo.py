@@ -26,19 +26,13 @@ from gateway.web.request import HttpRequest
 
 SERVICE_PORT: Final = 8000
 ADMIN_PORT: Final = 9090
+_TEXT, _COUNT, _NUMBER = ({"type": name} for name in ("string", "integer", "number"))
 _BOOK: Final = {
     "type": "object",
-    "properties": {
-        "isbn": {"type": "string"},
-        "title": {"type": "string"},
-        "author": {"type": "string"},
-        "price": {"type": "number"},
-        "stock": {"type": "integer"},
-    },
+    "properties": {"isbn": _TEXT, "title": _TEXT, "author": _TEXT, "price": _NUMBER, "stock": _COUNT},
     "required": ["isbn", "title", "author", "price", "stock"],
 }
-
-
+_ORDER: Final = {"type": "object", "properties": {"order": _COUNT, "total": _NUMBER}, "required": ["order", "total"]}
 _ISBN: Final = {
     "name": "isbn",
     "required": True,
@@ -56,16 +50,8 @@ DOCUMENT: Final[dict[str, Any]] = {
             "summary": "Find books by words of their title or author.",
             "paramStructure": "by-name",
             "params": [
-                {
-                    "name": "query",
-                    "required": True,
-                    "description": "Words to look for.",
-                    "schema": {"type": "string"},
-                },
-                {
-                    "name": "limit",
-                    "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
-                },
+                {"name": "query", "required": True, "description": "Words to look for.", "schema": _TEXT},
+                {"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}},
             ],
             "result": {"name": "books", "schema": {"type": "array", "items": _BOOK_REF}},
         },
@@ -80,18 +66,8 @@ DOCUMENT: Final[dict[str, Any]] = {
             "name": "orders.create",
             "summary": "Order copies of a book.",
             "paramStructure": "by-name",
-            "params": [
-                _ISBN,
-                {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}},
-            ],
-            "result": {
-                "name": "order",
-                "schema": {
-                    "type": "object",
-                    "properties": {"order": {"type": "integer"}, "total": {"type": "number"}},
-                    "required": ["order", "total"],
-                },
-            },
+            "params": [_ISBN, {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}}],
+            "result": {"name": "order", "schema": _ORDER},
         },
     ],
     "components": {"schemas": {"Book": _BOOK}},

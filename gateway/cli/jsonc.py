@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _SKIPPED: Final = re.compile(r"[ \t\r\n]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMA: Final = re.compile(rf"(?:{_SKIPPED.pattern})*,", re.DOTALL)
 _SCALAR: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"/]+')
 _LAST_LINE: Final = re.compile(r"\r?\n[ \t]*\Z|[ \t]+\Z")
 _MAX_DEPTH: Final = 100
@@ -26,14 +27,11 @@ class NotJson(Exception):
 @dataclass
 class _Value:
     """Hold a value, and where it stands: ``text[start:end]``. An object has its ``members``; ``has_last_comma`` says
-    that a comma follows the last one. A member begins with its name, at ``name``, and ends at ``after``, with its
-    comma."""
+    that a comma follows the last one."""
 
     value: Any
     start: int
     end: int = 0
-    name: int = 0
-    after: int = 0
     members: dict[str, _Value] = field(default_factory=dict)
     has_last_comma: bool = False
 
@@ -68,13 +66,15 @@ def without_member(text: str, path: Sequence[str]) -> str:
     for name in path[:-1]:
         node, parent = node.members[name], parent[name]
     del parent[path[-1]]
-    member = node.members.pop(path[-1])
-    head, tail = text[: member.name], text[member.after :]
+    member, comma = node.members.pop(path[-1]), None
+    after = match.end() if (match := _COMMA.match(text, member.end)) else member.end
+    head, tail = text[: text.rfind('"', 0, text.rfind('"', 0, member.start))], text[after:]
     if head.rstrip(" \t").endswith("\n") and tail.lstrip(" \t\r").startswith("\n"):  # the line has nothing else
         head, tail = head.rstrip(" \t"), tail.partition("\n")[2]
-    if member.after == member.end and node.members:  # the one before is the last now, and had a comma
-        comma = list(node.members.values())[-1].after
-        head = head[: comma - 1] + head[comma:]
+    if match is None and node.members:  # the one before is the last now, and had a comma
+        comma = _COMMA.match(text, list(node.members.values())[-1].end)
+    if comma:
+        head = head[: comma.end() - 1] + head[comma.end() :]
     if read_jsonc(head + tail) != wanted:
         raise NotJson("it has a form that cannot be edited safely")
     return head + tail
@@ -152,7 +152,7 @@ class _Parser:
                 return found
             if found.members and not found.has_last_comma:
                 raise self._fault("a comma is missing")
-            place, name = self._place, self._scalar()
+            name = self._scalar()
             if not isinstance(name, str):
                 raise self._fault("a name in quotes is missing")
             if name in found.members:
@@ -161,11 +161,10 @@ class _Parser:
             if not self._take(":"):
                 raise self._fault("a colon is missing")
             self._skip()
-            found.members[name] = member = self._value(depth + 1)
-            found.value[name], member.name = member.value, place
+            found.members[name] = self._value(depth + 1)
+            found.value[name] = found.members[name].value
             self._skip()
             found.has_last_comma = self._take(",")
-            member.after = self._place if found.has_last_comma else member.end
 
     def _array(self, start: int, depth: int) -> _Value:
         found = _Value([], start)

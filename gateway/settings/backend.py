@@ -199,9 +199,7 @@ class ListingSettings(Section):
 class Backend(Section):
     """The JSON-RPC service behind the gateway."""
 
-    url: HttpUrl = Field(
-        description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.",
-    )
+    url: HttpUrl = Field(description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.")
     timeout: Duration = knob(
         30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600
     )

@@ -335,17 +335,3 @@ def test_what_cannot_work_is_said_at_once_on_standard_error(arguments: tuple[str
     ran = CliRunner(env={"GATEWAY_TOKEN": None}).invoke(main, ["stdio", *arguments])
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert said in ran.stderr
-
-
-@each(
-    ("token", "said"),
-    [
-        ("abc", "A token is given, but nothing takes it: auth.mode is off, and backend.credentials has its own"),
-        ("a\x7fb", "The token has characters that no header may have"),
-    ],
-)
-def test_a_token_of_the_environment_that_cannot_be_used_is_said_at_once(token: str, said: str) -> None:
-    knobs = ("--set", "backend.credentials.mode=none") if token == "abc" else ()
-    ran = CliRunner(env={"GATEWAY_TOKEN": token}).invoke(main, ["stdio", "http://127.0.0.1:1/x", *knobs])
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert said in ran.stderr

@@ -78,3 +78,17 @@ def test_the_reference_has_the_bounds_of_every_knob_with_units() -> None:
         assert not bounds or re.search(r"\((more than|at least|at most) [0-9a-zA-Z, ]+\) \|$", rows[0]), path
     assert "(at least 50ms, at most 1d) |" in page
     assert "(at least 1KiB, at most 64MiB) |" in page
+
+
+@each(
+    ("token", "said"),
+    [
+        ("abc", "A token is given, but nothing takes it: auth.mode is off, and backend.credentials has its own"),
+        ("a\x7fb", "The token has characters that no header may have"),
+    ],
+)
+def test_a_token_of_the_environment_that_cannot_be_used_is_said_at_once(token: str, said: str) -> None:
+    knobs = ("--set", "backend.credentials.mode=none") if token == "abc" else ()
+    ran = CliRunner(env={"GATEWAY_TOKEN": token}).invoke(main, ["stdio", "http://127.0.0.1:1/x", *knobs])
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert said in ran.stderr
