@@ -87,7 +87,9 @@ class Credentials(ClientSecret):
         True, "same_resource: refuse tokens that are valid elsewhere too, because the backend could use them there."
     )
     trusted_network: bool = knob(
-        False, "same_resource: allow http:// beyond loopback for tokens. Only where the network encrypts (a mesh)."
+        False,
+        "Allow http:// beyond loopback for tokens (same_resource), and do not warn of it for secrets of the "
+        "gateway's own. Only where the network encrypts (a mesh).",
     )
     token_endpoint: SecureUrl | None = knob(
         None,
