@@ -17,14 +17,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.batch import BatchBudget, answers_to
 from gateway.discovery.subscriptions import StreamEvent, Subscriptions
-from gateway.errors import (
-    GatewayError,
-    InvalidRequest,
-    MethodNotAllowed,
-    MethodNotFound,
-    NotAcceptable,
-    ParseError,
-)
+from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, ParseError
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
 from gateway.limits import StreamLimit
@@ -111,12 +104,7 @@ class Legacy:
     ``uses`` counts calls, also those whose client has hung up, so that a reload waits for them."""
 
     def __init__(
-        self,
-        operations: Operations,
-        invocation: Invocation,
-        sessions: Sessions,
-        calls: CallNotices,
-        uses: UseCounter,
+        self, operations: Operations, invocation: Invocation, sessions: Sessions, calls: CallNotices, uses: UseCounter
     ) -> None:
         self._operations = operations
         self._invocation = invocation
@@ -126,12 +114,7 @@ class Legacy:
         self._uses = uses
         self._handlers: dict[
             str, Callable[[_RequestContext, Request, dict[str, Any]], Awaitable[McpReply | McpStreamReply]]
-        ] = {
-            "initialize": self._initialize,
-            "ping": self._ping,
-            "tools/list": self._list,
-            "tools/call": self._call,
-        }
+        ] = {"initialize": self._initialize, "ping": self._ping, "tools/list": self._list, "tools/call": self._call}
 
     def serves_version(self, mcp_request: McpRequest) -> bool:
         """Tell whether the version header, if any, is of this era."""
@@ -295,12 +278,7 @@ class Legacy:
         return Elicitor(self._calls.elicitations, context.session)
 
     def _stream(
-        self,
-        context: _RequestContext,
-        request: Request,
-        call: Call,
-        token: str | int | None,
-        elicitor: Elicitor | None,
+        self, context: _RequestContext, request: Request, call: Call, token: str | int | None, elicitor: Elicitor | None
     ) -> McpStreamReply:
         revision = context.revision
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
 from gateway.json_schema import without_closed_objects
 from gateway.model.listed import JsonObject, QuarantinedMethod, Schema, ServiceInfo, Structure, Version
+from gateway.text import did_you_mean
 
 
 class NameStyle(StrEnum):
@@ -93,6 +96,8 @@ _TYPE_ALONE: Final = {"type", "title", "description"}
 
 CLOSED: Final = {"additionalProperties": False}
 """Keyword that makes a schema of all arguments refuse others."""
+
+_NEAR: Final = 4
 
 Demand: TypeAlias = tuple[bool, frozenset[str]]
 """Demands of a tool on its caller: whether it is open to callers without a token, and the scopes that it needs."""
@@ -245,6 +250,16 @@ class Catalog:
     def demands(self) -> frozenset[Demand]:
         """Return the different demands of its tools."""
         return frozenset(tool.demand for tool in self.tools)
+
+    def nearest_name(self, name: str, style: NameStyle) -> str:
+        """Return what to add to a message about an unknown name: the tool that is probably meant, "" where none is.
+        No limit counts such calls, so a dozen names are compared: neighbors in their order, and some that end alike."""
+        if len(name) > 64:  # long names take long to compare
+            return ""
+        place = bisect(self.tools, name, key=lambda tool: tool.name)
+        alike = islice((tool for tool in self.tools if tool.name.endswith(name[-4:])), _NEAR)
+        near = (*self.tools[max(0, place - _NEAR) : place + _NEAR], *alike)
+        return did_you_mean(name, [tool.name_for(style) for tool in near]).replace("; did", ". Did")
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
