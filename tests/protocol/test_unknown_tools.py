@@ -23,14 +23,14 @@ METHODS = tuple(Rpc(name) for name in ("books.search", "books.get", "orders.crea
         ("order_create", "Unknown tool: order_create. Did you mean orders_create?"),
         ("Add", "Unknown tool: Add. Did you mean add?"),
         ("quite_another_one", "Unknown tool: quite_another_one"),
-        ("\u202eadd\r\nX", "Unknown tool: add\nX"),
+        ("\u202eadd\r\nX", "Unknown tool: add\nX. Did you mean add?"),
     ],
 )
 async def test_an_unknown_tool_is_told_the_nearest_one(name: str, message: str) -> None:
     async with ScriptedBackend(METHODS) as backend, front(backend.url) as gateway:
         called = await gateway.call("legacy", name, {})
         assert called.body["error"]["message"] == message
-        assert [sent for sent in backend.requests if sent.method != "rpc.discover"] == []
+        assert not any(backend.calls(method.name) for method in METHODS)
 
 
 @pytest.mark.parametrize("name", ["\U0001f600" * 64, "é" * 5000, "books_serach" * 400])
