@@ -36,8 +36,7 @@ def remarks_on(settings: Settings) -> Iterator[str]:
         backend, modes = service.backend, credential_modes(service)
         urls = map(urlsplit, (backend.url, backend.listing.url or ""))
         far = [url.hostname for url in urls if url.scheme == "http" and not is_loopback(url.hostname or "")]
-        own = _OWN_SECRETS & {modes.calls.name, modes.listing.name}
-        if far and own and not backend.credentials.trusted_network:
+        if far and _OWN_SECRETS & {modes.calls.name, modes.listing.name} and not backend.credentials.trusted_network:
             yield (
                 f"{service.knob('backend.credentials')}: a secret of the gateway's own goes to {far[0]} over http: "
                 "use https, or set trusted_network: true there where the network itself encrypts"
