@@ -6,7 +6,6 @@ The JSON engine is in :mod:`gateway.jsonrpc`. Nothing here depends on it, except
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from itertools import accumulate
 from math import isinf
 from typing import Any, Final
@@ -148,8 +147,17 @@ def count_members(value: Any) -> int:
     return count
 
 
-def two_ids(raw: bytes, members: Mapping[str, Any]) -> bool:
+def echoes_unquoted(raw: bytes, id: str | int) -> bool:
+    """Tell whether a response has the text ``id`` without its quotes, as services write it that take integers alone."""
+    return re.search(rb'"id"\s*:\s*%b\b' % str(id).encode(), raw) is not None
+
+
+def two_ids(raw: bytes, members: dict[str, Any]) -> bool:
     """Tell whether an object has its member ``id`` twice, of which two readers may pick different ones. ``members`` are
     those that the engine kept of it, as they are written."""
-    within = sum(bytes(member).count(b'"id"') for member in members.values())
-    return "id" in members and raw.count(b'"id"') - within > 1
+    count = raw.count(b'"id"')
+    for member in reversed(members.values()):  # the last is the result, mostly
+        if count < 2:
+            break
+        count -= bytes(member).count(b'"id"')
+    return count > 1 and "id" in members

@@ -276,7 +276,7 @@ def error_bytes(id: Id | None, error: GatewayError | ServiceError) -> bytes:
 
 
 def request_bytes(
-    id: str | None, method: str, params: dict[str, Any] | list[Any] | None, version: str = "2.0", /, **members: Any
+    id: Id | None, method: str, params: dict[str, Any] | list[Any] | None, version: str = "2.0", /, **members: Any
 ) -> bytes:
     """Serialize a call, or a notification where ``id`` is None, with further ``members``. ``params`` of None are left
     out. JSON-RPC 1.0 (§1.1, §1.3 of its specification) always has all three, with a null ``id`` in a notification."""
@@ -291,7 +291,7 @@ def request_bytes(
     return encode(body | members if members else body)
 
 
-def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
+def parse_response(raw: bytes, id: Id, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Return ``(result, fault)`` of a backend's response to the call ``id``.
 
     Deviations that are harmless for a single call over HTTP are accepted: an ``id`` that is absent or a number
@@ -301,14 +301,16 @@ def parse_response(raw: bytes, id: str, *, bare: bool = False) -> tuple[Any, Res
     Raise :class:`ValueError` with the violation for anything else.
     """
     value = _decode_json(raw)
-    if raw.count(b'"id"') > 1 and type(value) is dict and two_ids(raw, members_of(raw)):
+    # The usual response begins with its id. Of two the engine keeps the last, which is at the end then.
+    begins = raw.startswith((b'{"jsonrpc":"2.0","id":' + (own := encode(id)), b'{"jsonrpc": "2.0", "id": ' + own))
+    if (not begins or raw.find(b'"id"', -64) > 0) and type(value) is dict and two_ids(raw, _members(raw)):
         raise ValueError("two members of one name")
     result, fault = parse_decoded_response(value, id, bare=bare)
     _check_depth(raw, result, MAX_SHOWN_DEPTH)
     return result, fault
 
 
-def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
+def parse_decoded_response(value: Any, id: Id, *, bare: bool = False) -> tuple[Any, ResponseError | None]:
     """Do as :func:`parse_response` for decoded JSON of any depth. Raise :class:`ValueError`."""
     if type(value) is dict and value.get("id") == id and "result" in value and value.get("error") is None:
         return value["result"], None  # the usual response
@@ -318,7 +320,7 @@ def parse_decoded_response(value: Any, id: str, *, bare: bool = False) -> tuple[
     if type(value) is not dict:
         raise ValueError("a batch" if isinstance(value, list) else "not a JSON-RPC object")
     answered = value.get("id")
-    if answered is not None and str(answered) != id:
+    if answered is not None and str(answered) != str(id):
         raise ValueError("the id of another call")
     error = value.get("error")
     # JSON-RPC 1.0 §1.2: the error is null where there was none. An exception may have an empty text.

@@ -86,12 +86,13 @@ class Service:
         self._store = ResourceStore(store, self._keys)
         self._before = before
         self.same_backend = before is not None and _same_backend(before, settings)
-        self.access = Access(settings.auth, settings.resource, per_caller=self._modes.lists_per_caller)
+        per_caller, own_languages = self._modes.lists_per_caller, settings.backend.listing.language is None
+        self.access = Access(settings.auth, settings.resource, per_caller=per_caller, own_languages=own_languages)
         self.auth: ServiceAuth = ServiceAuth(settings, files, self._store, self.access, before.auth if before else None)
         backend = settings.backend
         tls, reserve = backend_tls(settings), mount.answers.reserve
         self.outbound = backend_transport(settings, self._modes.calls, tls, HEADERS, reserve)
-        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend).version)
+        self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
         self.knowledge = self._knowledge()
         dialect: str = before.reader.dialect if before is not None and self.same_backend else "auto"
         credential, listing_credential = build_credentials(settings, self._tokens)
@@ -244,6 +245,7 @@ class Service:
             broken_output_schemas=self.knowledge.broken_output_schemas,
         )
         discovery.before_publish = self._prepare_pages
+        discovery.languages = self.access.languages
         return discovery
 
     def _invocation(self, credential: Credential) -> Invocation:

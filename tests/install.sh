@@ -19,8 +19,8 @@ quietly() {
 }
 
 # Programs of Debian's, each with the package that has it; a file stands for a package without a program.
-DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime monerod:monero mopidy:mopidy
-nginx:nginx-light redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon
+DEBIAN='aria2c:aria2 deluge-web:deluge-web electrum:electrum faketime:faketime i2pd:i2pd monerod:monero
+mopidy:mopidy nginx:nginx-light redis-server:redis-server slowhttptest:slowhttptest transmission-daemon:transmission-daemon
 trytond:tryton-server'
 # kodi-bin does not run without kodi-data, and does not depend on it.
 DEBIAN_REACH='kamailio:kamailio kodi.bin:kodi-bin /usr/share/kodi/system:kodi-data xauth:xauth xvfb-run:xvfb'
@@ -38,6 +38,8 @@ install_debian_packages() {
     say "updating the package lists ..."
     quietly apt-get update
   fi
+  # Debian starts what it installs, and this one would join a network of strangers. `systemctl unmask i2pd` undoes it.
+  case " ${missing[*]} " in *" i2pd "*) systemctl mask i2pd.service >/dev/null 2>&1 || true ;; esac
   say "installing ${missing[*]} ..."
   quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }

@@ -6,8 +6,10 @@ request needs, so that a client asks its issuer only once (2026-07-28, authoriza
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from cachetools import LRUCache
@@ -21,12 +23,19 @@ from gateway.text import excerpt
 
 _MAX_CATALOGS: Final = 1000  # one for each catalog and set of demands, not for each caller
 _MAX_MESSAGE: Final = 1024
+MOST_LANGUAGES: Final = 8
+_MAX_HEADER: Final = 256
+# RFC 9110 §12.5.4: a range that is acceptable, which has no weight or one above 0. "*" names no language.
+_RANGE: Final = re.compile(r"\s*([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,3})\s*(?:;\s*q=(?!0(?:\.0*)?\s*\Z).*)?")
 
 
 class Access:
-    """Decide what callers may list and call. ``resource`` is the tokens' audience, ``per_caller``: each has a view."""
+    """Decide what callers may list and call. ``resource`` is the tokens' audience. With ``per_caller`` each has a view,
+    and with ``own_languages`` one for each of the ``languages`` that it asks for."""
 
-    def __init__(self, settings: Auth, resource: str = "", *, per_caller: bool) -> None:
+    def __init__(self, settings: Auth, resource: str = "", *, per_caller: bool, own_languages: bool = True) -> None:
+        self.languages: list[str] = []
+        self._own_languages = own_languages
         self.enabled = settings.mode != "off"
         self.anonymous = settings.anonymous
         self._list = frozenset(settings.scopes.list_)
@@ -45,11 +54,18 @@ class Access:
         """Return scopes as clients request them from an issuer."""
         return tuple(sorted({prefix + scope for prefix in self._prefixes for scope in scopes}))
 
-    def view_of(self, principal: Principal | None) -> View:
-        """Return the view whose catalog the caller sees."""
+    def view_of(self, principal: Principal | None, accept_language: str | None = None) -> View:
+        """Return the view whose catalog the caller sees, in the language of a header Accept-Language; beyond
+        :data:`MOST_LANGUAGES` the one that was asked for first. Each may cost each caller a listing."""
         if principal is None or not self._per_caller:
             return SHARED
-        return View(principal.issuer, principal.subject, principal.client, principal.scopes)
+        language = preferred_language(accept_language[:_MAX_HEADER]) if accept_language and self._own_languages else ""
+        if language and language not in self.languages:
+            if len(self.languages) < MOST_LANGUAGES:
+                self.languages.append(language)
+            else:
+                language = self.languages[0]
+        return View(principal.issuer, principal.subject, principal.client, principal.scopes, language)
 
     def may_enter(self, principal: Principal | None) -> bool:
         """Tell whether a request may go on; ``principal`` is None without a token."""
@@ -120,3 +136,9 @@ class Access:
         # Scopes may come from the backend's annotations, so the message is cleaned and bounded.
         message = excerpt(f"The token lacks a scope that this request needs: {' '.join(requested)}", _MAX_MESSAGE)
         return InsufficientScope(message, error="insufficient_scope", scopes=requested)
+
+
+@lru_cache(100)
+def preferred_language(header: str) -> str:
+    """Return the first acceptable language of a header Accept-Language, lower-case; "" where it names none."""
+    return next((found[1].lower() for part in header.split(",") if (found := _RANGE.fullmatch(part))), "")

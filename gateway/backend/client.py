@@ -15,7 +15,7 @@ import random
 import re
 import time
 from calendar import timegm
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from email.utils import parsedate
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -42,8 +42,8 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
-from gateway.json_bounds import SMALL, UNSCANNED, value_cost
-from gateway.model import NO_RESULT, Version
+from gateway.json_bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
+from gateway.model import NO_RESULT, MessageForm, Version
 from gateway.outbound import (
     Answer,
     AnswerTooLarge,
@@ -66,6 +66,7 @@ HEADERS: Final = {
 _ONE: Final = Version.ONE
 _REFUSED: Final = "The backend refuses the credential that it was sent"
 NOT_JSON: Final = "The backend did not answer with JSON"
+UNQUOTED: Final = "; it does not quote the id: set backend.ids to integer"
 _BUSY_STATUSES: Final = (429, 503)
 MAX_RETRY_AFTER: Final = 300
 _SECONDS: Final = re.compile("[0-9]{1,9}")
@@ -139,9 +140,8 @@ class BackendClient:
         *,
         attempts: Attempts,
         parts: RequestParts,
-        headers: Mapping[str, str] | None = None,
         endpoint: str | None = None,
-        version: Version = Version.TWO,
+        form: MessageForm,
         is_notification: bool = False,
         as_written: bool = False,
     ) -> Any:
@@ -150,7 +150,8 @@ class BackendClient:
         message the caller may read: those in :data:`_FAULTS`, and :class:`BackendUnauthorized` for a status by which
         the backend refuses the credential, whatever the body says."""
         # Some services answer an integer id with a string or null; a short string comes back as it went.
-        id = None if is_notification else f"c{next(self._ids)}"
+        id = None if is_notification else next(self._ids) if form.integer_ids else f"c{next(self._ids)}"
+        version = form.version
         url = self.url if endpoint is None else same_origin(self.url, endpoint)
         if parts.query:
             url = parts.url(url)
@@ -161,10 +162,10 @@ class BackendClient:
             if parts.message
             else jsonrpc.request_bytes(id, method, params, version)
         )
-        request_id = _record().request_id
-        sent = {REQUEST_ID: request_id} if request_id else {}
-        if headers:
-            sent |= headers
+        record = _record()
+        sent = {REQUEST_ID: record.request_id} if record.request_id else {}
+        if record.trace:
+            sent |= record.trace
         if parts.headers:
             sent |= parts.headers
         while True:
@@ -201,7 +202,7 @@ class BackendClient:
             raise kind(message.format(error), retry_after=_retry_unsent(error)) from error
 
     def _read(
-        self, answer: Answer, id: str | None, method: str, parts: RequestParts, version: Version, as_written: bool
+        self, answer: Answer, id: str | int | None, method: str, parts: RequestParts, version: Version, as_written: bool
     ) -> Any:
         """Return the result in an answer, :data:`NO_RESULT` for a notification, which has no ``id``."""
         if id is None and answer.status < 300 and not answer.body.strip():
@@ -219,7 +220,7 @@ class BackendClient:
         except ValueError as error:
             if id is None and answer.status < 300:
                 return NO_RESULT
-            raise busy_fault(answer, method) or self._not_a_response(answer, method, str(error)) from None
+            raise busy_fault(answer, method) or self._not_a_response(answer, id, method, str(error)) from None
         if fault is not None:
             raise busy_fault(answer, method) or self._fault(fault, method, answer, parts)
         return NO_RESULT if id is None else result
@@ -235,7 +236,7 @@ class BackendClient:
             return BackendDenied(text, service_error=service_error)
         return (ParamsRefused if fault.code in _REFUSALS else BackendError)(text, service_error=service_error)
 
-    def _not_a_response(self, answer: Answer, method: str, violation: str) -> ToolFault:
+    def _not_a_response(self, answer: Answer, id: str | int | None, method: str, violation: str) -> ToolFault:
         log.warning(
             "backend answer unusable",
             method=method,
@@ -256,7 +257,7 @@ class BackendClient:
         try:
             jsonrpc.decode(answer.body)
         except ValueError:
-            return BadBackendAnswer(NOT_JSON)
+            return BadBackendAnswer(NOT_JSON + UNQUOTED * echoes_unquoted(answer.body, id or "{"))
         knob = (
             "; the operator can set backend.version where it is 1.0"
             if answer.status == 200 and b'"jsonrpc"' not in answer.body

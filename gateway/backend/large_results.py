@@ -20,7 +20,7 @@ _SPACES: Final = (b'": ', b", ")
 
 
 def parse_large_response(
-    raw: bytes, id: str, *, bare: bool = False, take: Callable[[int], None] = lambda _: None
+    raw: bytes, id: str | int, *, bare: bool = False, take: Callable[[int], None] = lambda _: None
 ) -> tuple[Any, ResponseError | None]:
     """Do as :func:`gateway.jsonrpc.parse_response`, but return a result that is an object or an array as
     :data:`~gateway.jsonrpc.Raw` where that takes no decoding. Which of two members of one name counts, is left to its
@@ -31,7 +31,7 @@ def parse_large_response(
     return jsonrpc.parse_response(raw, id, bare=bare) if result is None else (result, None)
 
 
-def _result_as_written(raw: bytes, id: str) -> Raw | None:
+def _result_as_written(raw: bytes, id: str | int) -> Raw | None:
     """Return the result of a response, without line breaks, or None for a response that has to be decoded to be judged.
 
     Malformed JSON, lone surrogates included, is found here. Where bytes are not UTF-8, or where there may be too large

@@ -2,7 +2,7 @@
 
 A listing changes nothing, so a question may be repeated: on another connection where the first closed before the
 answer, and in another form where the answer complains about the first. Some services always want ``params`` (Deluge,
-Zabbix), others JSON-RPC 1.0 (Tryton).
+Zabbix), others JSON-RPC 1.0 (Tryton) or integers for ids (i2pd).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -25,7 +25,7 @@ from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.transport import Transport
-from gateway.json_bounds import memory_cost
+from gateway.json_bounds import echoes_unquoted, memory_cost
 from gateway.jsonrpc import Raw
 from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
 from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
@@ -36,7 +36,10 @@ from gateway.turns import run_in_turns
 PLAIN: Final = MessageForm()
 ALWAYS: Final = MessageForm(always_params=True)
 ONE: Final = MessageForm(Version.ONE, always_params=True)
-_ABOUT_PARAMS: Final = re.compile(r"\bparam", re.IGNORECASE)
+INTEGERS: Final = MessageForm(integer_ids=True)
+_ABOUT_FORM: Final = re.compile(r"\bparam|\bid\b", re.IGNORECASE)
+_STATUSES: Final = (400, 422, 500)
+"""Statuses with which services refuse a form."""
 _ID_DIGITS: Final = 12
 _EXCERPT: Final = 80
 _START: Final = 40
@@ -83,7 +86,7 @@ class BackendSource:
         patience: float | None = None,
         secrets: Sequence[str] = (),
         form: MessageForm = PLAIN,
-        others: Sequence[MessageForm] = (ALWAYS, ONE),
+        others: Sequence[MessageForm] = (ALWAYS, ONE, INTEGERS),
         reserve: Callable[[int], bool] = lambda _: True,
     ) -> None:
         scheme, host, path, _, _ = urlsplit(url)
@@ -126,7 +129,7 @@ class BackendSource:
         for form in others if complains else ():
             again, complains = await self._call_once(method, params, form)
             if not complains:
-                log.info("form of messages learned", version=str(form.version), always_params=form.always_params)
+                log.info("form of messages learned", **asdict(form))
                 self.form = form
                 return again
         return answer
@@ -136,7 +139,8 @@ class BackendSource:
         if params is None and form.always_params:
             params = []
         # An id of the question's own, and the same each time: services echo it, and equal listings need equal digests.
-        id = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]
+        digits = hashlib.sha256(f"{method} {params!r} {form}".encode("utf-8", "surrogatepass")).hexdigest()
+        id = int(digits[:7], 16) if form.integer_ids else f"q{digits[:_ID_DIGITS]}"
         body = jsonrpc.request_bytes(id, method, params, form.version, **self._parts.message)
         answer = await self._exchange("POST", self.listing_url or self.url, body)
         if isinstance(answer, SourceAnswer):
@@ -194,11 +198,12 @@ class BackendSource:
         self._add_to_digest(f"{url} {body!r} {answer.status} {answer.content_type}", answer.body)
         return answer
 
-    async def _result_in(self, answer: Answer, id: str, form: MessageForm) -> tuple[SourceAnswer, bool]:
+    async def _result_in(self, answer: Answer, id: str | int, form: MessageForm) -> tuple[SourceAnswer, bool]:
         try:
             document = await self._decode_body(answer.body)
         except ValueError:
-            return _not_json(answer, self._secrets, id), answer.status in (400, 500)
+            complains = answer.status in _STATUSES or echoes_unquoted(answer.body, id)
+            return _not_json(answer, self._secrets, str(id)), complains
         try:
             # Before 1.0 is known, a bare value has to look like a listing: many services answer a bare text or
             # {"detail": "not found"} to any question, and from then on their errors would be taken for results.
@@ -206,7 +211,7 @@ class BackendSource:
             bare = form.version is Version.ONE and answer.status == 200 and known
             result, fault = jsonrpc.parse_decoded_response(document, id, bare=bare)
         except ValueError as error:
-            return _unusable_answer(answer, str(error)), answer.status in (200, 400, 500)
+            return _unusable_answer(answer, str(error)), answer.status in (200, *_STATUSES)
         if fault is None:
             return SourceAnswer("a result", result, has_value=True), False
         unauthorized = answer.status == 401 or self._parts.refused_with(fault)
@@ -256,7 +261,7 @@ def _has_entries(document: Any) -> bool:
 def _complains(fault: jsonrpc.ResponseError) -> bool:
     """Tell whether an error may be about the form of the message, rather than about the method."""
     words = f"{fault.message} {fault.data}"
-    return fault.code == -32600 or (fault.code != -32601 and _ABOUT_PARAMS.search(words) is not None)
+    return fault.code in (-32600, -32700) or (fault.code != -32601 and _ABOUT_FORM.search(words) is not None)
 
 
 def _facts(answer: Answer) -> HttpFacts:

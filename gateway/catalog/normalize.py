@@ -331,7 +331,7 @@ def _binding(
         own_names=own_names,
         structure_is_known=_is_structure_known(method, override, policy),
         repeatable=bool(override.annotations.readOnlyHint or override.annotations.idempotentHint),
-        version=policy.form.version,
+        form=policy.form,
     )
 
 

@@ -59,7 +59,7 @@ _NOT_PINNED: Final = frozenset((
     # no model reads these
     "meta", "input_check", "output_check", "shown_input",
     # learned from the backend
-    "version",
+    "form",
 ))  # fmt: skip
 """Fields of a tool and its binding that are not pinned. Every other one is a field of :class:`Pin` too."""
 

@@ -49,6 +49,8 @@ def _head(settings: ServiceSettings, listing: Listing) -> Iterator[str]:
         yield f'#   {knob("backend.version")}: "1.0"'
     elif listing.form.always_params:
         yield f"#   {knob('backend.params.always')}: true"
+    if listing.form.integer_ids:
+        yield f"#   {knob('backend.ids')}: integer"
     yield "# docs/listings.md describes the form. The parameters of a method are written so, in order:"
     yield "#   params:"
     yield f"#     {_EXAMPLE}"

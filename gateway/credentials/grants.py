@@ -12,7 +12,7 @@ from gateway.auth.jwks import FetchFailed
 from gateway.auth.oauth_client import OAuthClient
 from gateway.backend.transport import Transport
 from gateway.errors import AuthUnavailable, BackendUnavailable
-from gateway.model import Version
+from gateway.model import MessageForm
 from gateway.outbound import AnswerTooLarge, Outbound, OutboundError
 from gateway.settings import Credentials
 
@@ -53,11 +53,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class BackendEndpoint:
-    """Hold how a login reaches the backend: the HTTP client, the JSON-RPC endpoint, the version of JSON-RPC."""
+    """Hold how a login reaches the backend: the HTTP client, the JSON-RPC endpoint, the form of messages."""
 
     transport: Transport
     url: str
-    version: Version
+    form: MessageForm
 
 
 class TokenClient:

@@ -17,12 +17,13 @@ from typing import Any, Final
 import structlog
 
 from gateway import jsonrpc
-from gateway.backend.client import busy_fault, same_origin
+from gateway.backend.client import UNQUOTED, busy_fault, same_origin
 from gateway.backend.redaction import looks_secret, prepare_secrets, redact_text
 from gateway.backend.request_parts import RequestParts
 from gateway.credentials.contract import Credential, parts_to_send
 from gateway.credentials.grants import TIMEOUT, TokenClient, credential_unavailable
 from gateway.errors import BackendUnavailable
+from gateway.json_bounds import echoes_unquoted
 from gateway.model import Caller
 from gateway.outbound import Answer, OutboundError
 from gateway.settings import Login, Send
@@ -41,7 +42,6 @@ REFUSED_FOR: Final = 30.0
 """Seconds for which a refused login is not repeated: many services lock a user out after some."""
 _UNAUTHORIZED: Final = frozenset((401,))
 _KEY: Final = b"login"
-_ID: Final = "login"
 _REMEMBERED: Final = 4
 """Logins whose values are redacted: a late answer may quote one that has been renewed."""
 _EXCERPT: Final = 200
@@ -72,6 +72,7 @@ class LoginCredential(Credential):
         self._login: Login = self._settings.login
         self._send: Send = self._settings.send
         self._clock = clock
+        self._id = 1 if tokens.backend is not None and tokens.backend.form.integer_ids else "login"
         self._parts: RequestParts | None = None
         self._found: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
         self._flights = SingleFlight[bytes, RequestParts]()
@@ -101,7 +102,7 @@ class LoginCredential(Credential):
             raise BackendUnavailable("The backend does not let the gateway log in", retry_after=int(REFUSED_FOR))
         try:
             answer = await self._ask()
-            found = _values_in(answer, self._login)
+            found = _values_in(answer, self._login, self._id)
             values = self._given() | found
             self._found.append(tuple(filter(looks_secret, map(str, found.values()))))  # an id may be any number
             secrets = tuple(text for texts in self._found for text in texts)
@@ -131,7 +132,7 @@ class LoginCredential(Credential):
         url = backend.url if login.endpoint is None else same_origin(backend.url, login.endpoint)
         params = None if login.params is None else fill(login.params.get_secret_value(), given)
         parts = parts_to_send(_sent_at_login(self._send, given), given)
-        body = jsonrpc.request_bytes(_ID, login.method, params if params is not None else [], backend.version)
+        body = jsonrpc.request_bytes(self._id, login.method, params if params is not None else [], backend.form.version)
         return await backend.transport.post(parts.url(url), body, parts.headers, timeout=TIMEOUT, max_bytes=MAX_ANSWER)
 
     def _redacted(self, text: str) -> str:
@@ -145,10 +146,10 @@ def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:
     return Send(headers=headers, query=query)
 
 
-def _values_in(answer: Answer, login: Login) -> dict[str, str | int]:
+def _values_in(answer: Answer, login: Login, id: str | int) -> dict[str, str | int]:
     """Return the values that ``login.find`` names. The status does not count: Transmission gives its id with a 409.
     Raises :class:`LoginRefused` where one is missing, or is neither a text nor an integer."""
-    result, reason = _result_of(answer)
+    result, reason = _result_of(answer, id)
     document = {
         "result": result,
         "cookies": _cookies_of(answer),
@@ -169,12 +170,12 @@ def _values_in(answer: Answer, login: Login) -> dict[str, str | int]:
     return found
 
 
-def _result_of(answer: Answer) -> tuple[Any, str]:
+def _result_of(answer: Answer, id: str | int) -> tuple[Any, str]:
     """Return the result, None where there is none, and what else the answer says."""
     try:
-        result, error = jsonrpc.parse_response(answer.body, _ID, bare=True)
+        result, error = jsonrpc.parse_response(answer.body, id, bare=True)
     except ValueError:
-        return None, ""
+        return None, UNQUOTED * echoes_unquoted(answer.body, id)
     code = "" if error is None or error.code is None else f" {error.code}"
     return result, "" if error is None else f", error{code}: {error.message}"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -58,6 +58,7 @@ class Discovery:
         self.before_publish: Callable[[Catalog], None] = lambda _: None
         self.after_publish: Callable[[View], None] = lambda _: None
         self.after_change: Callable[[View, str], None] = lambda *_: None
+        self.languages: Sequence[str] = ()
         self._settings = settings
         self._clock = clock
         self._patience = patience
@@ -274,6 +275,12 @@ class Discovery:
         before, entry.catalog, entry.shown_digest = entry.shown_digest, catalog, catalog.digest
         if changed and before:
             self.after_publish(entry.view)
+        for language in () if changed else ("", *self.languages):
+            # Most services do not translate: the caller's equal lists in other languages stay fresh with this one.
+            other = self._views.get(entry.view._replace(language=language))
+            if other is not None and other.catalog is catalog and self._clock() < other.fresh_until:
+                oldest = other.refreshed_at + self._settings.max_stale
+                other.fresh_until = max(other.fresh_until, min(entry.fresh_until, oldest))
         return changed
 
 

@@ -60,5 +60,5 @@ def _method(members: dict[str, Any], roots: list[Any]) -> Method:
     )
 
 
-def _form(version: str, always_params: bool) -> MessageForm:
-    return MessageForm(Version(version), always_params)
+def _form(version: str, **others: bool) -> MessageForm:
+    return MessageForm(Version(version), **others)

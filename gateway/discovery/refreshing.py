@@ -89,7 +89,7 @@ class Refresher:
                 if rebuilds:
                     return await self._rebuild(entry)
                 # All callers see the shared listing, so no caller's token may fetch it.
-                anonymous = Caller(caller.address, caller.language)
+                anonymous = Caller(caller.address)
                 listing = await self._fetch(anonymous if entry.view.is_shared else caller)
                 catalog = await self._catalogs.build_catalog(listing)
                 if len(catalog.tools) >= LARGE:

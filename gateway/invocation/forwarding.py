@@ -135,9 +135,8 @@ class _Sending(Struct, eq=False):
                     params,
                     attempts=self.attempts,
                     parts=self.parts,
-                    headers=None if extras is None else extras.trace,
                     endpoint=binding.endpoint,
-                    version=binding.version,
+                    form=binding.form,
                     is_notification=binding.notification,
                     as_written=not (tool.reads_results or binding.notification),
                 )

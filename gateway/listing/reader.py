@@ -107,9 +107,8 @@ class ListingReader:
 
     def _source(self, caller: Caller, parts: RequestParts, patience: float | None) -> BackendSource:
         listing = self._settings.listing
-        # A shared listing has one language. The first caller must not choose it for all.
-        language = listing.language if caller.view.is_shared else caller.language or listing.language
-        if language:
+        # A shared listing has one language: its view names none. The first caller must not choose it for all.
+        if language := listing.language or caller.view.language:
             parts = replace(parts, headers={**parts.headers, "Accept-Language": language})
         return BackendSource(
             self._transport_of("" if caller.view.is_shared else "\n".join(caller.identity)),
@@ -131,15 +130,18 @@ class ListingReader:
 
 def form_of(settings: Backend) -> MessageForm:
     """Return the configured message form, or the first one to try."""
-    if settings.version == "1.0":
-        return ONE
-    return ALWAYS if settings.params.always else PLAIN
+    form = ONE if settings.version == "1.0" else ALWAYS if settings.params.always else PLAIN
+    return replace(form, integer_ids=settings.ids == "integer")
 
 
 def _other_forms(settings: Backend) -> tuple[MessageForm, ...]:
     """Return the message forms to try where the backend does not understand the first."""
+    first = form_of(settings)
     others = {"auto": (ALWAYS, ONE), "2.0": (ALWAYS,), "1.0": ()}[settings.version]
-    return tuple(form for form in others if form != form_of(settings))
+    forms = [replace(form, integer_ids=first.integer_ids) for form in others]
+    if settings.ids == "auto":
+        forms.append(replace(first, integer_ids=True))
+    return tuple(form for form in forms if form != first)
 
 
 def _quarantine_redacted(listing: Listing) -> Listing:

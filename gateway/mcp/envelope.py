@@ -15,7 +15,8 @@ from gateway.errors import HeaderMismatch, InvalidEnvelope, InvalidParams
 from gateway.invocation.input_requests import MAX_STATE
 from gateway.mcp.messages import METHOD, NAME, PROTOCOL_VERSION, Headers, McpRequest
 from gateway.model import CallExtras, HeaderParameter, Tool
-from gateway.telemetry.request_log import RECORD, TRACEPARENT
+from gateway.telemetry.request_log import RECORD
+from gateway.telemetry.trace_context import trace_of_meta
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -28,17 +29,6 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _BASE64 = re.compile(r"=\?base64\?(.*)\?=")
 # Digits are bounded: int() of a long text is slow, and fails beyond 4,300 digits.
 _NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
-
-# W3C Trace Context §3.3; a value that does not match is not forwarded.
-_STATE_MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
-_TRACE_CONTEXT: Final = {
-    "traceparent": TRACEPARENT,
-    "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_STATE_MEMBER}(?:[ \t]*,[ \t]*{_STATE_MEMBER}){{0,31}}"),
-}
-# W3C Baggage §3.3.1: "key", a token, and "value".
-_BAGGAGE_KEY = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_BAGGAGE_VALUE = re.compile(r"[!#-+\--:<-\[\]-~]*")
-_MAX_BAGGAGE: Final = 4096
 
 
 def check_envelope(mcp_request: McpRequest, method: str, params: Mapping[str, Any]) -> str:
@@ -144,7 +134,7 @@ def _matches(parameter: HeaderParameter, text: str, value: Any) -> bool:
 
 
 def parse_extras(params: Mapping[str, Any]) -> CallExtras:
-    """Return what a ``tools/call`` has beside name and arguments. Raise :class:`InvalidParams`."""
+    """Return what a ``tools/call`` has beside name and arguments, and note its trace. Raise :class:`InvalidParams`."""
     responses = params.get("inputResponses", {})
     if type(responses) is not dict or (responses and not all(type(one) is dict for one in responses.values())):
         raise InvalidParams('"inputResponses" must be an object of objects')
@@ -152,36 +142,7 @@ def parse_extras(params: Mapping[str, Any]) -> CallExtras:
     if state is not None and not (isinstance(state, str) and len(state) <= MAX_STATE):
         raise InvalidParams('"requestState" must be a string that the gateway sent')
     meta = params["_meta"]
-    trace = _trace_headers(meta) if "traceparent" in meta or "baggage" in meta else {}
-    return CallExtras(responses, state, meta[META_CAPABILITIES], trace)
-
-
-def _trace_headers(meta: Mapping[str, Any]) -> dict[str, str]:
-    """Return the well-formed trace context of a request as headers for the backend."""
-    found = {
-        name: text
-        for name, form in _TRACE_CONTEXT.items()
-        if isinstance(text := meta.get(name), str) and form.fullmatch(text)
-    }
-    if "traceparent" not in found:
-        found.pop("tracestate", None)  # it has no meaning alone (W3C Trace Context §3.3)
-    baggage = meta.get("baggage")
-    if isinstance(baggage, str) and len(baggage) <= _MAX_BAGGAGE and (members := _valid_members(baggage)):
-        found["baggage"] = members
-    return found
-
-
-def _valid_members(baggage: str) -> str:
-    """Return the list without its malformed members. The list is split first: a client could make one expression for
-    the whole of it take exponential time."""
-    return ",".join(member for member in baggage.split(",") if _is_member(member)).strip(" \t")
-
-
-def _is_member(text: str) -> bool:
-    pair, *properties = text.split(";")
-    return "=" in pair and all(map(_is_property, (pair, *properties)))
-
-
-def _is_property(text: str) -> bool:
-    key, _, value = text.partition("=")
-    return bool(_BAGGAGE_KEY.fullmatch(key.strip(" \t")) and _BAGGAGE_VALUE.fullmatch(value.strip(" \t")))
+    if "traceparent" in meta or "baggage" in meta:
+        record = RECORD.get()
+        record.trace = trace_of_meta(meta, record.trace)
+    return CallExtras(responses, state, meta[META_CAPABILITIES])

@@ -10,13 +10,14 @@ from gateway.structs import Struct
 
 
 class View(NamedTuple):
-    """Identify a catalog: the shared one, or one caller's. A backend may list by any of these four fields, so callers
-    that differ in one of them never share a catalog."""
+    """Identify a catalog: the shared one, or one caller's. A backend may list by any of these fields, so callers that
+    differ in one of them never share a catalog. ``language`` is for Accept-Language, "" where the caller names none."""
 
     issuer: str = ""
     subject: str = ""
     client: str = ""
     scopes: frozenset[str] = frozenset()
+    language: str = ""
 
     @property
     def is_shared(self) -> bool:
@@ -72,14 +73,13 @@ class Principal:
 
 
 class Caller(Struct, frozen=True):
-    """Hold who calls: the ``address`` that limits count by, and the preferred ``language`` as Accept-Language.
+    """Hold who calls: the ``address`` that limits count by. ``principal`` is None for a caller without a token.
 
-    ``principal`` is None for a caller without a token. ``view`` is whose catalog the caller sees. ``name_style`` is
-    which names of tools it wants, None where it does not say.
+    ``view`` is whose catalog the caller sees. ``name_style`` is which names of tools it wants, None where it does not
+    say.
     """
 
     address: str = ""
-    language: str | None = None
     view: View = SHARED
     principal: Principal | None = None
     name_style: NameStyle | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,14 +25,13 @@ class CallExtras(Struct):
     """Hold what a 2026-07-28 client sends along with a call.
 
     ``responses`` answer an earlier :class:`InputRequest`; ``state`` is the state that came with it. ``capabilities``
-    are the client's. ``trace`` are W3C trace context headers. A surface that cannot ask a person gives no extras.
+    are the client's. A surface that cannot ask a person gives no extras.
     With ``optional`` a client that lacks a capability is served as on such a surface, instead of refused.
     """
 
     responses: JsonObject = field(default_factory=dict)
     state: str | None = None
     capabilities: JsonObject = field(default_factory=dict)
-    trace: Mapping[str, str] = field(default_factory=dict)
     optional: bool = False
 
 

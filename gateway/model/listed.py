@@ -31,11 +31,12 @@ class Version(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MessageForm:
-    """Hold the form of messages that a backend understands: the version of JSON-RPC, and whether ``params`` is always
-    required. JSON-RPC 1.0 always has it, as a list."""
+    """Hold the form of messages that a backend understands: the version of JSON-RPC, whether ``params`` is always
+    required, and whether ids have to be integers. JSON-RPC 1.0 always has ``params``, as a list."""
 
     version: Version = Version.TWO
     always_params: bool = False
+    integer_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
 from gateway.json_schema import without_closed_objects
-from gateway.model.listed import JsonObject, QuarantinedMethod, Schema, ServiceInfo, Structure, Version
+from gateway.model.listed import JsonObject, MessageForm, QuarantinedMethod, Schema, ServiceInfo, Structure
 from gateway.text import did_you_mean
 
 
@@ -41,7 +41,7 @@ class Binding:
     All of these use the method's own names. ``own_names`` maps a published name to the method's, where they differ.
     ``structure_is_known`` is False where ``structure`` is a guess. ``repeatable`` says that, by the operator's
     statement, a second call does no harm. ``is_builtin`` is a tool of the gateway itself, without a backend call.
-    ``version`` is the version of JSON-RPC for the call.
+    ``form`` is that of the message.
     """
 
     method: str
@@ -60,7 +60,7 @@ class Binding:
     structure_is_known: bool = True
     repeatable: bool = False
     is_builtin: bool = False
-    version: Version = Version.TWO
+    form: MessageForm = field(default_factory=MessageForm)
 
     @property
     def published_order(self) -> tuple[str, ...]:

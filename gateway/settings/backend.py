@@ -169,7 +169,9 @@ class ListingSettings(Section):
         "{common.json: /etc/gateway/common.json}. The gateway never fetches these documents.",
     )
     language: str | None = knob(
-        None, "Accept-Language for the shared listing, for services that translate descriptions."
+        None,
+        "Accept-Language for the listing, for services that translate descriptions. Absent: none for the shared "
+        "listing, and the caller's own for a caller's; of all callers, the first eight languages.",
     )
     identity: Literal["auto", "caller", "shared"] = knob(
         "auto",
@@ -216,6 +218,11 @@ class Backend(Section):
         "auto",
         "JSON-RPC version of the service. 1.0: no jsonrpc member, always id and params, params by position; an answer "
         "may be the bare result. auto: the one in which the service answers with its listing; 2.0 for a listing file.",
+    )
+    ids: Literal["auto", "string", "integer"] = knob(
+        "auto",
+        "Ids of the messages to the service. auto: strings, or integers if the service answers only these with its "
+        "listing; strings for a listing file, a listing by GET, and a login.",
     )
     errors: Literal["cleaned", "passed"] = knob(
         "cleaned",

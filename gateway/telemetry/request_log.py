@@ -10,19 +10,17 @@ import random
 import re
 import time
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from multidict import istr
+from multidict import MultiMapping, istr
 
 from gateway.exchange_memory import ExchangeMemory
 from gateway.structs import Struct, field
 from gateway.telemetry import logs
+from gateway.telemetry.trace_context import Trace, trace_id
 from gateway.text import printable
 
 REQUEST_ID: Final[str] = istr("X-Request-Id")
-_TRACED: Final[str] = istr("traceparent")
-TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-"""W3C Trace Context §3.2; the group is the id of the trace."""
 OK: Final = "ok"
 LEFT: Final = "left"
 """The outcome of a request whose client hung up before its answer."""
@@ -34,14 +32,10 @@ _SHORT: Final = 64
 _LONG: Final = 256
 
 
-class _Headers(Protocol):
-    def get(self, key: str, /) -> str | None: ...
-
-
 class RequestRecord(Struct, eq=False):
     """Hold what the line says, as it came: :meth:`fields` cuts and cleans what a stranger chose. ``service_time`` is
-    the sum of all exchanges with the service, in seconds. ``status`` stays 0 where no answer was sent. ``memory``
-    counts what the request takes, and is not in the line."""
+    the sum of all exchanges with the service, in seconds. ``status`` stays 0 where no answer was sent. ``trace`` are
+    headers for the service. ``memory`` counts what the request takes, and is not in the line."""
 
     request_id: str
     http: str = ""
@@ -56,6 +50,7 @@ class RequestRecord(Struct, eq=False):
     status: int = 0
     outcome: str = ""
     service_time: float = 0.0
+    trace: Trace | None = None
     memory: ExchangeMemory = field(default_factory=ExchangeMemory)
 
     def note_outcome(self, outcome: str) -> None:
@@ -72,6 +67,7 @@ class RequestRecord(Struct, eq=False):
             method, client = _cut(method, _SHORT), _cut(client, _SHORT)
         return {
             "request_id": self.request_id,
+            "trace_id": trace_id(self.trace) if self.trace else "",
             "http": self.http,
             "path": path,
             "status": self.status,
@@ -101,16 +97,13 @@ def write(record: RequestRecord, started: float) -> None:
         logs.write_info("request", record.fields(time.perf_counter() - started))
 
 
-def request_id(headers: _Headers) -> str:
-    """Return the id that a client gave its request, in X-Request-Id or as its trace's, if it is well-formed; else a new
+def request_id(headers: MultiMapping[str], trace: Trace | None) -> str:
+    """Return the id that a client gave its request in X-Request-Id, if it is well-formed; else its trace's, or a new
     one."""
     given = headers.get(REQUEST_ID)
     if given is not None and _GIVEN_ID.fullmatch(given):
         return given
-    parent = headers.get(_TRACED)
-    if parent is not None and (match := TRACEPARENT.fullmatch(parent)):
-        return match[1]
-    return new_id()
+    return (trace_id(trace) if trace else "") or new_id()
 
 
 def new_id() -> str:

@@ -29,6 +29,7 @@ from gateway.errors import (
 from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.telemetry.request_log import RECORD, RequestRecord
+from gateway.telemetry.trace_context import PARENT, trace_of_http
 from gateway.web.answer import HttpAnswer, StreamedAnswer
 from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown
 from gateway.web.mcp import EventStream
@@ -50,7 +51,7 @@ _PREFLIGHT: Final = {
 }
 _CORS_HEADERS: Final = (
     "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, "
-    "X-Request-Id, traceparent"
+    "X-Request-Id, traceparent, tracestate"
 )
 # Listings choose these names (x-mcp-header), so each that a preflight asks for is allowed.
 _PARAM_HEADER: Final = re.compile(r"(?i)(?<![^\s,])mcp-param-[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -105,8 +106,9 @@ class PublicHandler:
         """Return the exchange, and the service whose mount its path begins with, if there is one."""
         path, sites = request.safe_path, self.sites
         site = sites.get("") or sites.get(f"/{path[1:].partition('/')[0]}")
-        id = request_log.request_id(request.headers)
-        record = RequestRecord(id, request.method, request.path, "" if site is None else site.name)
+        trace = trace_of_http(request.headers) if PARENT in request.headers else None
+        id = request_log.request_id(request.headers, trace)
+        record = RequestRecord(id, request.method, request.path, "" if site is None else site.name, trace=trace)
         return Exchange(request, path, record, headers={request_log.REQUEST_ID: id}), site
 
     async def _answer_errors(self, exchange: Exchange, site: Site | None) -> HttpAnswer | StreamedAnswer:

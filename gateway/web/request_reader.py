@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import httptools
@@ -28,14 +29,17 @@ _ONCE: Final = (
 _NO_HTTP: Final = "The request is not HTTP/1.1 (RFC 9112)"
 _TOO_LONG: Final = "The request line or a header is too long"
 _TOO_LARGE: Final = f"The head of the request is larger than {MAX_HEAD // 1024} KiB"
-_LINE: Final = re.compile(rb"[!-~]+ [!-\"$-~\x80-\xff]+ HTTP/[0-9]\.[0-9]\r\n")
-"""The first line of a request: one blank between its parts, no fragment in its target (RFC 9112 §3)."""
 _BARE: Final = re.compile(rb"[^\r]\n")
 """The end of a line that programs understand differently. Its head would never end."""
 _EMPTY_LINES: Final = re.compile(rb"\A(?:\r\n)+")
 _END: Final = b"\r\n\r\n"
 _CR: Final = ord("\r")
+_FRAGMENT: Final = ord("#")  # of bytes, a number is looked for at a fifth of the cost of bytes
 _LENGTH: Final[str] = istr("Content-Length")  # looked up in half the time of a text
+_HOST: Final[str] = istr("Host")
+_PROTOCOL: Final = re.compile(rb"HTTP/[0-9]\.[0-9]\r\n")
+_USUAL_NAMES: Final = 512  # bytes of all names of a head, up to which they are remembered
+_LINE_OF_LENGTH: Final = b"\r\ncontent-l"
 _CHUNKED: Final = -1
 
 
@@ -45,7 +49,7 @@ class RequestReader:
     parser gets whole heads, and nothing behind the end of a request, so that little of a stranger's is in memory."""
 
     __slots__ = (
-        "_begin", "_end", "_expects_head", "_head", "_left", "_names", "_parser", "_skips", "_tail", "_target",
+        "_begin", "_end", "_expects_head", "_head", "_left", "_line", "_names", "_parser", "_skips", "_tail",
         "_unfinished", "_values", "_wire", "half", "request",
     )  # fmt: skip
 
@@ -54,7 +58,7 @@ class RequestReader:
         self._begin = begin
         self._end = end
         self._parser = httptools.HttpRequestParser(self)
-        self._target = b""
+        self._line = ("", "", "")  # method, target, version
         self._names: list[bytes] = []
         self._values: list[bytes] = []
         self._expects_head = False
@@ -101,7 +105,9 @@ class RequestReader:
         end = data.find(_END, start) + len(_END)
         is_whole = end >= len(_END)
         # Who speaks another protocol learns that from its first line, and of TLS from its first byte.
-        if not (_LINE.match(data) if is_whole or b"\n" in data else b"!" <= data[:1] <= b"~"):
+        if is_whole or b"\n" in data:
+            self._line = _first_line(data)
+        elif not b"!" <= data[:1] <= b"~":
             raise MalformedHttp(_NO_HTTP)
         if (end if is_whole else len(data)) > MAX_HEAD:
             raise MalformedHttp(_TOO_LARGE)
@@ -111,13 +117,18 @@ class RequestReader:
             self.half = data
             return b""
         self.half, self._expects_head, self._head = b"", True, end
+        behind = len(data) - end
+        if is_alone := behind > 0:  # is a body of that length behind it? Then the parser gets both at once
+            at = data.find(b"ength: %d\r\n" % behind, 0, end)
+            is_alone = at > 0 and data[at - len(_LINE_OF_LENGTH) : at].lower() == _LINE_OF_LENGTH
         try:
-            self._parser.feed_data(data if end == len(data) else data[:end])
+            self._parser.feed_data(data if is_alone or not behind else data[:end])
         except httptools.HttpParserUpgrade:
             self._continue_body()
+            is_alone = False
         if self._expects_head:  # it ends elsewhere for the parser
             raise MalformedHttp(_NO_HTTP)
-        return data[end:]
+        return b"" if is_alone else data[end:]
 
     def _read_counted(self, data: bytes) -> bytes:
         left = self._left
@@ -142,40 +153,31 @@ class RequestReader:
 
     # The parser calls these.
 
-    def on_url(self, part: bytes) -> None:
-        self._target += part
-
     def on_header(self, name: bytes, value: bytes) -> None:
         self._names.append(name)
         self._values.append(value)
 
     def on_headers_complete(self) -> None:
-        parser, target, names, values = self._parser, self._target, self._names, self._values
-        self._target, self._names, self._values = b"", [], []
+        parser, names, values = self._parser, self._names, self._values
+        self._names, self._values = [], []
         if self._skips:  # the head that :meth:`_continue_body` made
             self._skips = False
             return
         if not self._expects_head:
             raise MalformedHttp(_NO_HTTP)
         self._expects_head = False
-        if len(target) > MAX_LINE:
-            raise MalformedHttp(_TOO_LONG)
-        version = parser.get_http_version()
-        headers = _headers(names, values, version)
-        request = self.request = HttpRequest(
-            self._wire,
-            parser.get_method().decode("ascii"),
-            target.decode("utf-8", "surrogateescape"),
-            version,
-            headers,
-            parser.should_keep_alive(),
-        )
+        method, target, version = self._line
+        headers, is_plain = _headers(names, values)
+        if version != HTTP10 and _HOST not in headers:
+            raise MalformedHttp(_NO_HTTP)
+        request = self.request = HttpRequest(self._wire, method, target, version, headers, parser.should_keep_alive())
         length = headers.get(_LENGTH)
         self._left, self._tail = _CHUNKED if length is None else int(length), b""
         if parser.should_upgrade():
             request.keep_alive = request.keep_alive and request.method != "CONNECT"
             self._skips = length is not None or "Transfer-Encoding" in headers
-        request.fault = framing_fault(request)
+        if not is_plain or version != "1.1":
+            request.fault = framing_fault(request)
         self._begin(request)
 
     def on_body(self, part: bytes) -> None:
@@ -204,22 +206,44 @@ class RequestReader:
         self._parser.feed_data(f"POST / HTTP/1.1\r\n{''.join(framing)}\r\n".encode("utf-8", "surrogateescape"))
 
 
-def _headers(names: list[bytes], values: list[bytes], version: str) -> CIMultiDict[str]:
-    """Return the headers of a request. Raise :class:`MalformedHttp`."""
+def _first_line(head: bytes) -> tuple[str, str, str]:
+    """Return method, target and version. Raise :class:`MalformedHttp` unless one blank is between them, and where the
+    target has a fragment (RFC 9112 §3). The parser judges the rest: it accepts ASCII alone."""
+    parts = head.split(b" ", 2)
+    if len(parts) == 3:
+        method, target, rest = parts
+        is_usual = rest[:10] == b"HTTP/1.1\r\n"
+        if target and _FRAGMENT not in target and (is_usual or _PROTOCOL.match(rest)):
+            if len(target) > MAX_LINE:
+                raise MalformedHttp(_TOO_LONG)
+            version = "1.1" if is_usual else rest[5:8].decode()
+            return method.decode("latin-1"), target.decode("latin-1"), version
+    raise MalformedHttp(_NO_HTTP)
+
+
+def _headers(names: list[bytes], values: list[bytes]) -> tuple[CIMultiDict[str], bool]:
+    """Return the headers of a request, and whether none of them tells how its body is sent but Content-Length. Raise
+    :class:`MalformedHttp`."""
     # No line feed is in them. One text is decoded and parted in a fifth of the time of many small ones.
-    joined = b"\n".join(values) + b"\n"
-    if b" \n" in joined or b"\t\n" in joined:
-        joined = b"\n".join(value.rstrip(b" \t") for value in values) + b"\n"
-    named = b"\n".join(names).decode("ascii")
+    joined = (b"\n".join(values) + b"\n").decode("utf-8", "surrogateescape")
+    if " \n" in joined or "\t" in joined:
+        joined = "\n".join([value.rstrip(" \t") for value in joined.split("\n")])
+    named = b"\n".join(names)
     if len(named) + len(joined) > MAX_LINE and max(map(len, map(bytes.__add__, names, values))) > MAX_LINE:
         raise MalformedHttp(_TOO_LONG)
-    headers = CIMultiDict(zip(named.split("\n"), joined.decode("utf-8", "surrogateescape").split("\n"), strict=False))
-    if len(names) > MAX_HEADERS or (version != HTTP10 and "Host" not in headers):
+    known, is_plain = _header_names(named) if len(named) <= _USUAL_NAMES else _header_names.__wrapped__(named)
+    return CIMultiDict(zip(known, joined.split("\n"))), is_plain  # noqa: B905, there is one empty value more
+
+
+@lru_cache(128)
+def _header_names(named: bytes) -> tuple[tuple[str, ...], bool]:
+    """Return names of headers from their lines, and whether :func:`framing_fault` needs none of them. A client sends
+    the same ones again and again. Raise :class:`MalformedHttp`."""
+    names = named.decode("ascii").split("\n")
+    lower = named.decode("ascii").lower().split("\n")
+    if len(names) > MAX_HEADERS or (len(set(lower)) != len(lower) and any(lower.count(name) > 1 for name in _ONCE)):
         raise MalformedHttp(_NO_HTTP)
-    lower = named.lower().split("\n")
-    if len(set(lower)) != len(lower) and any(lower.count(name) > 1 for name in _ONCE):
-        raise MalformedHttp(_NO_HTTP)
-    return headers
+    return tuple(map(istr, names)), "transfer-encoding" not in lower and "content-encoding" not in lower
 
 
 def framing_fault(request: HttpRequest) -> MalformedHttp | None:

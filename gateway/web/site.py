@@ -165,9 +165,8 @@ class Site:
         :class:`~gateway.errors.InvalidParams`."""
         request = exchange.request
         headers, queried = request.headers, "?" in request.target
-        language = headers.get("Accept-Language")
         if self.authenticator is None:
-            return Caller(address, language, name_style=_name_style_in(request) if queried else None)
+            return Caller(address, name_style=_name_style_in(request) if queried else None)
         authorization, in_query = headers.getall("Authorization", ()), queried and "access_token" in request.query
         principal = None if in_query else self.authenticator.known_principal(authorization)
         if principal is None:
@@ -179,7 +178,8 @@ class Site:
         if principal is not None:
             exchange.record.issuer, exchange.record.subject = principal.issuer, principal.subject
         name_style = _name_style_in(request) if queried else None
-        return Caller(address, language, self.access.view_of(principal), principal, name_style)
+        view = self.access.view_of(principal, headers.get("Accept-Language"))
+        return Caller(address, view, principal, name_style)
 
     async def _json_body(self, request: HttpRequest, content_types: tuple[str, ...], memory: ExchangeMemory) -> bytes:
         """Return the body as bytes, bounded in size and time. Raise

@@ -82,7 +82,9 @@ def subject_of(token: str) -> str:
 
 
 class Bearer(Client):
-    """A client that shows a token with whatever it sends; None shows none."""
+    """A client that shows a token with whatever it sends, and asks in a language; None shows none, and names none."""
+
+    language: str | None = None
 
     def __init__(self, session: ClientSession, port: int, token: str | None, mount: str = "") -> None:
         super().__init__(session, port, mount)
@@ -92,6 +94,8 @@ class Bearer(Client):
         sent = CIMultiDict(headers)
         if self.token is not None:
             sent.setdefault("Authorization", f"Bearer {self.token}")
+        if self.language is not None:
+            sent.setdefault("Accept-Language", self.language)
         return super().request(verb, path, body, sent)
 
     async def list(self, surface: str, cursor: str | None = None) -> Answer:

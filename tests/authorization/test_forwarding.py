@@ -74,10 +74,11 @@ def named(sent: Request) -> set[str]:
 
 @pytest.mark.parametrize("surface", CALLS)
 async def test_a_call_shows_the_token_and_no_header_that_a_client_sent(it: Stand, surface: str) -> None:
+    """But that of its trace."""
     ann = Talkative(it.session, it.gateway.port, it.issuer.sign(sub="ann"))
     assert (await ann.call(surface, "add", TWO_AND_THREE)).status == 200
     (call,) = [sent for sent in it.backend.requests if sent.method == "add"]
-    assert named(call) == TRANSPORT | {"x-request-id", "authorization"}
+    assert named(call) == TRANSPORT | {"x-request-id", "authorization", "traceparent"}
     assert call.headers.getall("Authorization") == [f"Bearer {ann.token}"]
     assert (call.headers["User-Agent"], call.headers["Accept"]) == ("jsonrpc-mcp-gateway", "application/json")
 

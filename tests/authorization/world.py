@@ -86,7 +86,7 @@ async def a_world() -> AsyncIterator[World]:
 
 def caller(token: str, subject: str = "ann") -> Caller:
     principal = Principal(ISSUER, subject, "client", frozenset(), 1e12, AccessToken(token))
-    return Caller("127.0.0.1", None, View(ISSUER, subject), principal)
+    return Caller("127.0.0.1", View(ISSUER, subject), principal)
 
 
 ANN, ANN_LATER, BOB = caller("ann-1"), caller("ann-2"), caller("bob-1", "bob")

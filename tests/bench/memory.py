@@ -68,7 +68,7 @@ async def _of_callers() -> float:
             if principal is None:
                 raise ValueError("a sound token was taken for none")
             view = View(principal.issuer, principal.subject, principal.client, principal.scopes)
-            await discovery.catalog(Caller("127.0.0.1", None, view, principal))
+            await discovery.catalog(Caller("127.0.0.1", view, principal))
 
         sent = [f"Bearer {issuer.sign(sub=f'user-{n}')}".encode() for n in range(_WARM + _CALLERS)]
         for authorization in sent[:_WARM]:

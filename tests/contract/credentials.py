@@ -14,7 +14,7 @@ from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.credentials.login import LoginCredential
 from gateway.credentials.token_cache import TokenCache
-from gateway.model import AccessToken, Caller, Principal, Version, View
+from gateway.model import AccessToken, Caller, MessageForm, Principal, View
 from gateway.outbound import Outbound
 from gateway.settings import Credentials
 from tests.authorization.token_endpoint import TokenEndpoint, token_endpoint
@@ -64,7 +64,7 @@ class World:
     def caller(self, subject: str, expires: float = BEGAN + LIFE) -> Caller:
         token = AccessToken(f"token-of-{subject}")
         principal = Principal(ISSUER, subject, "client", frozenset(), expires, token)
-        return Caller("127.0.0.1", None, View(ISSUER, subject), principal)
+        return Caller("127.0.0.1", View(ISSUER, subject), principal)
 
     def tokens(self, settings: Credentials) -> TokenClient:
         async def token_endpoint_url() -> str:
@@ -72,7 +72,7 @@ class World:
                 raise FetchFailed("the issuer's metadata have no token_endpoint")
             return self.endpoint.url
 
-        backend = BackendEndpoint(self.outbound, self.backend.url, Version.TWO)
+        backend = BackendEndpoint(self.outbound, self.backend.url, MessageForm())
         return TokenClient(self.outbound, settings, token_endpoint_url, backend, self.timeout)
 
     def credential(self, mode: str) -> Credential:

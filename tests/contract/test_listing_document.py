@@ -11,7 +11,7 @@ from gateway import jsonrpc
 from gateway.discovery.listing_document import decode_listing, encode_listing
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import probe_dialects
-from gateway.model import Listing
+from gateway.model import Listing, MessageForm, Version
 from tests.contract.test_dialects import CASES, Answers
 from tests.each import each
 
@@ -29,6 +29,12 @@ async def test_a_listing_is_the_same_on_the_other_side(case: Path) -> None:
     read = decode_listing(encode_listing(listing))
     assert read == listing
     assert len({id(method.root) for method in read.methods}) == len({id(method.root) for method in listing.methods})
+
+
+@each("form", [MessageForm(), MessageForm(Version.ONE, always_params=True), MessageForm(integer_ids=True)])
+def test_the_form_of_messages_is_too(form: MessageForm) -> None:
+    listing = Listing("plain", (), form=form)
+    assert decode_listing(encode_listing(listing)) == listing
 
 
 @each(

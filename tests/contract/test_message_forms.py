@@ -1,7 +1,9 @@
-"""List and call services that deviate from JSON-RPC 2.0: they require ``params``, speak 1.0, or answer bare results."""
+"""List and call services that deviate from JSON-RPC 2.0: they require ``params``, take integers for ids, speak 1.0, or
+answer bare results."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,9 +16,11 @@ from aiohttp import web
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
 from gateway.outbound import Outbound
+from tests.each import each
 from tests.fault.behaviours import InTurn, Raw, result
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front
+from tests.services.methods_file import written_and_read
 
 Body: TypeAlias = dict[str, Any]
 LISTED: Final = ["greet", "ping", "system.listMethods"]
@@ -64,6 +68,40 @@ def bare(body: Body) -> web.Response:
         return web.json_response({"message": str(fault)}, status=404)
 
 
+def unquoting(body: Body) -> web.Response:
+    """Answer as i2pd: an id that is a text comes back without its quotes, which is not JSON."""
+    try:
+        answered = f'"result":{json.dumps(outcome(body))}'
+    except LookupError:
+        answered = '"error":{"code":-32601,"message":"Method not found"}'
+    return web.Response(text=f'{{"id":{body["id"]},{answered},"jsonrpc":"2.0"}}', content_type="application/json")
+
+
+def _answered(body: Body) -> web.Response:
+    try:
+        return web.json_response({"jsonrpc": "2.0", "id": body["id"], "result": outcome(body)})
+    except LookupError as fault:
+        return web.json_response({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32601, "message": str(fault)}})
+
+
+def _of_integers(refusal: Callable[[Body], web.Response]) -> Callable[[Body], web.Response]:
+    return lambda body: _answered(body) if type(body["id"]) is int else refusal(body)
+
+
+def _refused(code: int, message: str, status: int = 200) -> web.Response:
+    return web.json_response({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, status=status)
+
+
+INTEGERS_ALONE: Final = {
+    "i2pd": unquoting,
+    "refuses": _of_integers(lambda _: _refused(-32600, "Invalid Request")),
+    "cannot parse (Rust, Go)": _of_integers(lambda _: _refused(-32700, "Parse error: expected u64", 400)),
+    "names the id": _of_integers(lambda _: _refused(-32000, "id must be an integer")),
+    "pydantic": _of_integers(lambda _: web.json_response({"detail": [{"loc": ["body", "id"]}]}, status=422)),
+    "atoi": _of_integers(lambda body: _answered({**body, "id": 0})),
+}
+
+
 @asynccontextmanager
 async def serving(answer: Callable[[Body], web.Response]) -> AsyncIterator[tuple[str, list[Body]]]:
     """Run a service. Yield its URL and the messages that it received."""
@@ -108,6 +146,75 @@ async def test_a_service_is_listed_and_called_in_the_form_that_it_understands(
         assert called.value == {"method": "greet", "params": ["ann"]}
         assert (await gateway.call(surface, "ping", {})).value == {"method": "ping", "params": []}
         assert seen[-1].keys() == seen[-2].keys() == sent
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@each("service", INTEGERS_ALONE)
+async def test_a_service_that_takes_integers_alone_for_ids_gets_integers(service: str, surface: Surface) -> None:
+    async with serving(INTEGERS_ALONE[service]) as (url, seen), front(url) as gateway:
+        assert sorted(await gateway.tools()) == ["greet", "ping"]
+        learned = len(seen)
+        calls = [gateway.call(surface, "greet", {"params": [number]}) for number in range(20)]
+        sent = [{"method": "greet", "params": [number]} for number in range(20)]
+        assert [called.value for called in await asyncio.gather(*calls)] == sent
+        assert (await gateway.call(surface, "ping", {})).value == {"method": "ping", "params": []}
+        assert (await gateway.call(surface, "greet", {"params": ["x" * 50_000]})).value["params"] == ["x" * 50_000]
+        ids = [body["id"] for body in seen[learned:]]
+        assert all(type(id) is int and 0 < id < 2**31 for id in ids)
+        assert len(set(ids)) == len(ids) == 22
+
+
+async def test_what_was_learned_of_ids_stays_for_the_next_listing() -> None:
+    async with serving(unquoting) as (url, seen), front(url) as gateway:
+        assert gateway.gateway is not None
+        discovery = gateway.gateway.services[""].discovery
+        first = discovery.current()
+        learned = len(seen)
+        assert await discovery.refresh_now() == ""
+        assert all(type(body["id"]) is int for body in seen[learned:])
+        assert discovery.current() is first  # equal listings have equal digests
+
+
+async def test_an_answer_to_another_integer_is_refused() -> None:
+    def late(body: Body) -> web.Response:
+        if body["method"] == "greet":
+            body["id"] += 1
+        return INTEGERS_ALONE["refuses"](body)
+
+    async with serving(late) as (url, _), front(url) as gateway:
+        assert "the id of another call" in (await gateway.call("modern", "greet", {"params": []})).message
+
+
+async def test_the_operator_may_say_what_ids_are(tmp_path: Path) -> None:
+    async with serving(unquoting) as (url, seen), front(url, "backend.ids=integer") as gateway:
+        assert sorted(await gateway.tools()) == ["greet", "ping"]
+        assert all(type(body["id"]) is int for body in seen)
+    async with serving(unquoting) as (url, seen), front(url, "backend.ids=string") as gateway:
+        assert (await gateway.call("rest", "greet", {})).status == 503
+        assert all(type(body["id"]) is str for body in seen)
+    file = tmp_path / "methods.yaml"
+    file.write_text("methods: {greet: {params: {who: {}}, structure: by-position}}")
+    static = ("backend.listing.dialect=static", f"backend.listing.file={file}")
+    async with serving(unquoting) as (url, seen):
+        async with front(url, *static, "backend.ids=integer") as gateway:
+            assert (await gateway.call("modern", "greet", {"who": 1})).value == {"method": "greet", "params": [1]}
+        async with front(url, *static) as gateway:
+            message = (await gateway.call("modern", "greet", {"who": 1})).message
+        assert [type(body["id"]) for body in seen] == [int, str]
+    assert message == "The backend did not answer with JSON; it does not quote the id: set backend.ids to integer"
+
+
+async def test_a_methods_file_of_such_a_service_names_the_knob(tmp_path: Path) -> None:
+    async with serving(unquoting) as (url, _):
+        await written_and_read(url, tmp_path / "methods.yaml", needed=("backend.ids=integer",))
+
+
+@each("version", ["1.0", "2.0"])
+async def test_ids_are_integers_in_every_form(version: str) -> None:
+    knobs = ("backend.ids=integer", f"backend.version={version}")
+    async with serving(only_one if version == "1.0" else wants_params) as (url, seen), front(url, *knobs) as gateway:
+        assert (await gateway.call("rest", "greet", {"params": [1]})).value == {"method": "greet", "params": [1]}
+        assert all(type(body["id"]) is int for body in seen)
 
 
 async def test_bare_results_are_results_where_the_operator_says_1_0() -> None:
@@ -159,7 +266,7 @@ async def test_a_service_that_refuses_every_form_is_not_asked_in_all_of_them_aga
         await asked.call_method("one")
         await asked.call_method("two")
         assert asked.form == PLAIN
-    assert [body["method"] for body in seen] == ["one", "one", "one", "two"]
+    assert [body["method"] for body in seen] == ["one", "one", "one", "one", "two"]
 
 
 async def test_2_0_is_not_left_where_the_operator_says_so() -> None:

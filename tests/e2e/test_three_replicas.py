@@ -207,10 +207,14 @@ async def test_a_change_that_one_replica_finds_is_told_on_the_streams_of_all(it:
     assert [sent.method for sent in it.backend.requests].count("rpc.discover") == 3, "one for each service"
 
 
-async def test_a_change_of_one_callers_tools_is_told_on_all_that_callers_streams(it: Replicas) -> None:
+@pytest.mark.parametrize("language", [None, "de"])
+async def test_a_change_of_one_callers_tools_is_told_on_all_that_callers_streams(
+    it: Replicas, language: str | None
+) -> None:
     it.listings.shows("ann", ADD, ECHO)
     ann, bob = (it.client("own", it.issuer.sign(sub=name)) for name in ("ann", "bob"))
     for caller in (ann, bob):
+        caller.language = language
         await on_each(lambda caller=caller: caller.list(MODERN))  # type: ignore[misc]
     async with AsyncExitStack() as stack:
         streams = [await opened(stack, ann) for _ in range(COUNT)]

@@ -192,6 +192,7 @@ async def test_a_body_that_never_comes_is_408(gateway: Server, backend: Scripted
     [
         pytest.param("Host: 127.0.0.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json", id="Host twice"),
         pytest.param("Host: 127.0.0.1\r\nHost: evil.example\r\nContent-Type: application/json", id="two Hosts"),
+        pytest.param("host: 127.0.0.1\r\nHOST: evil.example\r\nContent-Type: application/json", id="two spellings"),
         pytest.param(
             "Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Type: text/plain", id="two Content-Types"
         ),

@@ -24,8 +24,8 @@ from tests.waiting import PATIENCE
 Connect = Callable[..., Awaitable[Client]]
 
 FIELDS: Final = (
-    "request_id", "http", "path", "status", "service", "era", "method", "tool", "client", "issuer", "subject",
-    "outcome", "ms", "service_ms",
+    "request_id", "trace_id", "http", "path", "status", "service", "era", "method", "tool", "client", "issuer",
+    "subject", "outcome", "ms", "service_ms",
 )  # fmt: skip
 ADD: Final = {"name": "add", "arguments": {"a": 2, "b": 3}}
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
@@ -52,6 +52,7 @@ async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(client: Clien
     assert whole > of_service > 0
     assert line == {
         "request_id": answer.headers["X-Request-Id"],
+        "trace_id": "",
         "http": "POST",
         "path": "/mcp",
         "status": 200,
@@ -72,6 +73,7 @@ async def test_a_line_says_what_was_asked_by_whom_and_how_it_ended(client: Clien
         ({"X-Request-Id": "a-b_c.d:e/f+g=h@1~"}, "a-b_c.d:e/f+g=h@1~"),
         ({"X-Request-Id": "x" * 128}, "x" * 128),
         ({"traceparent": PARENT}, TRACE),
+        ({"traceparent": f"01{PARENT[2:]}-more"}, TRACE),
         ({"X-Request-Id": "mine", "traceparent": PARENT}, "mine"),
         ({"X-Request-Id": "not mine", "traceparent": PARENT}, TRACE),
     ],

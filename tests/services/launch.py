@@ -74,6 +74,34 @@ def electrum() -> Service:
     return Service("electrum", lambda port: ["sh", "-c", f"{script}exec {base} daemon", str(port)], "/")
 
 
+def i2pd(pem: Path) -> Service:
+    """Debian's i2pd, password ``sesame-0pens``, over https with the key and the certificate in ``pem``. It is alone in
+    its network, and lists nothing."""
+    program = require_program("i2pd", "i2pd")
+    off = [f"--{part}.enabled=0" for part in ("http", "httpproxy", "socksproxy", "sam", "ssu2", "addressbook")]
+    nowhere = "http://127.0.0.1:1/"
+    alone = [
+        "--netid=99",
+        "--notransit",
+        "--ntcp2.published=0",
+        f"--reseed.urls={nowhere}",
+        f"--reseed.yggurls={nowhere}",
+    ]
+    control = ["--i2pcontrol.enabled=1", f"--i2pcontrol.password={LOGIN_PASSWORD}"]
+    command = [
+        program,
+        "--conf=/dev/null",
+        "--tunconf=/dev/null",
+        "--datadir=data",
+        "--log=stdout",
+        *off,
+        *alone,
+        *control,
+    ]
+    keys = [f"--i2pcontrol.cert={pem}", f"--i2pcontrol.key={pem}"]
+    return Service("i2pd", lambda port: [*command, *keys, f"--i2pcontrol.port={port}"], scheme="https")
+
+
 def mopidy() -> Service:
     """Debian's mopidy, which plays into nothing."""
     program = require_program("mopidy", "mopidy")

@@ -173,7 +173,8 @@ class Service:
 
 def require_program(program: str, package: str) -> str:
     """Path of a program of the system."""
-    path = shutil.which(program)
+    # Debian has daemons in a folder that is not on the path of users.
+    path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"]))
     if path is None:
         raise ServiceMissing(f"{program} is missing: apt-get install {package}")
     return path

@@ -27,6 +27,8 @@ from gateway.jsonrpc import (
 from tests.each import each
 from tests.unit.test_jsonrpc import HUGE
 
+LONG = b"x" * 100
+
 
 def call(**members: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "m"} | members
@@ -128,6 +130,10 @@ FORGIVEN = {
         (None, ResponseError(1, "m")),
     ),
     "ids within the result": (b'{"id":"7","result":[{"id":1},{"id":"id"}]}', ([{"id": 1}, {"id": "id"}], None)),
+    "ids within the result, behind the id": (
+        b'{"jsonrpc": "2.0", "id": "7", "result": [{"id": 1}, "%s"]}' % LONG,
+        ([{"id": 1}, LONG.decode()], None),
+    ),
     "an id behind those of the result": (b'{"result":{"id":1,"x":"\\u0064"},"id":"7"}', ({"id": 1, "x": "d"}, None)),
     "no id": (b'{"jsonrpc":"2.0","result":5}', (5, None)),
     "a number for the string": (b'{"jsonrpc":"2.0","id":7,"result":5}', (5, None)),
@@ -206,6 +212,10 @@ VIOLATIONS = {
     "a result of 1.0 with a null id": (b'{"result":5,"error":null,"id":null}', "a result with null for its id"),
     "two ids": (b'{"jsonrpc":"2.0","id":"8","id":"7","result":5}', "two members"),
     "an id before and one behind the result": (b'{"id":"7","result":{"id":5},"id":"7"}', "two members"),
+    "two ids around a long result": (b'{"jsonrpc":"2.0","id":"7","result":"%s","id":"7"}' % LONG, "two members"),
+    "another id behind a long result": (b'{"jsonrpc":"2.0","id":"7","result":"%s","id":"8"}' % LONG, "two members"),
+    "two ids before a long result": (b'{"jsonrpc":"2.0","id":"8","id":"7","result":"%s"}' % LONG, "two members"),
+    "another id before a long result": (b'{"jsonrpc":"2.0","id":"7","id":"8","result":"%s"}' % LONG, "another call"),
     "two ids with an error": (b'{"id":"7","error":{"code":1,"message":"m"},"id":"7"}', "two members"),
     "two results with an id in each": (b'{"id":"7","result":{"id":5},"result":{"id":5}}', "two members"),
     "the id of another": (b'{"id":"8","result":5}', "another call"),
