@@ -7,7 +7,7 @@ parts whose settings are equal. Building sends no request.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -88,7 +88,7 @@ class Service:
         self.same_backend = before is not None and _same_backend(before, settings)
         per_caller, own_languages = self._modes.lists_per_caller, settings.backend.listing.language is None
         self.access = Access(settings.auth, settings.resource, per_caller=per_caller, own_languages=own_languages)
-        self.auth: ServiceAuth = ServiceAuth(settings, files, self._store, self.access, before.auth if before else None)
+        self.auth: ServiceAuth = ServiceAuth(settings, files, self._store, before.auth if before else None)
         backend = settings.backend
         tls, reserve = backend_tls(settings), mount.answers.reserve
         self.outbound = backend_transport(settings, self._modes.calls, tls, HEADERS, reserve)
@@ -106,6 +106,7 @@ class Service:
         learned = self.knowledge.param_structures, self.knowledge.broken_output_schemas
         self.discovery_notices = DiscoveryNotices(self._store, backend_digest(settings), *learned)
         self.discovery = self._discovery(listing_credential.uses_callers_token)
+        self.access.tool_scopes = self._tool_scopes
         self.invocation = self._invocation(credential)
         self._pages = PageCache()
         self.site = self._site()
@@ -258,10 +259,9 @@ class Service:
         most, passes = backend.max_response, backend.errors == "passed"
         client = BackendClient(admission, backend.url, most, redactor, self.secrets, passes_errors=passes)
         knobs, name_style = self.settings.catalog, NameStyle(self.settings.catalog.names)
-        scopes, timeout = self.access.baseline_scopes, backend.timeout
         return Invocation(
             self.discovery,
-            Forwarder(client, credential, knowledge.param_structures, knowledge.traffic.resends, scopes, timeout),
+            Forwarder(client, credential, knowledge.param_structures, knowledge.traffic.resends, backend.timeout),
             knowledge.validators,
             InputRequests(self._keys, self._store),
             self.access,
@@ -276,6 +276,13 @@ class Service:
         """Return the tools that a caller may call."""
         return self.access.visible_catalog(caller, await self.discovery.catalog(caller))
 
+    def _tool_scopes(self) -> Iterator[str]:
+        """Yield the scopes of tools, the configured ones first. Those of a caller's own listing are not for others."""
+        configured = {scope for tool in self.settings.catalog.tools.values() for scope in tool.scopes or ()}
+        yield from sorted(configured)
+        if shared := self.discovery.current():
+            yield from (scope for scope in shared.scopes if scope not in configured)
+
     def _site(self) -> Site:
         settings, mount = self.settings, self._mount
         listings = Budget(self._store, "discovery", settings.limits.discovery)
@@ -285,8 +292,7 @@ class Service:
             settings.catalog, Introduction(settings.mcp.server, SERVER_NAME, __version__),
             mount.subscriptions, mount.streams, settings.mcp.heartbeat, self.access, settings.backend.max_response,
         )  # fmt: skip
-        scopes = self.access.baseline_scopes
-        issuers = self.auth.issuers.published
+        issuers, scopes = self.auth.issuers.published, lambda: self.access.supported_scopes
         metadata = build_resource_metadata(settings, scopes, SERVER_NAME, issuers) if self.auth.authenticator else None
         ends = Budget(self._store, "session end", settings.limits.discovery)
         sessions = Sessions(self._keys, self._store, ends)

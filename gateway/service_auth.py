@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.claims import IssuerPolicy, issuer_policy
 from gateway.auth.dpop import ProofChecker
@@ -18,12 +17,11 @@ class ServiceAuth:
     derive from equal settings, with their keys and verified tokens."""
 
     def __init__(
-        self, settings: ServiceSettings, files: ServiceFiles, store: Store, access: Access, before: ServiceAuth | None
+        self, settings: ServiceSettings, files: ServiceFiles, store: Store, before: ServiceAuth | None
     ) -> None:
         self._settings = settings
         self._files = files
         self._store = store
-        self._access = access
         self._before = before
         self.issuers = self._issuers()
         self.policies = self._policies()
@@ -62,4 +60,4 @@ class ServiceAuth:
             return before.authenticator
         proofs = None if auth.dpop == "off" else ProofChecker(self._settings.origin, self._store)
         verifier = self.issuers.verifier(self.policies)
-        return Authenticator(verifier, scopes=self._access.baseline_scopes, dpop=auth.dpop, proofs=proofs)
+        return Authenticator(verifier, dpop=auth.dpop, proofs=proofs)

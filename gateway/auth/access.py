@@ -7,9 +7,10 @@ request needs, so that a client asks its issuer only once (2026-07-28, authoriza
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from cachetools import LRUCache
@@ -19,10 +20,12 @@ from gateway.auth.presets import preset_of
 from gateway.errors import InsufficientScope, Unauthorized
 from gateway.model import SHARED, Caller, Catalog, Demand, Principal, Tool, View
 from gateway.settings import Auth
+from gateway.settings.auth import SCOPE
 from gateway.text import excerpt
 
 _MAX_CATALOGS: Final = 1000  # one for each catalog and set of demands, not for each caller
 _MAX_MESSAGE: Final = 1024
+_MAX_SCOPES: Final = 50
 MOST_LANGUAGES: Final = 8
 _MAX_HEADER: Final = 256
 # RFC 9110 §12.5.4: a range that is acceptable, which has no weight or one above 0. "*" names no language.
@@ -31,7 +34,8 @@ _RANGE: Final = re.compile(r"\s*([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,3})\s*(?:;
 
 class Access:
     """Decide what callers may list and call. ``resource`` is the tokens' audience. With ``per_caller`` each has a view,
-    and with ``own_languages`` one for each of the ``languages`` that it asks for."""
+    and with ``own_languages`` one for each of the ``languages`` that it asks for.
+    ``tool_scopes`` returns the scopes of tools that everybody may know."""
 
     def __init__(self, settings: Auth, resource: str = "", *, per_caller: bool, own_languages: bool = True) -> None:
         self.languages: list[str] = []
@@ -40,15 +44,25 @@ class Access:
         self.anonymous = settings.anonymous
         self._list = frozenset(settings.scopes.list_)
         self._call = frozenset(settings.scopes.call)
+        self._asks_all = settings.scopes.challenge == "all"
+        self._shows_all = settings.scopes.show == "all"
+        self.tool_scopes: Callable[[], Iterable[str]] = lambda: ()
         prefixes = {preset_of(issuer).scope_prefix_of(issuer, resource) for issuer in settings.issuers}
         self._prefixes = prefixes or {""}
         self._per_caller = per_caller
         self._visible_catalogs: LRUCache[tuple[str, frozenset[Demand]], Catalog] = LRUCache(_MAX_CATALOGS)
 
     @property
-    def baseline_scopes(self) -> tuple[str, ...]:
-        """Return the scopes that a client should request first."""
-        return self.requested_scopes(self._list | self._call)
+    def supported_scopes(self) -> tuple[str, ...]:
+        """Return the scopes that a client may request: those that every client needs, and the first ones of tools. A
+        backend's scope that is not a scope token (RFC 6749 §3.3) is left out, since no issuer can grant it."""
+        of_tools = islice(filter(SCOPE.fullmatch, self.tool_scopes()), _MAX_SCOPES)
+        return self.requested_scopes((*self._list, *self._call, *of_tools))
+
+    def challenged_scopes(self, needed: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the scopes that a client should request first. ``needed`` are those of its request, where known."""
+        asked = {*needed, *(self.supported_scopes if self._asks_all else ())}
+        return tuple(sorted(asked)) or self.requested_scopes(self._list | self._call)
 
     def requested_scopes(self, scopes: Iterable[str]) -> tuple[str, ...]:
         """Return scopes as clients request them from an issuer."""
@@ -111,7 +125,7 @@ class Access:
             self.check_call(caller, tool)
 
     def visible_catalog(self, caller: Caller, catalog: Catalog) -> Catalog:
-        """Return the part of a catalog that the caller may call; without a token, all with ``anonymous: list``."""
+        """Return what a caller may see of a catalog: what it may call, or all by ``scopes.show`` or ``anonymous``."""
         if not self.enabled:
             return catalog
         met = frozenset(demand for demand in catalog.demands if self._may_see(caller, demand))
@@ -129,7 +143,7 @@ class Access:
         is_open, scopes = demand
         if caller.principal is None:
             return self.anonymous == "list" or is_open
-        return (self._call | scopes) <= caller.principal.scopes
+        return self._shows_all or (self._call | scopes) <= caller.principal.scopes
 
     def _insufficient_scope(self, needed: frozenset[str]) -> InsufficientScope:
         requested = self.requested_scopes(needed)

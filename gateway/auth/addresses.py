@@ -30,6 +30,7 @@ _OF_CLOUDS: Final = tuple(map(ipaddress.ip_network, (
     "fd00:ec2::/32", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "192.0.0.192", "fd00:42::42", "100.100.100.200",
     "168.63.129.16",
 )))  # fmt: skip
+_ISATAP: Final = b"\0\0\x5e\xfe", b"\2\0\x5e\xfe"  # what stands before the IPv4 address (RFC 5214 §6.1)
 _LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
@@ -92,7 +93,7 @@ def _embedded_ipv4(address: Address) -> Iterator[Address]:
     if isinstance(address, ipaddress.IPv4Address):
         return
     whole = address.packed
-    if any(address in network for network in _ENDING_IN_IPV4):
+    if any(address in network for network in _ENDING_IN_IPV4) or whole[8:12] in _ISATAP:
         yield ipaddress.IPv4Address(whole[12:])
     if address in _LOCAL_NAT64:
         # It follows a prefix of 48, 56, 64 or 96 bits, which only the network knows, without byte 8 (RFC 6052 §2.2).

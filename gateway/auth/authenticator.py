@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
 import structlog
@@ -57,21 +57,18 @@ class PresentedToken(NamedTuple):
 
 
 class Authenticator:
-    """Find out who sends a request. ``scopes`` are named in challenges; ``clock`` is monotonic seconds, ``wall``
-    wall-clock seconds, by which tokens end."""
+    """Find out who sends a request. ``clock`` is monotonic, ``wall`` is wall-clock seconds, by which tokens end."""
 
     def __init__(
         self,
         verifier: Verifier,
         *,
-        scopes: Iterable[str] = (),
         dpop: Literal["off", "accept", "require"] = "off",
         proofs: ProofChecker | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._verifier = verifier
-        self._scopes = tuple(scopes)
         self._dpop = dpop
         self._proofs = proofs
         self._clock = clock
@@ -127,7 +124,7 @@ class Authenticator:
 
     def missing_token_error(self) -> Unauthorized:
         """Return the error for a request that needs a token and has none."""
-        return Unauthorized(NO_TOKEN, scopes=self._scopes, scheme=self.scheme)
+        return Unauthorized(NO_TOKEN, scheme=self.scheme)
 
     @property
     def scheme(self) -> str:
@@ -198,7 +195,7 @@ class Authenticator:
             raise self._unauthorized(error) from None
         except InvalidProof as error:
             self._log_refusal("proof refused", error.reason, presented.address)
-            raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scopes=self._scopes, scheme="DPoP") from None
+            raise Unauthorized(BAD_PROOF, error="invalid_dpop_proof", scheme="DPoP") from None
 
     def _log_refusal(self, event: str, reason: str, address: str) -> None:
         more = self._refusal_sampler.admit()
@@ -207,7 +204,7 @@ class Authenticator:
 
     def _unauthorized(self, error: InvalidToken) -> Unauthorized:
         message = EXPIRED if error.expired else BAD_TOKEN
-        return Unauthorized(message, error="invalid_token", scopes=self._scopes, scheme=self.scheme)
+        return Unauthorized(message, error="invalid_token", scheme=self.scheme)
 
     def _malformed(self, message: str) -> MalformedAuthorization:
         return MalformedAuthorization(message, error="invalid_request", scheme=self.scheme)

@@ -3,8 +3,7 @@ that leads clients to it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -14,10 +13,10 @@ from gateway.auth.addresses import check_address
 from gateway.auth.dpop import ALGORITHMS
 from gateway.errors import Challenged, InsufficientScope
 from gateway.settings import ServiceSettings
+from gateway.settings.auth import SCOPE
 
 PREFIX: Final = "/.well-known/oauth-protected-resource"
 ANOTHER_ISSUER: Final = "its issuer is not the configured one, character for character but a slash at the end"
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _MAX_SCOPES: Final = 4096  # characters: clients and proxies refuse long headers
 
 
@@ -71,24 +70,26 @@ def parse_issuer_metadata(document: Any, issuer: str) -> IssuerMetadata:
 class ResourceMetadata:
     """Hold the metadata of this resource (RFC 9728 §2), from the configuration and the issuers' own metadata, never
     from a request. ``url`` is the document's URL, as challenges name it; ``paths`` are where it is served. ``issuers``
-    returns the issuers' names: a client compares them with the issuers' own metadata, character for character."""
+    returns the issuers' names: a client compares them with the issuers' own metadata, character for character.
+    ``scopes`` returns those that a client may request."""
 
     url: str
     paths: tuple[str, ...]
     _document: Mapping[str, Any]
     _issuers: Callable[[], list[str]]
+    _scopes: Callable[[], tuple[str, ...]]
 
     @property
     def body(self) -> bytes:
         """Return the document as JSON."""
-        return jsonrpc.encode({**self._document, "authorization_servers": self._issuers()})
+        scopes = {"scopes_supported": found} if (found := self._scopes()) else {}
+        return jsonrpc.encode({**self._document, "authorization_servers": self._issuers(), **scopes})
 
 
 def build_resource_metadata(
-    settings: ServiceSettings, scopes: Iterable[str], name: str, issuers: Callable[[], list[str]]
+    settings: ServiceSettings, scopes: Callable[[], tuple[str, ...]], name: str, issuers: Callable[[], list[str]]
 ) -> ResourceMetadata:
-    """Return the metadata. ``scopes`` are those that a client should request first; ``name`` is for people. For
-    ``issuers`` see :class:`ResourceMetadata`."""
+    """Return the metadata. ``name`` is for people. For ``issuers`` and ``scopes`` see :class:`ResourceMetadata`."""
     resource = urlsplit(settings.resource)
     document: dict[str, Any] = {
         "resource": settings.resource,
@@ -96,9 +97,6 @@ def build_resource_metadata(
         "bearer_methods_supported": ["header"],
         "resource_name": name,
     }
-    scopes = sorted(scopes)
-    if scopes:
-        document["scopes_supported"] = scopes
     if settings.mcp.server.website_url:
         document["resource_documentation"] = settings.mcp.server.website_url
     if settings.auth.dpop != "off":
@@ -109,7 +107,7 @@ def build_resource_metadata(
     # A proxy in front may strip the path of public_url, so the document is served without that path too. The
     # well-known path alone is for a gateway with one service; with several it would be ambiguous.
     paths = (path, f"{PREFIX}{settings.mount}/mcp", *(() if settings.mount else (PREFIX,)))
-    return ResourceMetadata(url, tuple(dict.fromkeys(paths)), document, issuers)
+    return ResourceMetadata(url, tuple(dict.fromkeys(paths)), document, issuers, scopes)
 
 
 def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = "Bearer") -> str:
@@ -122,7 +120,7 @@ def www_authenticate(error: Challenged, metadata_url: str | None, scheme: str = 
     if error.error is not None:
         description = "The token lacks a scope" if isinstance(error, InsufficientScope) else error.message
         parameters += [("error", error.error), ("error_description", description)]
-    scopes = " ".join(scope for scope in error.scopes if _SCOPE.fullmatch(scope))
+    scopes = " ".join(scope for scope in error.scopes if SCOPE.fullmatch(scope))
     if scopes and len(scopes) <= _MAX_SCOPES:
         parameters.append(("scope", scopes))
     if metadata_url is not None:

@@ -184,11 +184,10 @@ class BackendClient:
         if not parts.callers_own:
             forms += parts.secrets_in_results()
         if forms and _contains_any(answer.body, forms):
-            value = result
             if type(result) is jsonrpc.Raw:
                 _take_memory(value_cost(answer.body))
-                value = jsonrpc.decode(result)
-            return await redact_result(value, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
+                result = jsonrpc.decode(result)
+            return await redact_result(result, self._secrets if parts.callers_own else (*self._secrets, *parts.secrets))
         return result
 
     def _check_repeat(self, error: OutboundError, method: str, attempts: Attempts) -> None:

@@ -16,6 +16,8 @@ from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Raw, ResponseError
 _CONTAINERS: Final = (b"{", b"[")
 _ESCAPES: Final = (b"\\u", b"\\/")
 """Escapes that models should not have to read: to decode and encode again leaves fewer."""
+_KEPT: Final = 100
+"""Lists, objects and floats that Python keeps for reuse, at most, of each kind (decision 31)."""
 _SPACES: Final = (b'": ', b", ")
 
 
@@ -23,12 +25,18 @@ def parse_large_response(
     raw: bytes, id: str | int, *, bare: bool = False, take: Callable[[int], None] = lambda _: None
 ) -> tuple[Any, ResponseError | None]:
     """Do as :func:`gateway.jsonrpc.parse_response`, but return a result that is an object or an array as
-    :data:`~gateway.jsonrpc.Raw` where that takes no decoding. Which of two members of one name counts, is left to its
-    reader. ``take`` is called before it is decoded, with the bytes that its values take."""
-    result = _result_as_written(raw, id)
-    if result is None:
-        take(value_cost(raw))
-    return jsonrpc.parse_response(raw, id, bare=bare) if result is None else (result, None)
+    :data:`~gateway.jsonrpc.Raw`. Which of two members of one name counts, is left to its reader where that takes no
+    decoding. ``take`` is called before it is decoded, with the bytes that its values take."""
+    if (result := _result_as_written(raw, id)) is not None:
+        return result, None
+    take(value_cost(raw))
+    spare = [[{"": number / 2}] for number in range(_KEPT)]
+    value, fault = jsonrpc.parse_response(raw, id, bare=bare)
+    if type(value) in (dict, list):
+        result = Raw(jsonrpc.encode(value))
+        spare.clear()  # or Python would keep parts of the value instead, and with each a MiB of its memory
+        return result, None
+    return value, fault
 
 
 def _result_as_written(raw: bytes, id: str | int) -> Raw | None:

@@ -128,8 +128,8 @@ def pin_of(tool: Tool) -> Pin:
 
 def _listed(method: str, annotations: Mapping[str, Any]) -> dict[str, Any]:
     """Return annotations without the gateway's own mark of a method, which the service did not list."""
-    own = "destructiveHint" if method in CHANGES_SITE else ""
-    return {name: value for name, value in sorted(annotations.items()) if name != own}
+    own = {"destructiveHint"} if method in CHANGES_SITE else ()
+    return {name: value for name, value in sorted(annotations.items()) if name not in own}
 
 
 def schema_digest(schema: Any) -> str:

@@ -13,7 +13,8 @@ from gateway.auth.claims import IssuerPolicy
 from gateway.auth.introspection import IntrospectionVerifier
 from gateway.auth.issuers import Issuers
 from gateway.auth.jwks import FetchFailed
-from gateway.auth.metadata import ANOTHER_ISSUER, www_authenticate
+from gateway.auth.metadata import ANOTHER_ISSUER
+from gateway.catalog.curation import list_some
 from gateway.catalog.lint import lint_catalog
 from gateway.cli import report, terminal
 from gateway.cli.contact import ContactFailed, contact
@@ -105,6 +106,9 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
     except ContactFailed as failure:
         checked.failure, checked.token = failure, failure.token
         return checked
+    finally:
+        for line in checked.findings.invitation(checked.remarks):
+            say(line)
     checked.remarks += lint_catalog(catalog, settings.catalog)
     if checked.principal is not None and checked.token is not None:
         for line in (*principal_lines(checked.principal), *checked.token.lines()):
@@ -196,31 +200,44 @@ async def store_state(settings: StoreSettings) -> str:
 
 class Findings:
     """Make the lines of the report on authentication. ``faults`` are those that keep all callers out, ``issuers`` what
-    docs/checking.md says of each."""
+    docs/checking.md says of each, ``service`` the one that asks for tokens."""
 
     def __init__(self) -> None:
+        self.service: Service | None = None
         self.faults: list[str] = []
         self.issuers: list[dict[str, Any]] = []
 
     async def lines(self, service: Service) -> AsyncIterator[str]:
         """Yield the lines. Contacts each issuer."""
-        settings, access, metadata = service.settings, service.access, service.site.metadata
-        if metadata is None:
+        settings = service.settings
+        if service.site.metadata is None:
             yield "auth         off: every client that reaches the port may list and call"
             return
+        self.service = service
         yield f"resource     {settings.resource}"
         for policy in service.auth.policies:
             async for line in self._issuer(settings, service.auth.issuers, policy):
                 yield line
         for line in _credential_lines(settings):
             yield line
+
+    def invitation(self, remarks: list[str]) -> Iterator[str]:
+        """Yield what a client without a token sees, which depends on the listing. Where that is not enough for some
+        clients, add a remark."""
+        if self.service is None or (metadata := self.service.site.metadata) is None:
+            return
         yield "a client without a token sees"
-        scheme = "DPoP" if settings.auth.dpop == "require" else "Bearer"
-        yield "  401 WWW-Authenticate: " + www_authenticate(
-            Unauthorized("", scopes=access.baseline_scopes), metadata.url, scheme
-        )
+        yield f"  401 WWW-Authenticate: {self.service.site.challenge(Unauthorized(''))}"
         yield f"  {metadata.url}"
         yield f"  {metadata.body.decode()}"
+        access, knob = self.service.access, self.service.settings.knob("auth.scopes.challenge")
+        first = access.challenged_scopes()
+        later = [scope for scope in access.supported_scopes if scope not in first]
+        if first and later:  # where none is asked for, clients ask for all
+            remarks.append(
+                f"{knob} is least: clients first ask for {' '.join(first)}, not for {list_some(later)}; where an "
+                "issuer holds a client to the scopes that it registered with, clients that register themselves need all"
+            )
 
     async def _issuer(self, settings: ServiceSettings, issuers: Issuers, policy: IssuerPolicy) -> AsyncIterator[str]:
         issuer, preset = policy.issuer, policy.preset

@@ -37,7 +37,7 @@ class Client:
 
     ``file`` returns its usual file, None where it has none; ``section`` is the member that holds the entries.
     ``stdio`` and ``http`` are the members that an entry has beside the command or the URL; None where the client's file
-    does not take such an entry. ``then`` is what to do after a change.
+    does not take such an entry. ``then`` is what to do after a change. ``login`` returns the members for a client id.
     """
 
     title: str
@@ -48,14 +48,18 @@ class Client:
     then: str = ""
     instead_of_http: str = ""
     is_toml: bool = False
+    login: Callable[[str], Entry] | None = None
 
-    def entry(self, command: tuple[str, ...], url: str | None) -> Entry:
-        """Return the entry that starts ``command``, or that connects to ``url``. Raises :class:`NotAdded`."""
+    def entry(self, command: tuple[str, ...], url: str | None, client_id: str | None = None) -> Entry:
+        """Return the entry that starts ``command``, or that connects to ``url`` and may log in as ``client_id``.
+        Raises :class:`NotAdded`."""
+        if url is not None and self.http is None:
+            raise NotAdded(self.instead_of_http)
+        if client_id is not None and (url is None or self.login is None):
+            raise NotAdded("--client-id needs --http, and a --client whose file has a place for it")
         if url is None:
             return {**(self.stdio or {}), "command": command[0], "args": list(command[1:])}
-        if self.http is None:
-            raise NotAdded(self.instead_of_http)
-        return {**self.http, "url": url}
+        return {**(self.http or {}), "url": url, **(self.login(client_id) if self.login and client_id else {})}
 
     def render(self, entries: Mapping[str, Entry]) -> str:
         """Return a file with these entries alone."""
@@ -87,24 +91,30 @@ def _codex() -> Path:
 
 _STDIO: Final = {"type": "stdio"}
 _HTTP: Final = {"type": "http"}
+_GEMINI_CALLBACK: Final = "http://localhost:7777/oauth/callback"  # another one in some releases, if none is given
 CLIENTS: Final[Mapping[str, Client]] = {
     "claude-desktop": Client(
         "Claude Desktop", _claude_desktop, then="Quit Claude Desktop and start it again.",
-        instead_of_http="Claude Desktop's file takes commands only. Add a URL in its settings, under Connectors, or "
-        "leave --http out",
+        instead_of_http="Claude Desktop's file takes commands only. Add a URL in its settings, under Connectors (a "
+        "client id under Advanced settings), or leave --http out",
     ),
     "claude-code": Client(
         "Claude Code", _project(".mcp.json"), stdio=_STDIO, http=_HTTP,
         then="Start claude in this folder; it asks once whether to use the server.",
+        login=lambda name: {"oauth": {"clientId": name, "callbackPort": 8088}},
     ),
     "vscode": Client(
         "VS Code", _project(".vscode", "mcp.json"), "servers", _STDIO, _HTTP,
         "Open this folder in VS Code; MCP: List Servers starts it.",
+        login=lambda name: {"oauth": {"clientId": name}},
     ),
-    "cursor": Client("Cursor", _home(".cursor", "mcp.json"), http={}, then="Restart Cursor."),
-    "codex": Client("Codex", _codex, "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True),
+    "cursor": Client("Cursor", _home(".cursor", "mcp.json"), http={}, then="Restart Cursor.",
+                     login=lambda name: {"auth": {"CLIENT_ID": name}}),
+    "codex": Client("Codex", _codex, "mcp_servers", http={}, then="Start codex; /mcp shows it.", is_toml=True,
+                    login=lambda name: {"oauth": {"client_id": name}}),
     "gemini": Client(
-        "Gemini CLI", _home(".gemini", "settings.json"), http=_HTTP, then="Start gemini; /mcp shows it."
+        "Gemini CLI", _home(".gemini", "settings.json"), http=_HTTP, then="Start gemini; /mcp shows it.",
+        login=lambda name: {"oauth": {"enabled": True, "clientId": name, "redirectUri": _GEMINI_CALLBACK}},
     ),
     "json": Client("Any other client", None, stdio=_STDIO, http=_HTTP, then="Restart the client."),
 }  # fmt: skip
@@ -124,7 +134,8 @@ def change_entry(client: Client, file: Path, name: str, entry: Entry | None, own
         if not client.is_toml and not text.strip("\ufeff \t\r\n"):
             text = "{}\n"
         old = _old_entry(client, (tomllib.loads if client.is_toml else read_jsonc)(text), name)
-        kept = {key: value for key, value in (old or {}).items() if key not in _HOW}
+        gone = (*_HOW, "oauth", "auth") if "command" in (entry or {}) else _HOW
+        kept = {key: value for key, value in (old or {}).items() if key not in gone}
         wanted = None if entry is None else {**kept, **entry}
         if wanted == old:
             return False

@@ -34,6 +34,7 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 @click.option("--client", "client_name", type=click.Choice(list(CLIENTS)), default="json", show_default=True,
               help="For which client.")  # fmt: skip
 @click.option("--http", is_flag=True, help="An entry with the URL of serve, in place of one that starts stdio.")
+@click.option("--client-id", metavar="ID", help="With --http: the client id for logins, where none registers itself.")
 @click.option("--entry", "entry_name", metavar="NAME", help="Name of the entry. Absent: the service's.")
 @click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="File with the access token that stdio acts with.")  # fmt: skip
@@ -43,11 +44,10 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
               help="Another file than the client's usual one.")  # fmt: skip
 @click.pass_obj
 def connect(
-    given: Given, /, services: tuple[ServiceSettings, ...], client_name: str, http: bool, entry_name: str | None,
-    token_file: Path | None, write: bool, remove: bool, target: Path | None, **_: Any,
+    given: Given, /, services: tuple[ServiceSettings, ...], client_name: str, http: bool, client_id: str | None,
+    entry_name: str | None, token_file: Path | None, write: bool, remove: bool, target: Path | None, **_: Any,
 ) -> None:  # fmt: skip
-    """Print the entry that makes an MCP client use the gateway, or write it to the client's file. Several services have
-    an entry each."""
+    """Print the entry that makes an MCP client use the gateway, one for each service, or write it to its file."""
     client = CLIENTS[client_name]
     if entry_name and len(services) > 1:
         fail(UNUSABLE, f"--entry {entry_name}: there are several services. Choose one with --service.")
@@ -62,7 +62,9 @@ def connect(
         _check_left_out(given)
     try:
         entries = {
-            name: client.entry((), one.resource) if http else client.entry(_command(given, one, token_file), None)
+            name: client.entry(
+                () if http else _command(given, one, token_file), one.resource if http else None, client_id
+            )
             for name, one in names.items()
         }
     except NotAdded as error:

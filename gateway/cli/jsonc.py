@@ -66,14 +66,12 @@ def without_member(text: str, path: Sequence[str]) -> str:
     for name in path[:-1]:
         node, parent = node.members[name], parent[name]
     del parent[path[-1]]
-    member, comma = node.members.pop(path[-1]), None
+    member = node.members.pop(path[-1])
     after = match.end() if (match := _COMMA.match(text, member.end)) else member.end
     head, tail = text[: text.rfind('"', 0, text.rfind('"', 0, member.start))], text[after:]
     if head.rstrip(" \t").endswith("\n") and tail.lstrip(" \t\r").startswith("\n"):  # the line has nothing else
         head, tail = head.rstrip(" \t"), tail.partition("\n")[2]
-    if match is None and node.members:  # the one before is the last now, and had a comma
-        comma = _COMMA.match(text, list(node.members.values())[-1].end)
-    if comma:
+    if match is None and node.members and (comma := _COMMA.match(text, list(node.members.values())[-1].end)):
         head = head[: comma.end() - 1] + head[comma.end() :]
     if read_jsonc(head + tail) != wanted:
         raise NotJson("it has a form that cannot be edited safely")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
@@ -29,8 +29,7 @@ log = structlog.get_logger()
 
 
 class Forwarder:
-    """Send calls to one service. ``timeout`` is the time in seconds of a call whose tool has none of its own.
-    ``baseline`` are the scopes that a challenge names."""
+    """Send calls to one service. ``timeout`` is the time in seconds of a call whose tool has none of its own."""
 
     def __init__(
         self,
@@ -38,14 +37,12 @@ class Forwarder:
         credential: Credential,
         param_structures: ParamStructures,
         budget: ResendBudget,
-        baseline: Iterable[str],
         timeout: float,
     ) -> None:
         self._client = client
         self._credential = credential
         self._param_structures = param_structures
         self._budget = budget
-        self._baseline = frozenset(baseline)
         self._timeout = timeout
 
     def __repr__(self) -> str:
@@ -100,7 +97,7 @@ class Forwarder:
             )
         if answer_started:
             return BackendUnauthorized(message)
-        return Unauthorized(message, error=error, scopes=self._baseline)
+        return Unauthorized(message, error=error)
 
 
 class _Sending(Struct, eq=False):

@@ -262,6 +262,11 @@ class Catalog:
         return did_you_mean(name, [tool.name_for(style) for tool in near]).replace("; did", ". Did")
 
     @cached_property
+    def scopes(self) -> tuple[str, ...]:
+        """Return all scopes that its tools demand, sorted."""
+        return tuple(sorted({scope for _, scopes in self.demands for scope in scopes}))
+
+    @cached_property
     def by_name(self) -> Mapping[str, Tool]:
         """Return the tools by each of their names, MCP's and the one for LLM APIs. A tool that is the only one of its
         backend method is also found by the method's name, where no tool has that name."""

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, SecretStr, field_validator, model_va
 from gateway.settings.knobs import Section, http_url, is_loopback, knob
 from gateway.units import Duration
 
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,1000}")
 
 
 def secure_url(url: str) -> str:
@@ -28,7 +28,7 @@ SecureUrl = Annotated[str, AfterValidator(secure_url)]
 def scope_tokens(scopes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the scopes if all are scope tokens (RFC 6749 §3.3). Raises :class:`ValueError`."""
     for scope in scopes:
-        if not _SCOPE.fullmatch(scope):
+        if not SCOPE.fullmatch(scope):
             raise ValueError(f"{scope} is not a scope: printable ASCII without spaces, quotes and backslashes")
     return scopes
 
@@ -119,6 +119,12 @@ class Scopes(Section):
     list_: ScopeTokens = Field((), alias="list", description="Scopes needed to list tools.")
     call: ScopeTokens = knob((), "Scopes needed to call any tool, in addition to the tool's own scopes.")
     implies: dict[str, tuple[str, ...]] = knob(dict, "Scopes that include others: {admin: [read, write]}.")
+    challenge: Literal["least", "all"] = knob(
+        "least", "Scopes that clients ask for when they log in. least: of list and call. all: of tools too."
+    )
+    show: Literal["permitted", "all"] = knob(
+        "permitted", "Tools that are listed. permitted: those that the token has the scopes for. all: the others too."
+    )
 
     @field_validator("implies")
     @classmethod

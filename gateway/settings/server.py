@@ -74,8 +74,8 @@ class ServerSettings(Section):
         192 * 1024**2,
         "Most bytes in memory of answers (those that are being read, and those that clients have not taken), of bodies "
         "that clients still send, and of the values of bodies and results until their calls end, estimated from their "
-        "shape: a megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, all new "
-        "calls from seven eighths on, and so do those of a caller who has a quarter. At least backend.max_response.",
+        "shape: a megabyte of small objects counts as twenty. Large bodies get 503 from five eighths of it on, callers "
+        "who have some of it from seven eighths on, and one who has a quarter always. At least backend.max_response.",
         ge=1024**2,
     )
     drain_delay: Duration = knob(

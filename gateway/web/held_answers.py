@@ -17,13 +17,16 @@ from gateway.web.refusal_log import RefusalLog
 _SHARE: Final = 4
 """One caller's answers may have a quarter of the bound, so that one alone makes nobody else wait (decision 31)."""
 _FULL: Final = 7 / 8
-"""The part of the bound from which no new call is let in. The rest is for the answers of those that are running."""
+"""The part of the bound from which only callers that hold nothing are let in. The rest is for answers of others."""
+_OVER: Final = 17 / 16
+"""How much of the bound such callers may fill. Small answers need no room: they are read at once."""
 _LARGE: Final = 5 / 8
 """The part of the bound that large bodies and results may take as values. So calls of small ones go on."""
 _SMALL: Final = 32 * 1024
 """Bytes of one body or result for which there is always room, once a call is let in."""
 _RETRY_AFTER: Final = 5
 _UNSENT: Final = "; the call was not sent, so it is safe to repeat"
+_OTHERS: Final = f"The gateway holds too many answers and bodies of slow clients{_UNSENT}"
 _YOURS: Final = f"Too many of your answers and bodies are held: read or send faster{_UNSENT}"
 _REMEDY: Final = "raise the knob if the memory allows it, or look whose clients are slow"
 _MUCH: Final = 2 * 1024 * 1024
@@ -32,8 +35,8 @@ _LITTLE: Final = 1 / 4
 """The part of the most that was held, below which most of it is free."""
 _DELAY: Final = 4.0
 """Seconds until then, so that a collection takes a hundredth of the time at most. What ends meanwhile is included."""
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""Function of glibc; None elsewhere."""
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
+"""Function of glibc; it does nothing elsewhere."""
 
 
 class HeldAnswers:
@@ -68,12 +71,11 @@ class HeldAnswers:
 
     def check(self, caller: Caller) -> None:
         """Raise :class:`Overloaded` where too much is held, or waits for this caller. It never is below ``share``."""
-        if self.bytes >= self._full:
+        own = self._by_caller[rate_limit_key(caller)]
+        if self.bytes >= self._full and (own or self.bytes >= self.most * _OVER):
             self._log.count("", self.most, _REMEDY)
-            raise Overloaded(
-                f"The gateway holds too many answers and bodies of slow clients{_UNSENT}", retry_after=_RETRY_AFTER
-            )
-        if self._by_caller[rate_limit_key(caller)] >= self.share:
+            raise Overloaded(_OTHERS, retry_after=_RETRY_AFTER)
+        if own >= self.share:
             raise Overloaded(_YOURS, retry_after=_RETRY_AFTER)
 
     def take(self, caller: Caller, size: int, own: int, *, is_text: bool) -> bool:
@@ -156,5 +158,4 @@ class FreedMemory:
     def _give_back(self) -> None:
         self._timer = None
         gc.collect()  # errors and tasks refer to each other in circles, and to bodies
-        if _trim is not None:
-            _trim(0)
+        _trim(0)

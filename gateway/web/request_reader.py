@@ -34,6 +34,7 @@ _BARE: Final = re.compile(rb"[^\r]\n")
 _EMPTY_LINES: Final = re.compile(rb"\A(?:\r\n)+")
 _END: Final = b"\r\n\r\n"
 _CR: Final = ord("\r")
+_FIRST, _LAST = ord("!"), ord("~")
 _FRAGMENT: Final = ord("#")  # of bytes, a number is looked for at a fifth of the cost of bytes
 _LENGTH: Final[str] = istr("Content-Length")  # looked up in half the time of a text
 _HOST: Final[str] = istr("Host")
@@ -105,10 +106,10 @@ class RequestReader:
         end = data.find(_END, start) + len(_END)
         is_whole = end >= len(_END)
         # Who speaks another protocol learns that from its first line, and of TLS from its first byte.
+        if not _FIRST <= data[0] <= _LAST:
+            raise MalformedHttp(_NO_HTTP)
         if is_whole or b"\n" in data:
             self._line = _first_line(data)
-        elif not b"!" <= data[:1] <= b"~":
-            raise MalformedHttp(_NO_HTTP)
         if (end if is_whole else len(data)) > MAX_HEAD:
             raise MalformedHttp(_TOO_LARGE)
         if not is_whole:

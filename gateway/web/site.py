@@ -22,6 +22,7 @@ from gateway.errors import (
     NotFound,
     RequestTimeout,
     TooLarge,
+    Unauthorized,
     UnsupportedMediaType,
 )
 from gateway.exchange_memory import ExchangeMemory
@@ -146,6 +147,8 @@ class Site:
 
     def challenge(self, error: Challenged) -> str:
         """Return the ``WWW-Authenticate`` header for an error."""
+        if isinstance(error, Unauthorized):
+            error.scopes = self.access.challenged_scopes(error.scopes)
         url = self.metadata.url if self.metadata else None
         return www_authenticate(error, url, self.authenticator.scheme if self.authenticator else "Bearer")
 

@@ -64,7 +64,7 @@ async def bookshop(server: OidcProvider, resource: str) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def gateway(issuer: str, backend: str, port: int) -> AsyncIterator[str]:
+async def gateway(issuer: str, backend: str, port: int, *more: str) -> AsyncIterator[str]:
     settings = load_settings(
         None,
         [
@@ -73,8 +73,9 @@ async def gateway(issuer: str, backend: str, port: int) -> AsyncIterator[str]:
             f"server.port={port}",
             f"server.admin_port={free_port()}",
             f"auth.issuers=[{{issuer: {issuer}}}]",
-            f"auth.scopes={{list: [{READ}], call: [{READ}]}}",
+            f"auth.scopes={{list: [{READ}], call: [{READ}], challenge: all}}",
             f"catalog.tools={{orders.*: {{scopes: [{ORDER}]}}}}",
+            *more,
         ],
         environ={},
     )

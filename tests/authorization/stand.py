@@ -197,10 +197,13 @@ async def running(made: Settings) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def stand(*knobs: str, methods: Sequence[Rpc] = METHODS) -> AsyncIterator[Stand]:
-    """One issuer, one backend, one gateway. The backend lists all to everybody until a test says otherwise."""
+async def stand(
+    *knobs: str, methods: Sequence[Rpc] = METHODS, listing: Sequence[Mapping[str, Any]] = ()
+) -> AsyncIterator[Stand]:
+    """One issuer, one backend, one gateway. The backend lists all methods, else ``listing``, to everybody until a test
+    says otherwise."""
     async with ForgedIssuer(RESOURCE) as issuer, ScriptedBackend(methods) as backend, ClientSession() as session:
-        listings = Listings([method.listed() for method in methods])
+        listings = Listings(listing or [method.listed() for method in methods])
         backend.on("rpc.discover", listings)
         async with running(settings(backend.url, [issuer], *knobs)) as gateway:
             yield Stand(gateway, issuer, backend, listings, session)

@@ -4,72 +4,22 @@ gateway's address, and the browser is played by the authorization server's side 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import httpx2
 import pytest
-from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl
 
 from gateway.config import load_settings
 from gateway.server import Server
 from tests.authorization.conftest import Provider
 from tests.authorization.forge import claims_of, header_of
+from tests.authorization.person import METADATA, Browser, Declined, Storage, connected
 from tests.authorization.servers import OidcProvider, Resource
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.services.process import free_port
-
-METADATA = OAuthClientMetadata(client_name="tests", redirect_uris=[AnyUrl("http://127.0.0.1:3030/callback")])
-
-
-class Storage:
-    """A client's memory."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
-
-
-class Declined(Exception):
-    """What a client raises whose redirect URI got an error."""
-
-
-class Browser:
-    """Goes where the client sends a person, who may decline, and hands over what the client's redirect URI gets."""
-
-    def __init__(self, server: OidcProvider, *, declines: bool = False) -> None:
-        self.visits = 0
-        self._server = server
-        self._more = "&login_hint=deny" if declines else ""
-        self._answered: dict[str, str] = {}
-
-    async def open(self, url: str) -> None:
-        self.visits += 1
-        self._answered = await self._server.visit(url + self._more)
-
-    async def callback(self) -> AuthorizationCodeResult:
-        if "error" in self._answered:
-            raise Declined(self._answered["error"])
-        return AuthorizationCodeResult(**self._answered)
 
 
 @dataclass
@@ -106,15 +56,6 @@ async def place(oidc_provider: Provider) -> AsyncIterator[Place]:
             await gateway.stop()
 
 
-@asynccontextmanager
-async def connected(place: Place, auth: OAuthClientProvider, mode: Any) -> AsyncIterator[Client]:
-    async with (
-        httpx2.AsyncClient(auth=auth, timeout=10) as http,
-        Client(streamable_http_client(place.url, http_client=http), mode=mode) as client,
-    ):
-        yield client
-
-
 def machine(place: Place) -> ClientCredentialsOAuthProvider:
     """A client with a secret and an empty memory."""
     client, issuer = place.server.machine, place.server.issuer
@@ -124,9 +65,9 @@ def machine(place: Place) -> ClientCredentialsOAuthProvider:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_person_authorizes_a_client_that_registered_itself(place: Place, mode: str) -> None:
-    browser, storage = Browser(place.server), Storage()
+    browser, storage = Browser(place.server.visit), Storage()
     auth = OAuthClientProvider(place.url, METADATA, storage, browser.open, browser.callback)
-    async with connected(place, auth, mode) as client:
+    async with connected(place.url, auth, mode) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["add"]
         called = await client.call_tool("add", {"a": 2, "b": 3})
         assert not called.is_error
@@ -142,7 +83,7 @@ async def test_a_person_authorizes_a_client_that_registered_itself(place: Place,
 
 
 async def test_a_person_who_declines_leaves_the_client_outside(place: Place) -> None:
-    browser, storage = Browser(place.server, declines=True), Storage()
+    browser, storage = Browser(place.server.visit, declines=True), Storage()
     auth = OAuthClientProvider(place.url, METADATA, storage, browser.open, browser.callback)
     with pytest.raises(Declined):
         async with httpx2.AsyncClient(auth=auth) as http:
@@ -152,7 +93,7 @@ async def test_a_person_who_declines_leaves_the_client_outside(place: Place) -> 
 
 
 async def test_a_machine_needs_no_person(place: Place) -> None:
-    async with connected(place, machine(place), "auto") as client:
+    async with connected(place.url, machine(place), "auto") as client:
         assert not (await client.call_tool("add", {"a": 2, "b": 3})).is_error
     assert claims_of(place.shown())["sub"] == "machine"
 
@@ -160,7 +101,7 @@ async def test_a_machine_needs_no_person(place: Place) -> None:
 async def test_a_token_by_a_new_key_is_good_at_once(place: Place) -> None:
     kids = []
     for _ in range(2):
-        async with connected(place, machine(place), "auto") as client:
+        async with connected(place.url, machine(place), "auto") as client:
             assert not (await client.call_tool("add", {"a": 2, "b": 3})).is_error
         kids.append(header_of(place.shown())["kid"])
         await place.server.rotate()

@@ -5,6 +5,7 @@ Made on demand and kept; a change of the requirements or of the lock file makes 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -59,16 +60,18 @@ def node() -> str:
     wheel = Path(spec.origin).parent
     program = wheel / "bin" / "node"
     # npm ci empties node_modules, so that a stamp inside it never outlives what it stands for.
-    stamp = DRIVERS / "node_modules" / ".installed"
-    wanted = _digest(*((DRIVERS / name).read_text() for name in ("package.json", "package-lock.json")))
-    if _read(stamp) != wanted:
-        npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        remedy = f"run npm ci in {DRIVERS.relative_to(ROOT)}"
-        _tell(remedy)
-        # None of these packages needs its install scripts, and none shall run.
-        flags = ("--ignore-scripts", "--no-audit", "--no-fund")
-        _run(remedy, program, npm, "ci", *flags, "--prefix", DRIVERS)
-        stamp.write_text(wanted)
+    with (DRIVERS / "package.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes side by side want it, but one may install
+        stamp = DRIVERS / "node_modules" / ".installed"
+        wanted = _digest(*((DRIVERS / name).read_text() for name in ("package.json", "package-lock.json")))
+        if _read(stamp) != wanted:
+            npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+            remedy = f"run npm ci in {DRIVERS.relative_to(ROOT)}"
+            _tell(remedy)
+            # None of these packages needs its install scripts, and none shall run.
+            flags = ("--ignore-scripts", "--no-audit", "--no-fund")
+            _run(remedy, program, npm, "ci", *flags, "--prefix", DRIVERS)
+            stamp.write_text(wanted)
     return str(program)
 
 

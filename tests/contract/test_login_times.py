@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.credentials.login import REFUSED_FOR, SETTLED, LoginCredential
+from gateway.credentials.login import MAX_VALUE, REFUSED_FOR, SETTLED, LoginCredential
 from gateway.errors import BackendBusy, BackendUnavailable
 from gateway.model import ANONYMOUS
 from tests.contract.credentials import World, credentials_world
-from tests.fault.behaviours import Body, Exchange, error, result
+from tests.fault.behaviours import CLOSE, Body, Exchange, error, result
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ async def test_a_login_is_renewed_at_once_and_then_for_some_seconds_not_again(wo
     assert renewed is not None
     assert renewed.headers["Authorization"] == "Session session-1"
     assert await credential.renew(ANONYMOUS, first) == renewed, "another call was refused with the first one, too"
-    world.now += SETTLED - 0.1
+    world.now += SETTLED - 0.125  # which a float holds exactly, as it holds the end
     assert await credential.renew(ANONYMOUS, renewed) is None
     assert await header_of(credential) == "Session session-1"
-    world.now += 0.2
+    world.now += 0.125
     again = await credential.renew(ANONYMOUS, renewed)
     assert again is not None
     assert again.headers["Authorization"] == "Session session-2"
@@ -66,7 +66,10 @@ async def test_a_refused_login_is_tried_again_after_a_while(world: World) -> Non
             await credential.request_parts(ANONYMOUS)
     assert world.backend.calls("log.in") == 1
     world.backend.on("log.in", NewSessions([]))
-    world.now += REFUSED_FOR
+    world.now += REFUSED_FOR - 0.125
+    with pytest.raises(BackendUnavailable):
+        await credential.request_parts(ANONYMOUS)
+    world.now += 0.125
     assert await header_of(credential) == "Session session-0"
 
 
@@ -78,6 +81,23 @@ async def test_a_service_that_is_busy_has_refused_nobody(world: World, status: i
         await credential.request_parts(ANONYMOUS)
     world.backend.on("log.in", NewSessions([]))
     assert await header_of(credential) == "Session session-0"
+
+
+async def test_a_login_without_an_answer_was_not_refused(world: World) -> None:
+    world.backend.on("log.in", CLOSE)
+    credential = login_of(world)
+    with pytest.raises(BackendUnavailable):
+        await credential.request_parts(ANONYMOUS)
+    world.backend.on("log.in", NewSessions([]))
+    assert await header_of(credential) == "Session session-0"
+
+
+async def test_a_value_of_a_login_has_a_bound(world: World) -> None:
+    world.backend.on("log.in", result("x" * MAX_VALUE))
+    assert await header_of(login_of(world)) == "Session " + "x" * MAX_VALUE
+    world.backend.on("log.in", result("x" * (MAX_VALUE + 1)))
+    with pytest.raises(BackendUnavailable):
+        await login_of(world).request_parts(ANONYMOUS)
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -18,7 +18,7 @@ FILES: Final = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
 
 async def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
     commands = COMMAND.findall(PAGE)
-    assert [command.split()[1] for command, _ in commands] == ["check", "call", "connect"]
+    assert [command.split()[1] for command, _ in commands] == ["check", "call", "connect", "connect"]
     with launch.drupal() as site:
         # Our site has a user whose password is its name, and who may do what the page's user may.
         here = FILES[0].replace(SITE, site.base).replace("user: gateway", "user: editor")
@@ -27,6 +27,7 @@ async def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> N
             printed = await output_of("sh", "-c", f"cd {tmp_path} && DRUPAL_PASSWORD=editor {command}")
             assert printed.replace(site.base, SITE).replace(f"{tmp_path}/", "").strip() == shown.strip()
     assert '"stdio"' in (tmp_path / "mcp.json").read_text()
+    assert '"CLIENT_ID": "mcp_client"' in (tmp_path / "cursor.json").read_text()
 
 
 async def test_with_oauth_a_caller_sees_what_the_site_lets_that_caller_do(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ async def unread_answers() -> Line:
         counts = certain(it.ledger)
         figure = Figure("VmHWM of the gateway", it.program.peak_memory() / _MIB, MEMORY, " MiB")
         note = f"{beside.held:.0%} of other calls were answered rightly meanwhile"
-        # Others may be refused while all room is taken, so only what they were told is judged.
+        # The service of the others shares a core with all of the load and may come too late, so this is not judged.
         return Line(worst=beside.worst, **counts, figures=(figure,), notes=(note, *it.ledger.complaints[:3]))
 
 

@@ -275,16 +275,21 @@ async def test_an_answer_that_finds_no_room_is_not_read_and_its_caller_is_told(c
 
 
 @by_hand
-async def test_where_too_much_is_held_new_calls_are_503_until_clients_have_read(clock: Clock) -> None:
+async def test_where_too_much_is_held_calls_of_who_holds_some_are_503_until_clients_have_read(clock: Clock) -> None:
     async with by_hand_front("server.max_buffered=16MiB") as (gateway, backend), AsyncExitStack() as stack:
         with capture_logs() as lines:
             slow = [await stack.enter_async_context(client(gateway.port, f"127.0.0.{n}")) for n in range(2, 6)]
             for one in slow:
                 await holding(clock, gateway, one, backend, 4 * MIB)
             assert 14 * MIB <= gateway.held.bytes <= 16 * MIB
+            raw = await asked(gateway, CALL, "127.0.0.9")
+            assert b"The gateway holds too many answers to read this one" in raw
+            backend.on("echo", result(1))
+            for sent in SURFACES.values():
+                assert status_of(await asked(gateway, sent, "127.0.0.9")) == 200
             calls = backend.calls("echo")
             for sent in SURFACES.values():
-                raw = await asked(gateway, sent, "127.0.0.9")
+                raw = await asked(gateway, sent, "127.0.0.2")
                 assert status_of(raw) == 503
                 assert b"\r\nRetry-After: 5\r\n" in raw
                 assert b"The gateway holds too many answers and bodies of slow clients" in raw
@@ -292,8 +297,7 @@ async def test_where_too_much_is_held_new_calls_are_503_until_clients_have_read(
             assert backend.calls("echo") == calls
             slow[0].writer.transport.resume_reading()  # type: ignore[attr-defined]
             assert len(await slow[0].answer()) > 4 * MIB
-            backend.on("echo", result(1))
-            assert status_of(await asked(gateway, CALL, "127.0.0.9")) == 200
+            assert status_of(await asked(gateway, CALL, "127.0.0.2")) == 200
         events = [line["event"] for line in lines if line["event"].startswith("calls are")]
         assert events == ["calls are refused", "calls are no longer refused"], "a line for each change, not each call"
 

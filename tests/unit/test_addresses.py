@@ -61,6 +61,9 @@ PLAIN = "is not a plain URL"
         ("[64:ff9b:1:7f00:0:100::]", MACHINE),
         ("[64:ff9b:1:a9fe:a9:fe00::]", NOBODY),
         ("[2002:6464:64c8::1]", CLOUD),
+        ("[2001:db8::5efe:169.254.169.254]", NOBODY),  # ISATAP
+        ("[2001:db8::200:5efe:100.100.100.200]", CLOUD),
+        ("[fd00::5efe:7f00:1]", MACHINE),
         ("[::100.100.100.200]", CLOUD),
         ("0x7f000001", ODD),
         ("0x7F000001", ODD),
@@ -90,7 +93,8 @@ def test_an_address_in_metadata_is_plain_and_leads_neither_here_nor_nowhere(host
     [
         "keys.example.com", "xn--bcher-kva.example", "keys_1.example.com:8443", "10.0.0.7", "192.168.1.9", "[fd00::7]",
         "100.64.0.1", "93.184.215.14", "[2606:4700::1111]", "[2002:a00:7::1]", "[64:ff9b::10.0.0.7]", "1password.com",
-        "[64:ff9b:1:a00:0:700::]", "100.100.100.199", "[fd00:ec3::254]",
+        "[64:ff9b:1:a00:0:700::]", "100.100.100.199", "[fd00:ec3::254]", "[fec0::7]",
+        "[2001:db8::5efe:10.0.0.7]", "[2001:db8::300:5efe:127.0.0.1]",
     ],
 )  # fmt: skip
 def test_names_and_public_and_private_addresses_are_fine(host: str) -> None:

@@ -30,6 +30,14 @@ DOCUMENTED: dict[str, tuple[str, set[str], set[str] | None]] = {
     "gemini": ("mcpServers", {"command", "args"}, {"type=http", "url"}),
     "json": ("mcpServers", {"type=stdio", "command", "args"}, {"type=http", "url"}),
 }
+# The members for a client id, as each client documents them.
+LOGINS: dict[str, dict[str, Any]] = {
+    "claude-code": {"oauth": {"clientId": "agents", "callbackPort": 8088}},
+    "vscode": {"oauth": {"clientId": "agents"}},
+    "cursor": {"auth": {"CLIENT_ID": "agents"}},
+    "codex": {"oauth": {"client_id": "agents"}},
+    "gemini": {"oauth": {"enabled": True, "clientId": "agents", "redirectUri": "http://localhost:7777/oauth/callback"}},
+}
 
 
 @pytest.fixture
@@ -66,6 +74,32 @@ def test_the_entry_has_the_members_that_the_client_documents(client: str, home: 
         else:
             assert entry["url"] == "http://127.0.0.1:8080/mcp"
     assert [*home.iterdir()] == []
+
+
+@each("client", list(LOGINS))
+def test_a_client_id_stands_where_the_client_reads_it(client: str, home: Path) -> None:
+    section, *_ = DOCUMENTED[client]
+    plain = parsed(client, connect(home, URL, "--client", client, "--http").stdout)[section]["crm"]
+    options = (URL, "--client", client, "--http", "--client-id", "agents", "--file", f"{client}.json", "--write")
+    ran = connect(home, *options)
+    assert ran.exit_code == 0, ran.stderr
+    file = home / f"{client}.json"
+    assert parsed(client, file.read_text())[section]["crm"] == plain | LOGINS[client]
+    assert "already has the entry crm" in connect(home, *options).stdout
+    # One for another client id takes its place.
+    ran = connect(home, *(word.replace("agents", "others") for word in options))
+    assert ran.exit_code == 0, ran.stderr
+    assert '"others"' in file.read_text()
+    assert "agents" not in file.read_text()
+
+
+def test_a_client_id_has_no_place_in_an_entry_with_a_command_or_of_an_unknown_form(home: Path) -> None:
+    for arguments in (("--client", "cursor"), ("--http",)):
+        ran = connect(home, URL, "--client-id", "agents", *arguments)
+        assert (ran.exit_code, ran.stdout) == (2, "")
+        assert "--client-id needs --http, and a --client whose file has a place for it." in ran.stderr
+    ran = connect(home, URL, "--client-id", "agents", "--client", "claude-desktop", "--http")
+    assert "under Connectors (a client id under Advanced settings)" in ran.stderr
 
 
 @each("client", [name for name in DOCUMENTED if name != "json"])

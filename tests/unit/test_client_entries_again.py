@@ -25,6 +25,7 @@ OPTIONS = (
     (URL, "--http", "--set", "server.public_url=https://gateway.example.com"),
     ("--config", "crm.yaml"),
 )
+LOGIN = (URL, "--http", "--client-id", "cli")
 
 
 def entries_of(client: str, file: Path) -> dict[str, object]:
@@ -45,6 +46,18 @@ def test_any_two_sets_of_options_change_our_own_entry(client: str, tmp_path: Pat
             == parsed(client, connect(tmp_path, *second, *target).stdout)[CLIENTS[client].section]
         )
         file.unlink()
+
+
+@each("client", ["claude-code", "cursor", "codex"])
+def test_an_entry_with_a_client_id_has_none_once_it_is_a_command(client: str, tmp_path: Path) -> None:
+    target = ("--client", client, "--entry", "crm")
+    file = Path(connect(tmp_path, *LOGIN, *target, "--write").stdout.partition(" has")[0])
+    for options in (LOGIN, (URL,), LOGIN):
+        assert connect(tmp_path, *options, *target, "--write").exit_code == 0
+        assert (
+            entries_of(client, file)
+            == parsed(client, connect(tmp_path, *options, *target).stdout)[CLIENTS[client].section]
+        )
 
 
 def test_what_was_added_to_an_entry_stays_where_the_way_to_the_gateway_changes(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway import jsonrpc
 from gateway.backend.large_results import parse_large_response
+from gateway.json_bounds import value_cost
 from gateway.jsonrpc import Raw, ResponseError, parse_response
 from tests.each import each
 from tests.unit.test_jsonrpc import NOT_JSON
@@ -48,6 +49,12 @@ def response(part: bytes, envelope: bytes = b'{"jsonrpc":"2.0","id":"7","result"
     return envelope.replace(b"%s", b'{"pad":"%b","part":%b}' % (PAD.encode(), part))
 
 
+def parsed(raw: bytes) -> tuple[Any, ResponseError | None]:
+    """As :func:`parse_response` gives it."""
+    result, fault = parse_large_response(raw, "7")
+    return jsonrpc.decode(result) if type(result) is Raw else result, fault
+
+
 @each("part", GOOD.values(), ids=GOOD.keys())
 @pytest.mark.parametrize("error", [b"", b',"error":null'])
 @pytest.mark.parametrize("id", [b'"id":"7",', b""])
@@ -72,10 +79,10 @@ def test_what_no_decoded_response_may_have_is_refused(part: bytes, beside: bool)
 
 
 @each("part", SOME.values(), ids=SOME.keys())
-def test_what_bytes_do_not_decide_is_decoded(part: bytes) -> None:
-    raw = response(part)
-    assert parse_large_response(raw, "7") == parse_response(raw, "7")
-    assert type(parse_large_response(raw, "7")[0]) is dict
+def test_what_bytes_do_not_decide_is_decoded_and_serialized_again(part: bytes) -> None:
+    raw, taken = response(part), list[int]()
+    assert parse_large_response(raw, "7", take=taken.append) == (Raw(jsonrpc.encode(parse_response(raw, "7")[0])), None)
+    assert taken == [value_cost(raw)]
 
 
 @each(
@@ -103,15 +110,15 @@ def test_envelopes_are_judged_as_those_of_small_results(envelope: bytes, expecte
         with pytest.raises(ValueError, match=str(small.value).replace("(", r"\(").replace(")", r"\)")):
             parse_large_response(raw, "7")
     else:
-        assert parse_large_response(raw, "7") == parse_response(raw, "7")
-        assert expected is None or type(parse_large_response(raw, "7")[1]) is expected
+        assert parsed(raw) == parse_response(raw, "7")
+        assert expected is None or type(parsed(raw)[1]) is expected
 
 
 def test_a_text_is_decoded_and_json_that_is_no_response_too() -> None:
     text = json.dumps({"id": "7", "result": PAD}).encode()
     assert parse_large_response(text, "7") == (PAD, None)
     bare = json.dumps({"pad": PAD}).encode()
-    assert parse_large_response(bare, "7", bare=True) == ({"pad": PAD}, None)
+    assert parse_large_response(bare, "7", bare=True) == (Raw(jsonrpc.encode({"pad": PAD})), None)
 
 
 @pytest.mark.parametrize("style", [{"indent": 2}, {}, {"indent": 1, "separators": (",", ":")}])
@@ -130,5 +137,4 @@ def test_any_bytes_are_judged_alike(part: bytes) -> None:
         with pytest.raises(ValueError, match=r"."):
             parse_large_response(raw, "7")
         return
-    result, fault = parse_large_response(raw, "7")
-    assert (jsonrpc.decode(result) if type(result) is Raw else result, fault) == expected
+    assert parsed(raw) == expected

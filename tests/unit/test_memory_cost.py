@@ -9,9 +9,11 @@ from typing import Any, Final
 import pytest
 
 from gateway import jsonrpc
+from gateway.errors import Overloaded
 from gateway.exchange_memory import ExchangeMemory
 from gateway.json_bounds import memory_cost
-from gateway.model import ANONYMOUS
+from gateway.limits import rate_limit_key
+from gateway.model import ANONYMOUS, Caller
 from gateway.web.held_answers import HeldAnswers
 
 SIZE: Final = 200_000
@@ -75,3 +77,14 @@ def test_one_exchange_alone_may_take_more_than_a_share_and_two_may_not() -> None
     assert second.take(1_000), "what is small always has room"
     assert not first.take(300_000), "five eighths are for all"
     assert first.take(300_000, is_text=True), "a result that was read has more room"
+
+
+def test_who_holds_nothing_is_let_in_while_others_are_refused_until_a_sixteenth_more_is_held() -> None:
+    held, hoarder, newcomer = HeldAnswers(2**20), Caller("127.0.0.2"), Caller("127.0.0.3")
+    held.add(rate_limit_key(hoarder), 7 * 2**17)
+    held.check(newcomer)
+    with pytest.raises(Overloaded, match="too many answers and bodies of slow clients"):
+        held.check(hoarder)
+    held.add("others", 3 * 2**16)
+    with pytest.raises(Overloaded, match="too many answers and bodies of slow clients"):
+        held.check(newcomer)

@@ -196,3 +196,19 @@ def test_a_variable_that_no_parent_has_set_is_refused(value: str) -> None:
 
 def test_without_the_variable_a_process_is_no_worker() -> None:
     assert inherit({}) is None
+
+
+async def test_ten_seconds_of_service_make_the_end_of_a_worker_its_first_failure_again(tmp_path: Path) -> None:
+    async with parent_of(2, tmp_path, Looks()) as parent:
+        worker = parent.workers[1]
+        with capture_logs() as logged:
+            for served, silent in ((0, 0.0), (9, 1.5), (10, 0.0), (0, 0.0)):
+                for _ in range(served):
+                    worker.look(1.0)
+                    said = worker.lines
+                    await until(lambda said=said: worker.lines is not said)  # type: ignore[misc]
+                worker.look(silent)  # which is no service
+                dead = worker.pid
+                worker.kill()
+                await until(lambda dead=dead: worker.pid not in (0, dead) and worker.unready() is None)  # type: ignore[misc]
+        assert [entry["starts_in"] for entry in logged if entry["event"] == REPLACED] == [0.0, 0.01, 0.0, 0.01]
