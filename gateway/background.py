@@ -1,4 +1,5 @@
-"""Background work that lasts as long as the gateway: start it again where it ends, and keep what it fetches fresh."""
+"""Background work that lasts as long as the gateway: start it again where it ends, keep what it fetches fresh, and hold
+what is wrong for the admin port."""
 
 from __future__ import annotations
 
@@ -7,9 +8,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 import structlog
+
+from gateway.text import excerpt
 
 _RETRY_DELAYS: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 # A source that says "fresh for 0 s" must not make us ask without a pause.
@@ -18,6 +22,27 @@ _STABLE_AFTER: Final = 60.0
 """Seconds of running after which earlier failures no longer lengthen the delay."""
 
 log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Problem:
+    """Hold what is wrong, "" for nothing, since when, and when it is tried again, None where nothing does that by
+    itself. Times are as in RFC 3339."""
+
+    cause: str = ""
+    since: str = ""
+    next_try: str | None = None
+
+    def set(self, cause: str, wait: float | None = None) -> None:
+        """Note what is wrong. It is tried again after ``wait`` seconds."""
+        self.since = self.since if self.cause else time_after()
+        # A stranger may have written the cause.
+        self.cause, self.next_try = excerpt(cause, 500), None if wait is None else time_after(wait)
+
+
+def time_after(seconds: float = 0.0) -> str:
+    """Return the time so many seconds from now."""
+    return datetime.fromtimestamp(time.time() + max(0.0, seconds), UTC).isoformat(timespec="seconds")
 
 
 def retry_delay(failures: int) -> float:

@@ -7,15 +7,17 @@ swaps any, so that a faulty configuration changes nothing. An old service is clo
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Final
+from dataclasses import asdict
+from typing import Any, Final
 
 import structlog
 
 from gateway import config, descriptors
-from gateway.background import Background
+from gateway.background import Background, Problem, time_after
 from gateway.config import ConfigError
 from gateway.discovery.garbage_collection import COLLECTOR
 from gateway.mount import Mount
@@ -54,6 +56,9 @@ class Server:
         self.admin_port = 0
         self.background = Background()
         self.held = HeldAnswers(settings.server.share(settings.server.max_buffered))
+        self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
+        self.problems: Sequence[Problem] = ()
+        """What /status says of the configuration and its files: set by who watches them."""
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
         self._given_store = store
@@ -78,7 +83,7 @@ class Server:
         try:
             await self.reload(self.settings)
             if self._sockets is None:
-                handler = AdminHandler(self.unready, self.describe, self.list_anew)
+                handler = AdminHandler(self.unready, lambda: [self.status()], self.list_anew)
                 admin = await listen_for_probes(handler, server, self.held)
                 self._ports.append(admin)
                 self.admin_port = admin.number
@@ -98,11 +103,7 @@ class Server:
         if not self._store.is_shared:
             log.info("the store is in memory", of_each_process=PER_PROCESS)
         log.info(
-            "gateway started",
-            host=server.host,
-            port=self.port,
-            admin_port=self.admin_port,
-            max_connections=limit.most,
+            "gateway started", host=server.host, port=self.port, admin_port=self.admin_port, max_connections=limit.most
         )
 
     async def reload(self, new: Settings) -> None:
@@ -261,20 +262,22 @@ class Server:
             return None
         return "; ".join(_named(service, str(reason)) for service, reason in reasons)
 
-    def describe(self) -> Iterator[str]:
-        """Yield a line for each of several services, for each background job, and for what is under way: a leak shows
-        there as a number that does not come down again."""
-        for service in self.services.values():
-            if service.name:
-                yield _named(service, service.unready() or "ok")
-            for background in (service.background, service.auth.issuers.background):
-                yield from (_named(service, line) for line in background.describe())
-        yield from self.background.describe()
-        if self._store.is_shared:
-            yield f"store: {self._store.health() or 'ok'}"
+    def status(self) -> dict[str, Any]:
+        """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way, as a number
+        that does not come down again."""
         calls = sum(mount.concurrency.total for mount in self._mounts.values())
         streams = sum(mount.streams.total for mount in self._mounts.values())
-        yield f"under way: {calls} calls, {streams} streams, {len(asyncio.all_tasks())} tasks"
+        found = *self.problems, self._store.problem
+        return {
+            "unready": self.unready(),
+            "worker": None,
+            "process": os.getpid(),
+            "configuration": self.configuration,
+            "services": [service.status() for service in self.services.values()],
+            "problems": [asdict(problem) for problem in found if problem.cause],
+            "jobs": [*self.background.describe()],
+            "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},
+        }
 
 
 def _named(service: Service, text: str) -> str:

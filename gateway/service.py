@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from typing import Final, Self
+from dataclasses import asdict
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from gateway import __version__, config
@@ -158,6 +159,7 @@ class Service:
         self.auth.issuers.start()
         if self._modes.lists_per_caller and self.settings.auth.anonymous == "none":
             self.discovery.first_attempt_over.set()  # each caller has its own view: there is no shared one to wait for
+            self.discovery.problems[0].set("")
         else:
             self.background.start("listing", self.discovery.refresh_forever)
 
@@ -166,6 +168,21 @@ class Service:
         if not self.discovery.first_attempt_over.is_set() and time.monotonic() - self._started < READY_AFTER:
             return "the first listing has not come yet"
         return self.auth.issuers.unready()
+
+    def status(self) -> dict[str, Any]:
+        """Return what ``/status`` says of the service. The numbers are null without a listing for all callers."""
+        catalog, issuers = self.discovery.current(), self.auth.issuers
+        of_issuers, breaker = (keys.problem for keys in issuers.keys.values()), self.knowledge.traffic.breaker
+        found = *self.discovery.problems, breaker.problem, breaker.problem_of_tool, *of_issuers
+        return {
+            "name": self.name,
+            "path": f"{self.settings.mount}/mcp",
+            "tools": None if catalog is None else len(catalog.tools),
+            "quarantined": None if catalog is None else len(catalog.quarantined),
+            "listing_age": None if catalog is None else self.discovery.age(),
+            "problems": [asdict(problem) for problem in found if problem.cause],
+            "jobs": [*self.background.describe(), *issuers.background.describe()],
+        }
 
     async def caller(self, token: str) -> Caller:
         """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.refusals`."""

@@ -14,12 +14,13 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from gateway.background import Problem, time_after
 from gateway.config import ConfigError, ConfigSource, differing, files_of, needs_restart
 from gateway.server import Server
 from gateway.service_files import LISTED
 from gateway.settings import Settings
 from gateway.signals import call_on_hangup, stop_on_signal
-from gateway.workers.link import Inheritance, ParentLink, State
+from gateway.workers.link import Inheritance, ParentLink
 
 # Python 3.11 has (700, 10, 10).
 _GC_THRESHOLDS: Final = (10_000, 20, 50)
@@ -66,11 +67,7 @@ async def serve(
 async def _talk(inheritance: Inheritance | None, server: Server, stop: asyncio.Event, reloads: Reloads) -> None:
     """Report to the parent, and do what it says, where there is one."""
     if inheritance is not None:
-
-        def state() -> State:
-            return State(server.unready(), tuple(server.describe()))
-
-        await ParentLink(inheritance, state, stop.set, reloads.ask, server.list_anew, server.borrow).talk()
+        await ParentLink(inheritance, server.status, stop.set, reloads.ask, server.list_anew, server.borrow).talk()
 
 
 async def _tune_gc(server: Server) -> None:
@@ -99,8 +96,11 @@ class Reloads:
         self._refused: Settings | None = None
         self._touched: set[str] = set()
         """Knobs whose files changed since the last reload."""
+        self._refusal = Problem()
+        self._gone: dict[Path, Problem] = {}
         self._watcher = FileWatcher()
         self._watcher.add_new(self._files())
+        self._report()
 
     def start(self) -> None:
         """Start watching, in the background of the server, which must be started."""
@@ -123,6 +123,8 @@ class Reloads:
             files = self._files()
             for file in await asyncio.to_thread(self._watcher.changed, files):
                 self._handle_change(file, files[file])
+            gone = {file: self._gone.get(file) or _warn(file, files[file]) for file in self._watcher.gone()}
+            self._gone, self._server.problems = gone, (self._refusal, *gone.values())
 
     async def _list_on_demand(self) -> None:
         while True:
@@ -138,13 +140,22 @@ class Reloads:
             await self._server.reload(settings)
         except ConfigError as error:
             log.error("configuration refused, the old one stays", faults=list(error.faults))
+            self._server.configuration["refused"] = list(error.faults)
+            self._refusal.set(f"the configuration was refused, the old one stays: {'; '.join(error.faults)}")
             return
         self._refused = None
+        self._report()
         for knob in needs_restart(before, settings):
             log.warning("knob keeps its old value until a restart", knob=knob)
         touched, self._touched = sorted(self._touched), set()
         changed = dict.fromkeys((*differing(before, self._server.settings), *touched))
         log.info("configuration reloaded", changed=list(changed))
+
+    def _report(self) -> None:
+        """Tell the server that what was read last is in force."""
+        files = sorted(map(str, self._source.files))
+        self._server.configuration = {"files": files, "since": time_after(), "refused": []}
+        self._refusal.set("")
 
     def _load(self) -> Settings:
         """Return the settings. Raises :class:`ConfigError`. A file that is named for the first time is watched before
@@ -187,11 +198,13 @@ class Reloads:
 
 @dataclass(slots=True)
 class _FileState:
-    """A file as it was at the last check. ``unsettled`` means that it may still be being written."""
+    """A file as it was at the last check that found it. ``unsettled`` means that it may still be being written,
+    ``missed`` counts the checks since."""
 
     status: _Status
     digest: bytes | None
     unsettled: bool = False
+    missed: int = 0
 
 
 class FileWatcher:
@@ -216,6 +229,7 @@ class FileWatcher:
         changed = []
         for file, state in self._states.items():
             status = _status_of(file)
+            state.missed = 0 if status else state.missed + 1
             if status is not None and status != state.status:
                 state.status, state.unsettled = status, True
             elif status is not None and state.unsettled:
@@ -225,6 +239,16 @@ class FileWatcher:
                     state.digest = digest
                     changed.append(file)
         return changed
+
+    def gone(self) -> list[Path]:
+        """Return the files that were there, and that the last two checks did not find: one may be in replacement."""
+        return [file for file, state in self._states.items() if state.status and state.missed > 1]
+
+
+def _warn(file: Path, knobs: set[str]) -> Problem:
+    knob = ", ".join(sorted(knobs))
+    log.warning("a watched file is gone: put it back, or change the knob", knob=knob, file=str(file))
+    return Problem(f"{knob}: {file} is gone", time_after())
 
 
 def _status_of(file: Path) -> _Status:

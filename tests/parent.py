@@ -35,7 +35,7 @@ for one in own:
     one.listen(100)
 while True:
     drains = os.path.exists(f"{folder}/drain{number}")
-    state = {"unready": "stopping" if drains else None, "lines": ["listing: running"]}
+    state = {"unready": "stopping" if drains else None, "jobs": ["listing: running"]}
     channel.sendall(json.dumps(state).encode() + b"\\n")
     for ready in select.select([channel, lent, *([] if drains else own), *borrowed], [], [], 0.02)[0]:
         if ready is lent:
@@ -99,7 +99,7 @@ async def parent_of(
     parent = made(workers, folder, pause)
     try:
         assert await parent.start() is None
-        await until(lambda: parent.unready() is None and all(worker.lines for worker in parent.workers))
+        await until(lambda: parent.unready() is None and all(worker.status()["jobs"] for worker in parent.workers))
         yield parent
     finally:
         await parent.stop()

@@ -107,6 +107,7 @@ class IntrospectionVerifier:
         claims = answer.members
         if claims is None:
             raise self._undecidable("introspection: the answer is not a JSON object")
+        self._keys.problem.set("")
         if self._is_google:
             return _with_numeric_times(claims)
         if claims.get("active") is not True:
@@ -114,7 +115,9 @@ class IntrospectionVerifier:
         return claims
 
     def _undecidable(self, reason: str) -> Undecidable:
-        return Undecidable(f"{self._policy.issuer.issuer}: {reason}", _RETRY_AFTER)
+        reason = f"{self._policy.issuer.issuer}: {reason}"
+        self._keys.problem.set(reason)
+        return Undecidable(reason, _RETRY_AFTER)
 
 
 def _with_numeric_times(claims: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from gateway import jsonrpc
 from gateway.auth.keys import Key, KeySet, parse_key_set
 from gateway.auth.metadata import IssuerMetadata, metadata_urls, parse_issuer_metadata
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.background import keep_fresh, retry_delay
+from gateway.background import Problem, keep_fresh, retry_delay
 from gateway.outbound import Answer, Outbound, OutboundError
 from gateway.settings import Issuer
 from gateway.single_flight import SingleFlight
@@ -59,6 +59,7 @@ class IssuerKeys:
         self.generation = 0
         self.first_attempt_over = asyncio.Event()
         """Set once the keys were fetched for the first time, or could not be."""
+        self.problem = Problem()
         self._outbound = outbound
         self._clock = clock
         self._metadata: IssuerMetadata | None = None
@@ -208,6 +209,7 @@ class IssuerKeys:
             log.info("keys of an issuer", issuer=self.issuer.issuer, keys=len(keys.keys), ignored=list(keys.ignored))
         self._keys, self._fetched_at, self._refresh_at = keys, now, now + ttl
         self._failures, self._failure = 0, ""
+        self.problem.set("")
 
     def _record_failure(self, reason: str) -> None:
         self._failure = reason
@@ -215,7 +217,9 @@ class IssuerKeys:
             self._metadata = None  # discovered again, in case the issuer moved its keys
         self._failures += 1
         self._refresh_at = self._clock() + retry_delay(self._failures)
-        serving = "nothing" if self.keys is None else "the known keys"
+        serving = "the known keys" if self.keys else "nothing: they are too old" if self._keys else "nothing"
+        cause = f"keys of {self.issuer.issuer} cannot be fetched: {reason}; serving {serving}"
+        self.problem.set(cause, self._refresh_at - self._clock())
         log.warning("keys of an issuer cannot be fetched", issuer=self.issuer.issuer, reason=reason, serving=serving)
 
     def _retry_after(self) -> int:

@@ -25,6 +25,7 @@ from typing import Final
 import structlog
 from cachetools import LRUCache
 
+from gateway.background import Problem
 from gateway.outbound import ConnectFailed, DeadlinePassed, NoConnection, OutboundError
 
 WINDOW: Final = 10.0
@@ -39,6 +40,7 @@ PREFERENCE: Final = 2.0
 counts: a tool that hung for all callers is to be found again within two seconds of its return."""
 _MOST_TOOLS: Final = 10_000
 _MOST_LATE: Final = 10_000
+_REFUSED: Final = ", and are refused but for one a second"
 EVERYONE: Final = object()
 """Mark in place of a caller."""
 
@@ -103,7 +105,8 @@ class Breaker:
         self._answered_at = answered_at
         self._clock = clock
         self._connect_circuit, self._timeout_circuit = _of_service()
-        self._failing = False
+        self.problem, self.problem_of_tool = Problem(), Problem()
+        """Why calls, or those of one tool, have had no answer since the last one that had."""
         self.is_calm = True
         """True while no failure is counted. Then nothing has to be asked or told, but :meth:`fail`."""
         self._tools: LRUCache[Hashable, _Circuit] = LRUCache(_MOST_TOOLS)
@@ -145,15 +148,15 @@ class Breaker:
         neither a failure nor a success."""
         now = self._clock()
         if isinstance(error, ConnectFailed | NoConnection):
-            self._failing, self.is_calm = True, False
             if self._connect_circuit.fail(now, 0.0, EVERYONE):
                 log.error("the backend takes no connections; calls are refused but for one a second", reason=str(error))
+            self._note(error)
         elif isinstance(error, DeadlinePassed):
             self._late_callers[caller] = self._late_tools[tool] = now
             if self._answered_at(None) <= now - lasted:
-                self._failing, self.is_calm = True, False
                 if self._timeout_circuit.fail(now, lasted, caller, tool):
                     _log_opening("the backend does not answer", self._timeout_circuit)
+                self._note(error)
             if self._answered_at(tool) <= now - lasted:
                 self.is_calm = False
                 circuit = self._tools.get(tool)
@@ -161,6 +164,12 @@ class Breaker:
                     circuit = self._tools[tool] = _Circuit(TIMED_OUT, of=" of this tool")
                 if circuit.fail(now, lasted, caller):
                     _log_opening("a method does not answer", circuit, method=str(tool))
+                if circuit.open_for is EVERYONE:
+                    self.problem_of_tool.set(f"calls of the method {tool} have no answer in time{_REFUSED}")
+
+    def _note(self, error: OutboundError) -> None:
+        self.problem.set(f"calls have no answer{_REFUSED if self.is_open else ''}: {error}")
+        self.is_calm = False
 
     def succeed(self, tool: Hashable = None) -> None:
         """Count an answer. Without a ``tool`` it answers a listing."""
@@ -168,9 +177,10 @@ class Breaker:
             return
         if self._tools.pop(tool, _NONE).open_for is not None:
             log.info("a method answers again", method=str(tool))
-        if self._failing:
+            self.problem_of_tool.set("")
+        if self.problem.cause:
             was_open = self.is_open
-            self._failing = False
+            self.problem.set("")
             self._connect_circuit, self._timeout_circuit = _of_service()
             if was_open:
                 log.info("the backend answers again")

@@ -57,11 +57,7 @@ from gateway.outbound import (
 )
 from gateway.telemetry.request_log import RECORD, REQUEST_ID
 
-HEADERS: Final = {
-    "Content-Type": "application/json",
-    "Accept": "application/json",
-    "User-Agent": "jsonrpc-mcp-gateway",
-}
+HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
 """Headers of every request to the backend."""
 _ONE: Final = Version.ONE
 _REFUSED: Final = "The backend refuses the credential that it was sent"
@@ -87,10 +83,7 @@ _FAULTS: Final[dict[type[OutboundError], tuple[type[ToolFault], str]]] = {
     QueueFull: (BackendBusy, "Too many calls wait for the backend; this one was not sent, so it is safe to repeat"),
     CircuitOpen: (BackendBusy, "{}; the call was not sent, so it is safe to repeat"),
     Interrupted: (BackendUnavailable, "The backend closed the connection; whether the call took effect is unknown"),
-    DeadlinePassed: (
-        BackendTimeout,
-        "The backend did not answer in time; whether the call took effect is unknown",
-    ),
+    DeadlinePassed: (BackendTimeout, "The backend did not answer in time; whether the call took effect is unknown"),
     NoRoom: (
         BackendBusy,
         "The gateway holds too many answers to read this one; whether the call took effect is unknown",

@@ -18,16 +18,16 @@ from gateway.catalog.curation import list_some
 from gateway.catalog.lint import lint_catalog
 from gateway.cli import report, terminal
 from gateway.cli.contact import ContactFailed, contact
-from gateway.cli.options import FAILED, UNUSABLE, fail
+from gateway.cli.diagnosis import NEEDS_TOKEN
+from gateway.cli.options import FAILED, NO_LISTING
+from gateway.cli.store_check import store_state
 from gateway.cli.token_report import TokenReport
 from gateway.credentials import credential_modes
 from gateway.errors import Unauthorized
 from gateway.model import Caller, Catalog, NameStyle, Principal
 from gateway.remarks import remarks_on
 from gateway.service import Service
-from gateway.settings import ServiceSettings, Settings, StoreSettings
-from gateway.store import StoreFault
-from gateway.store.choice import PER_PROCESS, make_store
+from gateway.settings import ServiceSettings, Settings
 from gateway.text import masked_url, printable
 
 Say: TypeAlias = Callable[[str], None]
@@ -64,13 +64,18 @@ async def check(settings: Settings, services: Sequence[ServiceSettings], token: 
         if not as_json:
             _tell_failure(checked[-1])
     code = max((one.code for one in checked), default=0)
-    store = await store_state(settings.store)
-    if not code:
+    store, fault = await store_state(settings.store)
+    if fault is not None:
+        code = max(code, NO_LISTING)
+        if not as_json:
+            click.echo(f"store        {store}\ncause        {fault.cause}\nnext         {fault.next}", err=True)
+    elif not code:
         say("\n".join((f"store        {store}", *report.workers(settings.server))))
     if as_json:
         shared = common if settings.services else []
         document = {
-            "exit_code": code, "remarks": shared, "store": store, "services": [json_of(one) for one in checked]
+            "exit_code": code, "remarks": shared, "store": store, "services": [json_of(one) for one in checked],
+            "store_failure": None if fault is None else {"cause": fault.cause, "next": fault.next},
         }  # fmt: skip
         click.echo(jsonrpc.pretty(document))
     return code
@@ -105,6 +110,12 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
         catalog: Catalog = await contact(settings, keep, token, report_auth)
     except ContactFailed as failure:
         checked.failure, checked.token = failure, failure.token
+        if failure.diagnosis == NEEDS_TOKEN and not checked.findings.faults:
+            checked.failure = None
+            checked.remarks.append(
+                "no tools are shown: the service lists them only to callers with a token; give one with --token-file"
+            )
+            say("\n".join(report.remarks(checked.remarks)))
         return checked
     finally:
         for line in checked.findings.invitation(checked.remarks):
@@ -181,21 +192,6 @@ def _failure_json(failure: ContactFailed) -> dict[str, Any]:
         "next": None if found is None else found.next,
         "steps": [{"questions": questions, "answer": answer} for questions, answer in report.fold_steps(failure.steps)],
     }
-
-
-async def store_state(settings: StoreSettings) -> str:
-    """Return where the store is, and whether it answers. A store that does not is no failure: a gateway starts without
-    it. One that cannot be used ends the program."""
-    try:
-        store = make_store(settings)
-        await store.open()
-    except StoreFault as fault:
-        fail(UNUSABLE, f"store.url: {fault}")
-    away = store.health()
-    await store.close()
-    if not store.is_shared:
-        return f"in memory: {PER_PROCESS} are of each process"
-    return f"{settings.url} {f'is away: {away}' if away else 'answers'}"
 
 
 class Findings:

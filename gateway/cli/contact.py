@@ -10,7 +10,7 @@ from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.backend.client import HEADERS
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.cli import report
-from gateway.cli.diagnosis import Diagnosis, Trouble, diagnose
+from gateway.cli.diagnosis import NEEDS_TOKEN, Diagnosis, Trouble, diagnose
 from gateway.cli.elsewhere import Elsewhere
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
 from gateway.cli.token_report import TokenReport
@@ -18,7 +18,7 @@ from gateway.config import ConfigError
 from gateway.credentials.digest import backend_transport
 from gateway.credentials.grants import CredentialUnavailable
 from gateway.credentials.none import NoCredential
-from gateway.errors import CatalogUnavailable, GatewayError, UnknownTool
+from gateway.errors import CatalogUnavailable, GatewayError, Unauthorized, UnknownTool
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing, SourceAnswer
 from gateway.outbound import ConnectFailed, DeadlinePassed, OutboundError
@@ -78,7 +78,9 @@ async def _work(parts: Service, work: Work, token: str | None) -> Any:
         if isinstance(cause, CredentialUnavailable):
             raise await _no_credential(parts, caller, cause) from error
         reason = cause.message if isinstance(cause, GatewayError) else error.message
-        raise ContactFailed(NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED, (reason,)) from error
+        code = NO_LISTING if isinstance(error, CatalogUnavailable) else FAILED
+        needs_token = token is None and isinstance(error, Unauthorized)
+        raise ContactFailed(code, (reason,), NEEDS_TOKEN if needs_token else None) from error
     catalog = parts.access.visible_catalog(caller, catalog) if token else catalog
     try:
         return await work(parts, caller, catalog)

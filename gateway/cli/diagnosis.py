@@ -18,6 +18,7 @@ from gateway.cli.report import correct_credentials
 from gateway.credentials import credential_modes
 from gateway.listing.dialect import NoListing, Step
 from gateway.listing.drupal import PATH as DRUPAL_PATH
+from gateway.listing.probe import HELD_BACK
 from gateway.model import HttpFacts, Listing
 from gateway.settings import ServiceSettings
 from gateway.text import excerpt, masked_url, printable
@@ -90,6 +91,7 @@ class Trouble:
         return next((step.answer.http for step in self.calls if step.answer.http is not None), None)
 
 
+NEEDS_TOKEN: Final = Diagnosis("It lists its methods only to callers with a token.", "Give one with --token-file.")
 Rule = Callable[[Trouble], Awaitable[Diagnosis | None]]
 
 
@@ -162,6 +164,10 @@ async def _redirect(trouble: Trouble) -> Diagnosis | None:
 
 async def _denied(trouble: Trouble) -> Diagnosis | None:
     step = next((step for step in trouble.calls if step.answer.denied), None)
+    if any(step.answer is HELD_BACK for step in trouble.steps):
+        choose = f"Set {trouble.settings.knob('backend.listing.dialect')}: drupal, to offer all that jsonrpc lists, or"
+        cause = "jsonrpc_mcp refuses these credentials its list, and jsonrpc gives its own."
+        return Diagnosis(cause, f"{choose} use credentials that jsonrpc_mcp accepts.")
     return None if step is None else _access(trouble, step)
 
 
@@ -178,11 +184,9 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
     modes = credential_modes(settings)
     if modes.lists_per_caller:
         if trouble.has_token:
-            return Diagnosis(
-                f"It does not accept this token, or lists no methods for its bearer ({said}).",
-                "Use the token of a caller who may list its methods.",
-            )
-        return Diagnosis("It lists its methods only to callers with a token.", "Give one with --token-file.")
+            cause = f"It does not accept this token, or lists no methods for its bearer ({said})."
+            return Diagnosis(cause, "Use the token of a caller who may list its methods.")
+        return NEEDS_TOKEN
     mode = modes.effective_listing
     if mode.name == "none":
         scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
@@ -214,16 +218,11 @@ async def _unavailable(trouble: Trouble) -> Diagnosis | None:
 async def _slow(trouble: Trouble) -> Diagnosis | None:
     if not any(step.answer.late for step in trouble.steps) or any(step.answer.error for step in trouble.calls):
         return None
-    listing = trouble.settings.backend.listing
+    listing, knob, how = trouble.settings.backend.listing, trouble.settings.knob("backend.listing.timeout"), "raise"
     cause = "It accepts the connection, but does not answer in time."
     if listing.dialect == "auto":
-        return Diagnosis(
-            cause,
-            f"If it is only slow, set {trouble.settings.knob('backend.listing.dialect')}: one question may then take "
-            f"all of {trouble.settings.knob('backend.listing.timeout')}, which is {format_duration(listing.timeout)}.",
-        )
-    return Diagnosis(cause, f"If it is only slow, raise {trouble.settings.knob('backend.listing.timeout')}, which is "
-                            f"{format_duration(listing.timeout)}.")  # fmt: skip
+        how = f"set {trouble.settings.knob('backend.listing.dialect')}: one question may then take all of"
+    return Diagnosis(cause, f"If it is only slow, {how} {knob}, which is {format_duration(listing.timeout)}.")
 
 
 async def _other_dialect(trouble: Trouble) -> Diagnosis | None:

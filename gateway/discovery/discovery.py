@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from gateway.background import keep_fresh
+from gateway.background import Problem, keep_fresh
 from gateway.catalog.build import Builder
 from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.catalogs import Catalogs
@@ -78,6 +78,8 @@ class Discovery:
         )
         self.first_attempt_over = self._refresher.first_attempt_over
         """Set after the first attempt at a listing."""
+        self.problems = self._refresher.problem, Problem()
+        """Why there is no new listing, and which tools an operator would miss in the last one."""
         self._prepared: tuple[Listing | None, Catalog | None] = (None, None)
 
     def __repr__(self) -> str:
@@ -97,7 +99,8 @@ class Discovery:
             self._views[view] = entry.successor(listing=listings, catalog=catalogs)
         if not listings:
             return
-        self._refresher.listings = before._refresher.listings
+        self._refresher.listings, self._refresher.problem = before._refresher.listings, before._refresher.problem
+        self.problems = before.problems[0], self.problems[1]
         if before.first_attempt_over.is_set():
             self.first_attempt_over.set()
         if (shared := self._views.get(SHARED)) is not None and shared.listing is not None:
@@ -124,6 +127,10 @@ class Discovery:
         """Return the cached catalog, however old."""
         entry = self._views.get(view)
         return None if entry is None else entry.catalog
+
+    def age(self) -> float:
+        """Return the seconds since the shared listing was fetched."""
+        return round(self._clock() - self._views[SHARED].refreshed_at, 1)
 
     def seconds_fresh(self, view: View) -> float:
         """Return the seconds for which the view's catalog is still fresh."""
@@ -273,6 +280,7 @@ class Discovery:
         if changed:
             self.before_publish(catalog)
         before, entry.catalog, entry.shown_digest = entry.shown_digest, catalog, catalog.digest
+        self.problems[1].set(lack_of(catalog) if catalog.tools or catalog.quarantined or entry.view.is_shared else "")
         if changed and before:
             self.after_publish(entry.view)
         for language in () if changed else ("", *self.languages):
@@ -282,6 +290,14 @@ class Discovery:
                 oldest = other.refreshed_at + self._settings.max_stale
                 other.fresh_until = max(other.fresh_until, min(entry.fresh_until, oldest))
         return changed
+
+
+def lack_of(catalog: Catalog) -> str:
+    """Return which tools an operator would miss, "" where none."""
+    missed = [method for method in catalog.quarantined if method.held_by_pin or not catalog.tools]
+    if missed:
+        return f"{len(missed)} methods are quarantined: {missed[0].name}: {missed[0].reason}; {missed[0].remedy}"
+    return "" if catalog.tools else "no method is listed, or catalog.include and exclude hide all"
 
 
 class FallbackCatalog:

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from gateway.background import Problem, time_after
 from gateway.discovery.catalogs import Catalogs
 from gateway.discovery.garbage_collection import COLLECTOR, LARGE
 from gateway.discovery.shrink_guard import RETRY_AFTER
@@ -49,6 +50,8 @@ class Refresher:
     ) -> None:
         self.first_attempt_over = asyncio.Event()
         self.listings = Listings()
+        self.problem = Problem("the first listing has not come yet", time_after())
+        """Why the last refresh brought nothing, of whichever view."""
         self._fetch = fetch_listing
         self._catalogs = catalogs
         self._settings = settings
@@ -111,7 +114,14 @@ class Refresher:
                 self._record(entry, listing, catalog, (time.perf_counter() - started) * 1000)
         finally:
             entry.refresh_task = None
+            self._note(entry)
             self.first_attempt_over.set()
+
+    def _note(self, entry: ViewState) -> None:
+        """Say how a refresh ended. What the backend denies to one caller is no trouble of the operator's."""
+        denied = entry.refusal is not None and entry.refusal.error.status < 500 and not entry.view.is_shared
+        reason = "" if denied else entry.failure_reason
+        self.problem.set(reason and f"the listing failed: {reason}", entry.retry_at - self._clock())
 
     async def _rebuild(self, entry: ViewState) -> None:
         """Build a caller's catalog of its kept listing, by the current settings. The listing's age stays."""
@@ -149,7 +159,9 @@ class Refresher:
 
 def log_catalog_change(before: Catalog | None, after: Catalog) -> None:
     """Log tools that are new or gone, and methods that are newly quarantined. In a first catalog no tool is new."""
-    if before is not None and before.digest != after.digest:
+    if before is None:
+        log.debug("first tools", **_name_fields("tools", set(after.names)))
+    elif before.digest != after.digest:
         old, new = set(before.names), set(after.names)
         if old != new:
             log.info("tools changed", **_name_fields("new", new - old), **_name_fields("gone", old - new))

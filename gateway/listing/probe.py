@@ -74,7 +74,7 @@ async def probe_dialects(source: ListingSource, progress: Callable[[str], None] 
             continue
         # The denied question may be that of jsonrpc_mcp, whose list has fewer methods than Drupal's own.
         if listing.dialect == Drupal.name and any(step.answer.denied for step in steps):
-            raise NoListing([*steps, Step(f"GET {PATH}", _HELD_BACK)])
+            raise NoListing([*steps, Step(f"GET {PATH}", HELD_BACK)])
         return listing
     raise NoListing(steps)
 
@@ -116,7 +116,7 @@ class _CachingSource:
         return await self._source.read_file(file)
 
 
-_HELD_BACK: Final = SourceAnswer(
+HELD_BACK: Final = SourceAnswer(
     "a listing, not used because the narrower one of jsonrpc_mcp was denied; "
     "set backend.listing.dialect: drupal to offer all of its methods",
     denied=True,

@@ -49,11 +49,7 @@ class RunningCalls:
                 del self._preparing[key]
 
     def start(
-        self,
-        work: Coroutine[Any, Any, Result],
-        session: str | None,
-        id: Id,
-        end: asyncio.Future[None] | None = None,
+        self, work: Coroutine[Any, Any, Result], session: str | None, id: Id, end: asyncio.Future[None] | None = None
     ) -> asyncio.Task[Result]:
         """Run a call as a task, which continues when its client has hung up. ``end`` is done once the call is over; it
         is what the client waits for, in place of ``asyncio.shield`` and its callbacks."""

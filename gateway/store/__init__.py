@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from gateway.background import Problem
 from gateway.signing import SKEW, Seal, SigningKeys
 
 MAX_DOCUMENT: Final = 4 * 1024**2
@@ -112,7 +113,9 @@ class Store(Protocol):
 
 
 class ServerStore(Store, Protocol):
-    """Hold the store of the process, which the server opens and closes."""
+    """Hold the store of the process, which the server opens and closes. ``problem`` says whether it is away."""
+
+    problem: Problem
 
     async def open(self) -> None:
         """Connect, and try for a bounded time. A store that does not answer is not an error: it is away until it does.
@@ -121,10 +124,6 @@ class ServerStore(Store, Protocol):
 
     async def close(self) -> None:
         """Disconnect. Nothing may be asked afterwards."""
-        ...
-
-    def health(self) -> str:
-        """Return why the store is away, "" where it is not."""
         ...
 
 

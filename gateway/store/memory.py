@@ -11,6 +11,7 @@ from typing import Final
 
 from cachetools import TLRUCache
 
+from gateway.background import Problem
 from gateway.store import MAX_DOCUMENT, purpose_of
 from gateway.store.topics import Topics
 
@@ -44,6 +45,7 @@ class MemoryStore:
             most, ttu=lambda _, lock, now: now + lock[1], timer=clock
         )
         self._topics = Topics()
+        self.problem = Problem()
 
     def __repr__(self) -> str:
         markers = {purpose: len(keys) for purpose, keys in self._markers.items()}
@@ -55,9 +57,6 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Do nothing."""
-
-    def health(self) -> str:
-        return ""
 
     async def add(self, key: str, ttl: float) -> bool:
         keys = self._keys(key)

@@ -57,6 +57,7 @@ class RedisStore:
         complete_after: float = SILENT,
     ) -> None:
         self._link = Link(redis, PREFIX, time_script, self._receive, self._tell_marks, pause, slow)
+        self.problem = self._link.problem
         self._refuses = when_away == "refuse"
         self._clock = clock
         self._local = MemoryStore(clock)
@@ -86,9 +87,6 @@ class RedisStore:
     async def close(self) -> None:
         await self._give_leases_back()
         await self._link.close()
-
-    def health(self) -> str:
-        return self._link.away
 
     async def add(self, key: str, ttl: float) -> bool:
         if await self._local.has(key):  # allowed while Redis was away, or known here already

@@ -20,7 +20,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
-from gateway.background import Background
+from gateway.background import Background, Problem, time_after
 from gateway.store import StoreFault, scripts
 from gateway.store.redis_client import CONNECT, RedisProcess, close_client, identify
 from gateway.telemetry.sampling import Sampler
@@ -73,6 +73,7 @@ class Link:
         self.replica = secrets.token_hex(8).encode()
         self.away = "it was not asked yet"
         """Why Redis is away, "" while it is there."""
+        self.problem = Problem(self.away, time_after())
         self.replicas = 1
         """How many replicas there were when Redis was heard of last."""
         self.other_since = -math.inf
@@ -144,6 +145,7 @@ class Link:
         """Take Redis for away."""
         self._lost.set()
         self.away = reason
+        self.problem.set(f"the store is away: {reason}", max(_PAUSES))
         if self._logged_away or (more := self._log_sampler.admit()) is None:
             return
         self._logged_away = True
@@ -225,6 +227,7 @@ class Link:
         """Take Redis for there."""
         self._lost.clear()
         self.away = ""
+        self.problem.set("")
         if self._logged_away is not False:
             self._logged_away = False
             log.info("the shared store is there", replicas=self.replicas)

@@ -99,9 +99,7 @@ def configure(level: str, format: Literal["auto", "json", "text"] = "auto", work
     # The same list each time: loggers that were used before keep it.
     _processors[:] = _drop_below_level, render
     structlog.configure(
-        processors=_processors,
-        logger_factory=lambda *_: _LineLogger(put),
-        cache_logger_on_first_use=True,
+        processors=_processors, logger_factory=lambda *_: _LineLogger(put), cache_logger_on_first_use=True
     )
     root = logging.getLogger()
     root.handlers[:] = [_LibraryHandler()]

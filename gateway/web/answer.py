@@ -29,11 +29,7 @@ class HttpAnswer:
     __slots__ = ("body", "content_type", "headers", "status")
 
     def __init__(
-        self,
-        body: bytes = b"",
-        status: int = 200,
-        content_type: str = JSON,
-        headers: Mapping[str, str] | None = None,
+        self, body: bytes = b"", status: int = 200, content_type: str = JSON, headers: Mapping[str, str] | None = None
     ) -> None:
         # msgspec leaves up to half as much again unused behind what it writes, and a slow client makes this last.
         self.body = body if len(body) <= LARGE else bytes(memoryview(body))

@@ -1,10 +1,11 @@
-"""The admin port: health and refresh. It checks neither host nor token, so keep it away from the public."""
+"""The admin port: health, status and refresh. It checks neither host nor token, so keep it away from the public."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final
 
+from gateway import jsonrpc
 from gateway.errors import GatewayError
 from gateway.settings.server import ServerSettings
 from gateway.text import printable
@@ -24,22 +25,23 @@ _SPARE: Final = 8
 
 class AdminHandler:
     """Answer the requests of the admin port. ``/livez`` is 200 while the event loop runs. ``/readyz`` is 503 with the
-    reason while ``unready`` returns one; with ``?verbose`` it adds the lines of ``describe``: services, background
-    jobs. A failed job does not make it unready: the job is restarted, and calls are served meanwhile. ``POST /refresh``
-    calls ``renew``, which fetches the listings again: 200, or 502 with the reason that it returns where that failed."""
+    reason while ``unready`` returns one; with ``?verbose`` it adds what the ``processes`` say, which ``/status`` has as
+    JSON. No trouble makes it unready: calls may be served all the same. ``POST /refresh`` calls ``renew``, which
+    fetches the listings again: 200, or 502 with the reason that it returns where that failed."""
 
     def __init__(
         self,
         unready: Callable[[], str | None],
-        describe: Callable[[], Iterable[str]],
+        processes: Callable[[], Sequence[dict[str, Any]]],
         renew: Callable[[], Awaitable[str]],
     ) -> None:
         self._unready = unready
-        self._describe = describe
+        self._processes = processes
         self._renew = renew
         self.routes = {
             "/livez": (("GET", "HEAD"), self._livez),
             "/readyz": (("GET", "HEAD"), self._readyz),
+            "/status": (("GET", "HEAD"), self._status),
             "/refresh": (("POST",), self._refresh),
         }
 
@@ -55,18 +57,43 @@ class AdminHandler:
         return HttpAnswer(REST.error_bytes(error, None), error.status)
 
     async def _livez(self, _: HttpRequest) -> HttpAnswer:
-        return _text("ok\n")
+        return _text("alive\n")
 
     async def _readyz(self, request: HttpRequest) -> HttpAnswer:
-        reason = self._unready()
-        lines = [reason or "ok", *(self._describe() if "verbose" in request.query else ())]
+        reason, verbose = self._unready(), "verbose" in request.query
+        said = [pair for process in self._processes() for pair in _lines(process)]
+        first = reason or ("ready, but" if any(wrong for wrong, _ in said) else "ok")
+        lines = [first, *(line for wrong, line in said if verbose or (wrong and not reason))]
         return _text("".join(f"{line}\n" for line in lines), 200 if reason is None else 503)
+
+    async def _status(self, _: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(jsonrpc.encode({"unready": self._unready(), "processes": self._processes()}))
 
     async def _refresh(self, request: HttpRequest) -> HttpAnswer:
         if "Origin" in request.headers:  # a page in this machine's browser can reach the port (CSRF)
             return _text("requests from web pages are refused\n", 403)
         failure = printable(await self._renew())  # the backend's text may end up on a terminal
-        return _text(f"{failure}\n", 502) if failure else _text("ok\n")
+        return _text(f"{failure}\n", 502) if failure else _text("listed anew\n")
+
+
+def _lines(process: dict[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield the lines of a process, each with whether something is wrong."""
+    who = f"worker {process['worker']}: " if process["worker"] else ""
+    if who:
+        yield bool(process["unready"]), f"{who}{process['unready'] or 'ready'}, process {process['process'] or 'none'}"
+    if used := process["configuration"]:
+        yield False, f"{who}configuration: {', '.join(used['files']) or 'no file'}, in force since {used['since']}"
+    for part in (*process["services"], process):
+        name = f"{who}{part['name']}: " if part.get("name") else who
+        if part.get("tools") is not None:
+            counts = f"{part['tools']} tools, {part['quarantined']} methods quarantined"
+            yield False, f"{name}{counts}, listed {part['listing_age']:.0f} s ago"
+        for one in part["problems"]:
+            again = f"; next try {one['next_try']}" if one["next_try"] else ""
+            yield True, f"{name}{one['cause']}, since {one['since']}{again}"
+        yield from ((False, name + job) for job in part["jobs"])
+    if counted := process["under_way"]:
+        yield False, f"{who}under way: {', '.join(f'{count} {what}' for what, count in counted.items())}"
 
 
 def _text(text: str, status: int = 200, **headers: str) -> HttpAnswer:

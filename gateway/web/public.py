@@ -18,14 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.errors import (
-    Challenged,
-    Forbidden,
-    GatewayError,
-    MethodNotAllowed,
-    MisdirectedRequest,
-    NotFound,
-)
+from gateway.errors import Challenged, Forbidden, GatewayError, MethodNotAllowed, MisdirectedRequest, NotFound
 from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.telemetry.request_log import RECORD, RequestRecord
@@ -45,10 +38,7 @@ _DOCUMENT_PREFLIGHT: Final = {
     "Access-Control-Allow-Headers": "MCP-Protocol-Version",
     "Access-Control-Max-Age": "600",
 }
-_PREFLIGHT: Final = {
-    "Access-Control-Allow-Methods": "GET, POST, DELETE",
-    "Access-Control-Max-Age": "600",
-}
+_PREFLIGHT: Final = {"Access-Control-Allow-Methods": "GET, POST, DELETE", "Access-Control-Max-Age": "600"}
 _CORS_HEADERS: Final = (
     "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, "
     "X-Request-Id, traceparent, tracestate"

@@ -6,7 +6,7 @@ descriptors that the worker inherits: a channel to the parent, one for what it i
 The channel is a pair of sockets. The parent sends words, each a line: ``stop``, ``reload``, ``refresh``. These are no
 signals because a signal would end a worker that has not set its handlers yet, and because a service manager may send
 SIGTERM to all processes at once: the one from the parent would be the second. The worker sends JSON, each a line: its
-:class:`State`, and what a refresh came to. Where the channel ends, the other process is gone.
+status, and what a refresh came to. Where the channel ends, the other process is gone.
 On a second pair the parent lends the sockets of workers that do not answer: each message has all that the worker
 accepts from beside its own.
 """
@@ -26,7 +26,7 @@ import structlog
 from gateway import jsonrpc
 
 VARIABLE: Final = "JSONRPC_MCP_GATEWAY_WORKER"
-MAX_LINE: Final = 1024**2
+MAX_LINE: Final = 16 * 1024**2
 MAX_LENT: Final = 250
 """Sockets of one message; the kernel passes 253."""
 _INTERVAL: Final = 0.5
@@ -37,14 +37,6 @@ log = structlog.get_logger()
 
 class NotAWorker(Exception):
     """Raised where :data:`VARIABLE` is set, but not by the parent of this process."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Hold what a worker says of itself: why no service can answer, None if one can, and lines for operators."""
-
-    unready: str | None
-    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +85,14 @@ class ParentLink:
     def __init__(
         self,
         inheritance: Inheritance,
-        state: Callable[[], State],
+        status: Callable[[], dict[str, Any]],
         stop: Callable[[], object],
         reload: Callable[[], object],
         refresh: Callable[[], Awaitable[str]],
         borrow: Callable[[Sequence[socket.socket]], object],
     ) -> None:
         self._inheritance = inheritance
-        self._state = state
+        self._status = status
         self._acts = {b"stop\n": stop, b"reload\n": reload, b"refresh\n": self._begin_refresh}
         self._refresh = refresh
         self._borrow = borrow
@@ -129,8 +121,7 @@ class ParentLink:
 
     async def _report(self) -> None:
         while True:
-            state = self._state()
-            await self._send({"unready": state.unready, "lines": state.lines})
+            await self._send(self._status())
             await asyncio.sleep(_INTERVAL)
 
     def _take_lent(self) -> None:
@@ -155,9 +146,7 @@ class ParentLink:
             await self._writer.drain()
 
 
-def read_message(line: bytes) -> State | str:
-    """Return the state that a worker reports, or what a refresh came to."""
-    message = jsonrpc.decode(line)
-    if "refreshed" in message:
-        return str(message["refreshed"])
-    return State(message["unready"], tuple(message["lines"]))
+def read_message(line: bytes) -> dict[str, Any] | str:
+    """Return the status that a worker reports, or what a refresh came to."""
+    message: dict[str, Any] = jsonrpc.decode(line)
+    return str(message["refreshed"]) if "refreshed" in message else message

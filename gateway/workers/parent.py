@@ -8,7 +8,7 @@ successor. The parent itself accepts none. A worker that hangs is killed and rep
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import structlog
@@ -74,7 +74,7 @@ class Parent:
             for number, sockets in enumerate(groups, start=1)
         ]
         self._watching = asyncio.create_task(self._watch())
-        handler = AdminHandler(self.unready, self.describe, self.list_anew)
+        handler = AdminHandler(self.unready, lambda: [worker.status() for worker in self.workers], self.list_anew)
         self._admin = await listen_for_probes(handler, server, HeldAnswers(server.max_buffered))
         self.admin_port = self._admin.number
         if self._stopping:  # meanwhile: a host's name may take long to look up
@@ -132,12 +132,6 @@ class Parent:
         if any(reason is None for _, reason in reasons):
             return None
         return "; ".join(f"worker {number}: {reason}" for number, reason in reasons)
-
-    def describe(self) -> Iterator[str]:
-        """Yield the lines of each worker."""
-        for worker in self.workers:
-            yield f"worker {worker.number}: {worker.unready() or 'ok'}, process {worker.pid or 'none'}"
-            yield from (f"worker {worker.number}: {line}" for line in worker.lines)
 
     def _keep(self, worker: Worker, must_serve: bool) -> None:
         self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))

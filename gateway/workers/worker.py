@@ -8,12 +8,12 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from gateway.web.accepting import bind_beside
-from gateway.workers.link import MAX_LENT, MAX_LINE, VARIABLE, Inheritance, State, read_message
+from gateway.workers.link import MAX_LENT, MAX_LINE, VARIABLE, Inheritance, read_message
 
 _LASTING: Final = 10.0
 """Seconds of service after which a worker's end is the first failure again."""
@@ -23,6 +23,7 @@ SILENT: Final = 8.0
 """Seconds without a report after which a worker hangs. It reports twice a second."""
 _START: Final = 120.0
 """Seconds until the first report: on a busy machine the imports alone may take many."""
+EMPTY: Final[dict[str, Any]] = {"configuration": None, "services": [], "problems": [], "jobs": [], "under_way": {}}
 _LENT_FROM: Final = 1.0
 """Seconds without a report after which others accept the worker's connections, too. That harms no slow one."""
 
@@ -55,22 +56,22 @@ class Worker:
         self._channel: asyncio.StreamWriter | None = None
         self._lending: socket.socket | None = None
         self._lent: Sequence[socket.socket] = []
-        self._state: State | None = None
+        self._state: dict[str, Any] | None = None
         self._silence = self._service = 0.0  # seconds since it was last heard, and in which it served
         self._refreshes: list[asyncio.Future[str]] = []
 
     def __repr__(self) -> str:
         return f"<Worker {self.number} process={self.pid or 'none'} {self.unready() or 'ready'}>"
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Return what the worker says of itself, for operators."""
-        return self._state.lines if self._state else ()
+    def status(self) -> dict[str, Any]:
+        """Return what the worker says of itself, and what its parent knows of it."""
+        known = {"unready": self.unready(), "worker": self.number, "process": self.pid}
+        return {**EMPTY, **(self._state or {}), **known}
 
     def unready(self) -> str | None:
         """Return why the worker cannot answer, None if it can."""
         absence = self.absence(SILENT)
-        return self._state.unready if self._state and absence is None else absence
+        return self._state["unready"] if self._state and absence is None else absence
 
     def absence(self, seconds: float = _LENT_FROM) -> str | None:
         """Return why the worker accepts no connections: nothing was heard of it for so long, or it drains. None if it
@@ -79,7 +80,7 @@ class Worker:
             return "is starting" if self.pid else "does not run"
         if self._silence > seconds:
             return f"has not reported for {self._silence:.0f} s"
-        return "stopping" if self._state.unready == "stopping" else None
+        return "stopping" if self._state["unready"] == "stopping" else None
 
     def look(self, seconds: float) -> None:
         """Note that so much time has passed since the last look. Kill the process where it was silent for too long: it
@@ -183,7 +184,7 @@ class Worker:
         with suppress(ConnectionError):
             async for line in reader:
                 message = read_message(line)
-                if isinstance(message, State):
+                if isinstance(message, dict):
                     self._state, self._silence = message, 0.0
                     self.served.set()
                 elif self._refreshes:

@@ -79,7 +79,7 @@ async def test_pins_take_away_what_was_shown(it: Stand, tmp_path: Path) -> None:
 async def test_a_refresh_has_each_caller_listed_anew_when_it_comes(it: Stand) -> None:
     asked = it.backend.calls("rpc.discover")
     answer = await Client(it.session, it.gateway.admin_port).send("POST", "/refresh")
-    assert (answer.status, answer.body) == (200, b"ok\n")
+    assert (answer.status, answer.body) == (200, b"listed anew\n")
     assert it.backend.calls("rpc.discover") == asked
     it.listings.broken = None
     it.listings.shows("ann", ADD, ECHO, VOID)

@@ -60,8 +60,8 @@ async def _excess() -> list[float]:
 async def _opened(server: RedisServer) -> RedisStore:
     store = RedisStore.from_settings(StoreSettings(url=server.url))
     await store.open()
-    if store.health():
-        raise ValueError(f"Redis is away: {store.health()}")
+    if store.problem.cause:
+        raise ValueError(f"Redis is away: {store.problem.cause}")
     return store
 
 

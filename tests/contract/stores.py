@@ -29,9 +29,9 @@ async def opened(kind: str, clock: ManualClock, server: RedisServer) -> AsyncIte
     if "redis" in kind:
         store = RedisStore(Redis(port=server.port, protocol=2), clock=clock, time_script=TEST_TIME, slow=10)
     await store.open()
-    assert store.health() == ""
+    assert store.problem.cause == ""
     yield ResourceStore(store, SigningKeys(_SECRETS, _RESOURCE)) if "resource" in kind else store
-    assert store.health() == ""
+    assert store.problem.cause == ""
     await store.close()
 
 

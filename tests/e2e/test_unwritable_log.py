@@ -108,7 +108,8 @@ async def test_calls_are_answered_work_goes_on_and_a_signal_ends_it(tmp_path: Pa
             await gone(gateway, "echo")
             async with session.get(admin) as response:
                 state = (await response.text()).splitlines()
-            assert state[:-1] == ["ok", "listing: running", "reload: running", "listing on demand: running"]
+            assert state[0] == "ok"
+            assert state[-4:-1] == ["listing: running", "reload: running", "listing on demand: running"]
             process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(PATIENCE):
                 assert await process.wait() == 0

@@ -51,7 +51,7 @@ async def processes(admin: str) -> list[int]:
     """The process of each worker that is ready."""
     async with aiohttp.ClientSession() as session, session.get(f"{admin}/readyz?verbose") as response:
         text = await response.text()
-    return [int(number) for number in re.findall(r"^worker \d: ok, process (\d+)$", text, re.MULTILINE)]
+    return [int(number) for number in re.findall(r"^worker \d: ready, process (\d+)$", text, re.MULTILINE)]
 
 
 async def both(admin: str) -> list[int]:
@@ -95,7 +95,7 @@ async def test_a_worker_that_is_killed_under_load_loses_its_own_calls_in_flight_
         assert [number for number, count in counts.items() if count > 1] == []
         assert [number for number in load.answered if counts[number] != 1] == []
         async with aiohttp.ClientSession() as session, session.post(f"{admin}/refresh") as response:
-            assert (response.status, await response.text()) == (200, "ok\n")
+            assert (response.status, await response.text()) == (200, "listed anew\n")
         await _finishes_what_is_under_way(backend, program, gateway, admin)
 
 

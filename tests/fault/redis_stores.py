@@ -41,11 +41,11 @@ async def opened(
 
 async def is_away(store: RedisStore) -> str:
     """Wait until the store has noticed, and return why it is away."""
-    return await until(store.health)
+    return await until(lambda: store.problem.cause)
 
 
 async def is_there(store: RedisStore) -> None:
-    await until(lambda: not store.health())
+    await until(lambda: not store.problem.cause)
 
 
 async def until_added(store: RedisStore, key: str) -> None:

@@ -86,7 +86,7 @@ async def redis_comes_and_goes() -> Line:
                 found = []
                 for replica in replicas:
                     async with session.get(f"http://127.0.0.1:{replica['admin_port']}/readyz?verbose") as answer:
-                        found.append("store: ok" in await answer.text())
+                        found.append("the store is away" not in await answer.text())
                 return found == [there] * len(replicas)
 
             waits = []

@@ -37,7 +37,7 @@ async def test_the_first_slow_answer_makes_redis_away_and_it_comes_back_by_itsel
         async with opened(server, slow=SLOW) as store:
             server.control.client_pause(1500)
             assert not await store.has("k")
-            assert store.health() == "no answer within 100 ms"
+            assert store.problem.cause == "the store is away: no answer within 100 ms"
             with pytest.raises(StoreUnavailable):
                 await store.add("k", 60)
             assert await store.permit("p", 1, 5).take() == 0
@@ -70,7 +70,7 @@ async def test_a_server_that_was_killed_and_started_anew_is_found_again(server: 
     with capture_logs() as lines:
         async with opened(server) as store:
             server.kill()
-            assert "ConnectionError" in await is_away(store) or "IncompleteReadError" in store.health()
+            assert "ConnectionError" in await is_away(store) or "IncompleteReadError" in store.problem.cause
             server.start()
             await is_there(store)
             assert await store.add("k", 60)
@@ -102,7 +102,7 @@ async def test_a_start_without_redis_works_and_says_so(server: RedisServer) -> N
     server.kill()
     with capture_logs() as lines:
         async with opened(server) as store:
-            assert "ConnectionError" in store.health()
+            assert "ConnectionError" in store.problem.cause
             assert await store.permit("p", 1, 5).take() == 0
             server.start()
             await is_there(store)
@@ -154,7 +154,7 @@ async def test_a_server_that_talks_nonsense_is_away(server: RedisServer, answer:
                     assert await store.permit("p", 1, 50).take() == 0
                     assert not await store.has("k")
                 async with opened(server, slow=SLOW) as late:
-                    assert late.health()
+                    assert late.problem.cause
             finally:
                 talker.close()
             server.start()
@@ -229,4 +229,4 @@ async def test_a_process_that_stood_still_does_not_take_redis_for_slow(server: R
             while time.monotonic() < end:
                 pass
             assert await asking
-            assert store.health() == ""
+            assert store.problem.cause == ""

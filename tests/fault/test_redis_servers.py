@@ -25,12 +25,12 @@ async def test_redis_speaks_tls_and_only_its_authority_is_trusted(tmp_path: Path
     options = ("--tls-port", str(port), "--tls-cert-file", pem, "--tls-key-file", pem, "--tls-auth-clients", "no")
     with RedisServer(*options, "--tls-ca-cert-file", str(authority.file)):
         async with opened(f"rediss://127.0.0.1:{port}/1", ca_file=str(authority.file)) as store:
-            assert store.health() == ""
+            assert store.problem.cause == ""
             assert await store.add("k", 60)
         async with opened(f"rediss://127.0.0.1:{port}/1") as store:
-            assert "certificate verify failed" in store.health()
+            assert "certificate verify failed" in store.problem.cause
         async with opened(f"redis://127.0.0.1:{port}/1") as store:
-            assert store.health()
+            assert store.problem.cause
 
 
 async def test_a_redis_cluster_is_refused_with_a_word(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_after_sentinel_fails_over_the_new_master_is_used(
     master, replica, sentinel = master_and_replica
     url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}/gateway/2"
     async with opened(url, password="pw") as store:
-        assert store.health() == ""
+        assert store.problem.cause == ""
         assert await store.add("before", 60)
         master.kill()
         await is_away(store)

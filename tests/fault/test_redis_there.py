@@ -109,7 +109,7 @@ async def test_a_caller_that_gives_up_leaves_no_reply_for_the_next_one(server: R
             for number, answer in enumerate(answers):
                 assert answer == str(number).encode() or isinstance(answer, asyncio.CancelledError)
         assert [await store.get(str(number)) for number in range(50)] == [str(number).encode() for number in range(50)]
-        assert store.health() == ""
+        assert store.problem.cause == ""
 
 
 async def test_a_user_with_few_rights_is_enough_and_its_password_is_never_shown(server: RedisServer) -> None:
@@ -131,9 +131,9 @@ async def test_a_user_with_few_rights_is_enough_and_its_password_is_never_shown(
             assert await store.put("k", b"document", 60)
             await store.release("k", await store.acquire("k", 60))
             await store.publish("topic", b"notice")
-            assert store.health() == ""
+            assert store.problem.cause == ""
         async with opened(server, username="gateway", password="wr0ng-one") as store:
-            assert "AuthenticationError" in store.health()
-            assert not re.search("s3cret|wr0ng", repr((store, lines, store.health())))
+            assert "AuthenticationError" in store.problem.cause
+            assert not re.search("s3cret|wr0ng", repr((store, lines, store.problem.cause)))
         async with opened(server) as store:
-            assert "AuthenticationError" in store.health()
+            assert "AuthenticationError" in store.problem.cause

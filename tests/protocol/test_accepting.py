@@ -72,7 +72,7 @@ async def test_a_trusted_proxy_has_all_connections_and_beyond_them_health_is_tol
                     raw = await refused(gateway.port, f"127.0.0.{number + 1}")
                     assert status_of(raw) == 503
                     assert raw.endswith(b'"Too many connections"}}')
-                assert (await exchange(gateway.admin_port, LIVE)).endswith(b"ok\n")
+                assert (await exchange(gateway.admin_port, LIVE)).endswith(b"alive\n")
             await clock.until(lambda: any("no longer" in line["event"] for line in lines))
             assert status_of(await exchange(gateway.port, PING)) == 200
         lines = [line for line in lines if line["event"].startswith("connections are")]
@@ -185,7 +185,7 @@ async def test_the_limit_of_open_files_is_raised_and_max_connections_lowered_to_
             await opened(stack, entry["port"], most)
             for _ in range(5):
                 assert status_of(await refused(entry["port"])) == 503
-            assert (await exchange(entry["admin_port"], LIVE)).endswith(b"ok\n")
+            assert (await exchange(entry["admin_port"], LIVE)).endswith(b"alive\n")
         await program.logged("connections are no longer refused")
         assert status_of(await exchange(entry["port"], PING)) == 200
         assert "no connection can be accepted" not in program.output

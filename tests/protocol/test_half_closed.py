@@ -99,7 +99,7 @@ async def test_a_client_that_sends_no_more_may_wait_for_its_answer(
 async def test_health_is_told_to_who_sends_no_more(gateway: Server) -> None:
     sent = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
     async with asyncio.timeout(PATIENCE), HalfClosed(gateway.admin_port, sent) as reader:
-        assert (await reader.read()).endswith(b"ok\n")
+        assert (await reader.read()).endswith(b"alive\n")
 
 
 async def test_the_program_itself_answers_who_sends_no_more(backend: ScriptedBackend, watched: Watched) -> None:

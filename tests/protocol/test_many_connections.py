@@ -42,7 +42,7 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
 async def check_others_are_served(gateway: Server, backend: ScriptedBackend) -> None:
     calls = len(backend.requests)
     check_sum(await exchange(gateway.port, written("invoke")))
-    assert (await exchange(gateway.admin_port, LIVE)).endswith(b"ok\n")
+    assert (await exchange(gateway.admin_port, LIVE)).endswith(b"alive\n")
     assert [asked.method for asked in backend.requests[calls:]] == ["add"]
 
 
@@ -91,7 +91,7 @@ async def test_beyond_max_connections_newcomers_get_503_and_those_who_are_there_
             async with asyncio.timeout(PATIENCE):
                 its.write(written("invoke"))
                 assert status_of(await newcomer.read()) == 503
-                assert (await exchange(gateway.admin_port, LIVE)).endswith(b"ok\n")
+                assert (await exchange(gateway.admin_port, LIVE)).endswith(b"alive\n")
         backend.release.set()
         async with asyncio.timeout(PATIENCE):
             assert b'"sum":5' in await reader.readuntil(b"}}")

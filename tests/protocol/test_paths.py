@@ -52,6 +52,7 @@ async def post(client: Client, target: str | bytes, body: bytes) -> tuple[int, d
         "/livez",
         "/readyz",
         "/refresh",
+        "/status",
         "/.well-known/mcp.json",
         "/metrics",
         "/admin",

@@ -155,7 +155,8 @@ async def test_a_narrower_list_that_is_denied_is_not_widened(drupal: Site) -> No
     """jsonrpc_mcp takes no password, jsonrpc does: its nine methods are not what the site's owner chose."""
     ran = await run("check", *settings(drupal(mcp=True).url, *as_user(basic("admin"))))
     assert ran.code == 3
-    assert "set backend.listing.dialect: drupal to offer all of its methods" in ran.err
+    assert "cause        jsonrpc_mcp refuses these credentials its list, and jsonrpc gives its own." in ran.err
+    assert "next         Set backend.listing.dialect: drupal, to offer all that jsonrpc lists, or use" in ran.err
     explicit = settings(drupal(mcp=True).url, "backend.listing.dialect=drupal", *as_user(basic("admin")))
     assert "tools        9" in (await run("check", *explicit)).out
 

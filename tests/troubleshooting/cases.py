@@ -35,6 +35,13 @@ def at(place: str, path: str = "/jsonrpc", *knobs: str, scheme: str = "http") ->
     return lambda places: check(f"backend.url={places.url(place, path, scheme)}", *knobs)(places)
 
 
+def store(place: str, *knobs: str, scheme: str = "redis") -> Callable[[Places], list[str]]:
+    """Return what makes the command line of ``check`` with a store."""
+    return lambda places: check(
+        "backend.url={service}", "server.secret_file={dir}/secret", f"store.url={places.url(place, '', scheme)}", *knobs
+    )(places)
+
+
 def token(name: str, *knobs: str) -> Callable[[Places], list[str]]:
     """Return what makes the command line of ``check`` with a token of an issuer at nginx."""
 
@@ -107,6 +114,9 @@ ACCESS: Final = (
                "find: {session: $.cookies._session_id}}",
                "backend.credentials.send={headers: {Cookie: '_session_id={session}'}}"), 3,
          "Correct backend.credentials, whose mode is login."),
+    Case("Drupal's jsonrpc takes the credentials, its jsonrpc_mcp does not.",
+         check("backend.url={both}", STATIC, "backend.credentials.value=Basic YWRtaW46YWRtaW4="), 3,
+         "Set backend.listing.dialect: drupal"),
     Case("A login page is in front of the service.", at("login"), 3, "login page"),
     Case("A single sign-on redirects to its login page.", at("nginx", "/portal"), 3, "redirects to a login page"),
 )  # fmt: skip
@@ -157,6 +167,12 @@ CONFIGURATION: Final = (
     Case("The name of a tool is misspelled.",
          lambda places: ["call", "ad", *check("backend.url={service}")(places)[1:]], 1, "did you mean add?"),
 )  # fmt: skip
+STORE: Final = (
+    Case("Redis refuses the password.", store("redis", "store.password=wrong"), 3, "It refuses the user"),
+    Case("Redis does not run, or listens elsewhere.", store("closed"), 3, "Nothing listens there."),
+    Case("The port of Redis has no TLS, the address says rediss.",
+         store("redis", "store.password=s3cret", scheme="rediss"), 3, "It speaks Redis without TLS."),
+)  # fmt: skip
 TOKENS: Final = (
     Case("The issuer's tokens have the type JWT, and no preset is named.", token("keycloak"), 1, "preset: keycloak"),
     Case("The issuer's tokens have the type JWT, and are of no known kind.", token("stranger"), 1,
@@ -177,5 +193,6 @@ SECTIONS: Final = {
     "The state of the service": STATE,
     "The listing": LISTING,
     "The configuration": CONFIGURATION,
+    "The store": STORE,
     "Tokens": TOKENS,
 }

@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 # What the page says in place of the ports of one run.
-_PORTS: Final = {"closed": 9, "taken": 8080, "tls": 8443}
+_PORTS: Final = {"closed": 9, "taken": 8080, "tls": 8443, "redis": 6379}
 _PROGRESS: Final = re.compile(r"^http\S+: (?:contacting|asking) .* …\n", re.MULTILINE)
 _DATE: Final = re.compile(r"\b20(?:2[1-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _FORK: Final = multiprocessing.get_context("fork")

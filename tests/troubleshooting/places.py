@@ -17,6 +17,7 @@ from typing import Any, Final
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.redis_server import RedisServer
 from tests.services import launch
 from tests.services.process import Service, free_port, require_program
 from tests.tls import Authority
@@ -118,6 +119,7 @@ def started(directory: Path) -> Iterator[Places]:
             "xml": _python(_XML_RPC, "/RPC2"),
             "deluge": launch.deluge(),
             "drupal": launch.drupal(anonymous=True, discovery=False),
+            "both": launch.drupal(mcp=True),
         }
         with ThreadPoolExecutor() as pool:
             for one in pool.map(Service.start, services.values()):
@@ -127,11 +129,14 @@ def started(directory: Path) -> Iterator[Places]:
             one.bind(("127.0.0.1", 0))
         taken.listen()
         ports = {name: free_port() for name in ("other", "page", "login", "tls", "expired", "named", "clients")}
+        ports["redis"] = stack.enter_context(RedisServer(password="s3cret")).port
         ports |= {"closed": closed.getsockname()[1], "taken": taken.getsockname()[1]}
         ports["nginx"] = stack.enter_context(_nginx(directory, ports, services["service"])).port
         ports |= {name: one.port for name, one in services.items()}
         _write_tokens(directory, f"http://127.0.0.1:{ports['nginx']}/realms/demo")
         (directory / "methods.yaml").write_text(METHODS)
+        (directory / "secret").write_text("0123456789abcdef0123456789abcdef")
+        (directory / "secret").chmod(0o600)
         (directory / "twice.yaml").write_text("backend:\n  url: http://127.0.0.1/\n  url: http://127.0.0.2/\n")
         services["frozen"].freeze()
         stack.callback(services["frozen"].thaw)

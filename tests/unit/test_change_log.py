@@ -16,6 +16,7 @@ def catalog(*quarantined: str) -> Catalog:
 def test_of_a_flood_of_broken_entries_the_first_are_told_and_the_others_are_counted() -> None:
     with capture_logs() as lines:
         log_catalog_change(None, catalog(*map(str, range(100_000))))
+    assert lines.pop(0) == {"event": "first tools", "tools": [], "log_level": "debug"}
     assert [line["method"] for line in lines[:-1]] == [str(number) for number in range(MOST_LINES)]
     assert lines[-1]["event"] == "method quarantined"
     assert lines[-1]["more"] == 100_000 - MOST_LINES

@@ -184,9 +184,12 @@ async def test_known_keys_serve_while_the_issuer_is_down_but_not_for_ever() -> N
     clock.now += MAX_STALE
     await keys.refresh()
     assert await kids(keys, "k1") == ["k1"]
+    assert "serving the known keys" in keys.problem.cause
     clock.now += 1
     with pytest.raises(Undecidable):
         await keys.candidates("k1", "ES256")
+    await keys.refresh()
+    assert "serving nothing: they are too old" in keys.problem.cause
 
 
 async def test_without_keys_nobody_can_tell_and_the_issuer_is_not_hammered() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -47,9 +46,11 @@ sys.exit(asyncio.run(serve(load_settings(None, knobs, {}), command, lambda port:
 async def test_each_worker_has_its_part_of_the_connections(tmp_path: Path) -> None:
     async with parent_of(3, tmp_path) as parent:
         assert set(await who_answer(parent.port)) == {"1", "2", "3"}
-        described = [re.sub(r"process \d+", "process N", line) for line in parent.describe()]
-        assert described[:2] == ["worker 1: ok, process N", "worker 1: listing: running"]
-        assert len(described) == 6
+        said = [worker.status() for worker in parent.workers]
+        assert [(one["worker"], one["unready"], one["jobs"]) for one in said] == [
+            (number, None, ["listing: running"]) for number in (1, 2, 3)
+        ]
+        assert [one["process"] for one in said] == [worker.pid for worker in parent.workers]
 
 
 async def test_connections_that_wait_at_a_dead_worker_are_answered_by_its_successor(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""Say whether the store answers, and where it does not, the one cause and the next step."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.cli.diagnosis import Diagnosis
+from gateway.cli.options import UNUSABLE, fail
+from gateway.settings import StoreSettings
+from gateway.store import StoreFault
+from gateway.store.choice import PER_PROCESS, make_store
+
+_CAUSES: Final = (
+    ("Authentication", "It refuses the user or the password.", "Correct store.username and store.password."),
+    (
+        "NoPermission|can't publish",
+        "Its user lacks a right.",
+        "Give it the rights that docs/deployment.md names.",
+    ),
+    ("certificate verify", "Its TLS certificate is not trusted.", "Set store.ca_file to the authority that signed it."),
+    (r"Error -\d", "The name of its host cannot be resolved.", "Correct the host in store.url."),
+    ("Error 111|Connect call failed", "Nothing listens there.", "Start Redis, or correct host and port in store.url."),
+    ("", "It does not answer as Redis does.", "Set store.url to a Redis."),
+)
+"""Words of the Redis client, the first that fit, with cause and next step."""
+
+
+async def store_state(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
+    """Return whether the store answers, and what to do where it does not. One that cannot be used ends the program. One
+    that answers late is no failure: a gateway starts without it."""
+    away = await _away(settings)
+    if not settings.is_shared:
+        return f"in memory: {PER_PROCESS} are of each process", None
+    said = f"{settings.url} {re.sub('^the store |[A-Za-z]+Error: ', '', away) or 'answers'}"  # no names of Python's
+    if not away or "no answer within" in away:
+        return said, None
+    words, cause, step = next(row for row in _CAUSES if re.search(row[0], away))
+    how, other = ("without", "redis") if settings.url.startswith("rediss") else ("with", "rediss")
+    url = re.sub("^rediss?", other, settings.url)
+    if not words and re.search("^$|Authentication|NoPermission|certificate", await _away(settings, url)):
+        cause, step = f"It speaks Redis {how} TLS.", f"Set store.url to {url}"
+    return said, Diagnosis(cause, step)
+
+
+async def _away(settings: StoreSettings, url: str = "") -> str:
+    """Return why the store does not answer, "" where it does."""
+    try:
+        store = make_store(settings.model_copy(update={"url": url or settings.url}))
+        await store.open()
+    except StoreFault as fault:
+        fail(UNUSABLE, f"store.url: {fault}")
+    away = store.problem.cause
+    await store.close()
+    return away
