@@ -14,7 +14,7 @@ from gateway import credentials
 from gateway.auth.audiences import shared_audience_faults
 from gateway.layers import SERVER_FILES, SERVICE_FILES, Layers
 from gateway.settings import ServiceSettings, Settings
-from gateway.settings.paths import Key, find_knob, keys_of, knobs
+from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
 from gateway.settings.services import INHERITED
 from gateway.text import did_you_mean
 
@@ -175,8 +175,12 @@ def _message(detail: Mapping[str, Any], where: tuple[Key, ...], tree: Mapping[st
             word for kind in (knob.kinds if knob else ()) if get_origin(kind) is Literal for word in get_args(kind)
         ]
         return f"must be one of {', '.join(words)}{did_you_mean(_value_at(tree, where), words)}"
-    message = _MESSAGES.get(detail["type"])
-    text: str = message.format_map(detail.get("ctx", {})) if message else detail["msg"]
+    if detail["type"] in ("tuple_type", "model_type") and "issuers" in where[-2:]:
+        return "has the form [{issuer: https://login.example.com}]"
+    section, message, values = find_knob(where[:-1]), _MESSAGES.get(detail["type"]), detail.get("ctx", {})
+    if section and where and (field := keys_of(section).get(str(where[-1]))):
+        values = {name: as_written(value, field) for name, value in values.items()}
+    text: str = message.format_map(values) if message else detail["msg"]
     return text.removeprefix("Value error, ")
 
 

@@ -60,3 +60,15 @@ def with_schemas(keyword: str, content: Any, change: Callable[[Any], Any]) -> An
     if not isinstance(content, Mapping):
         return content
     return {name: change(child) for name, child in content.items()} if keyword in MAPS else change(content)
+
+
+def without_closed_objects(schema: Any) -> Any:
+    """Return a schema without ``additionalProperties: false``, at any depth: some LLM APIs refuse a whole list of tools
+    for it. A schema that names its dialect stays as it is: its author wrote it for clients that know JSON Schema."""
+    if not isinstance(schema, Mapping) or "$schema" in schema:
+        return schema
+    return {
+        keyword: with_schemas(keyword, content, without_closed_objects)
+        for keyword, content in schema.items()
+        if not (keyword == "additionalProperties" and content is False)
+    }

@@ -231,6 +231,8 @@ class Outbound:
 
     async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
         """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
+        if self._session.closed:  # a fetch in the background may begin while the gateway ends
+            raise ConnectFailed("the gateway ends")
         return await self._exchange("GET", url, None, headers, timeout, max_bytes)
 
     async def _exchange(

@@ -6,12 +6,15 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
 
+from gateway.credentials import credential_modes
 from gateway.settings import Settings, is_loopback
 
+_OWN_SECRETS: Final = {"basic", "static", "login", "client_credentials"}
 log = structlog.get_logger()
 
 
@@ -29,6 +32,15 @@ def remarks_on(settings: Settings) -> Iterator[str]:
             f"server.secret_file: every user of this machine may read {file}, and with it forge cursors and sessions: "
             "chmod o-r, or in Kubernetes defaultMode: 0440 where the Secret is mounted"
         )
+    for service in settings.by_mount.values():
+        backend, modes = service.backend, credential_modes(service)
+        urls = map(urlsplit, (backend.url, backend.listing.url or ""))
+        far = [url.hostname for url in urls if url.scheme == "http" and not is_loopback(url.hostname or "")]
+        if far and _OWN_SECRETS & {modes.calls.name, modes.listing.name} and not backend.credentials.trusted_network:
+            yield (
+                f"{service.knob('backend.credentials')}: a secret of the gateway's own goes to {far[0]} over http: "
+                "use https, or set trusted_network: true there where the network itself encrypts"
+            )
 
 
 def log_remarks(settings: Settings) -> None:

@@ -21,7 +21,7 @@ from gateway.catalog.arguments import (
     publish_names,
     without_parameters,
 )
-from gateway.catalog.risks import moves_value
+from gateway.catalog.risks import CHANGES_SITE, moves_value
 from gateway.json_pointer import pointer_of
 from gateway.json_schema import ANNOTATIONS
 from gateway.model import (
@@ -255,13 +255,14 @@ def _output_schema(
 
 
 def _annotations(method: Method, override: ToolOverride, trusted: bool) -> tuple[JsonObject, dict[str, Any]]:
-    """Return the published hints, and the backend's other annotations for ``_meta``. A method that moves money or
-    signs is marked destructive, unless the backend is trusted and says that it changes nothing."""
+    """Return the published hints, and the backend's other annotations for ``_meta``. A method that moves money, signs
+    or changes a whole site is marked destructive, unless the backend is trusted and says that it changes nothing."""
     leftover = {key: value for key, value in method.annotations.items() if isinstance(key, str)}
     published: dict[str, Any] = {}
     if trusted:
         published = {key: leftover.pop(key) for key in HINTS if isinstance(leftover.get(key), bool)}
-    if moves_value(method.name) and published.get("readOnlyHint") is not True:
+    changes_site = method.name in CHANGES_SITE and method.dialect in ("drupal", "jsonrpc_mcp")
+    if (changes_site or moves_value(method.name)) and published.get("readOnlyHint") is not True:
         published["destructiveHint"] = True
     published |= override.annotations.model_dump(exclude_none=True)
     return published, leftover

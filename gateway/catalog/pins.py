@@ -12,11 +12,12 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from gateway import jsonrpc
+from gateway.catalog.risks import CHANGES_SITE
 from gateway.model import Binding, QuarantinedMethod, Structure, Tool
 
 MAX_BYTES: Final = 64 * 1024**2
@@ -115,7 +116,7 @@ def pin_of(tool: Tool) -> Pin:
         arguments=arguments if tool.binding.structure is Structure.BY_POSITION else sorted(arguments),
         input_schema=schema_digest(tool.input_schema),
         output_schema=None if tool.output_schema is None else schema_digest(tool.output_schema),
-        annotations=dict(sorted(tool.all_annotations.items())),
+        annotations=_listed(tool.method, tool.all_annotations),
         scopes=sorted(tool.scopes),
         auth_level=tool.auth_level,
         structure=str(tool.binding.structure),
@@ -123,6 +124,12 @@ def pin_of(tool: Tool) -> Pin:
         notification=tool.binding.notification,
         closed=tool.closed,
     )
+
+
+def _listed(method: str, annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Return annotations without the gateway's own mark of a method, which the service did not list."""
+    own = {"destructiveHint"} if method in CHANGES_SITE else ()
+    return {name: value for name, value in sorted(annotations.items()) if name not in own}
 
 
 def schema_digest(schema: Any) -> str:
@@ -164,7 +171,8 @@ def parse_pins(content: Any, origin: str) -> dict[str, Pin]:
     pins = {}
     for method, entry in entries.items():
         try:
-            pins[method] = _parse_pin(entry)
+            pin = _parse_pin(entry)
+            pins[method] = replace(pin, annotations=_listed(method, pin.annotations))
         except (TypeError, ValueError):
             raise PinError(f'{origin}: the entry "{method}" is not a pin; `tools --pin` writes it again') from None
     return pins

@@ -52,6 +52,11 @@ _VOCABULARY: Final = (
     _REVEALS | _TAKES | _TAKES_FIRST | _READS | _KEYS | _SECRETS | _PAYS | _SENT | _PAYMENTS | _MAKES | _SIGNS | _OTHERS
 )
 
+CHANGES_SITE: Final = _set(
+    "cache.rebuild maintenance_mode.isEnabled route_builder.rebuild user_permissions.add_permission_to_role"
+)
+"""Methods of Drupal's jsonrpc_core with an effect on the whole site. ``isEnabled`` turns the mode on and off."""
+
 
 @lru_cache(20_000)
 def reveals_secret(method: str) -> bool:

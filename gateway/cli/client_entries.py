@@ -20,11 +20,11 @@ from tomlkit.items import InlineTable
 
 from gateway import jsonrpc
 from gateway.catalog.pins import replace_file
-from gateway.cli.jsonc import NotJson, read_jsonc, with_member
+from gateway.cli.jsonc import NotJson, read_jsonc, with_member, without_member
 
 Entry: TypeAlias = Mapping[str, Any]
-_OF_STDIO: Final = ("command", "args")
-_OF_URL: Final = ("url", "httpUrl", "serverUrl")
+_HOW: Final = ("command", "args", "url", "httpUrl", "serverUrl")
+"""Members that say how a client reaches a server. An entry has those of one way."""
 
 
 class NotAdded(Exception):
@@ -61,9 +61,9 @@ class Client:
             return {**(self.stdio or {}), "command": command[0], "args": list(command[1:])}
         return {**(self.http or {}), "url": url, **(self.login(client_id) if self.login and client_id else {})}
 
-    def render(self, name: str, entry: Entry) -> str:
-        """Return a file with this entry alone."""
-        tree = {self.section: {name: dict(entry)}}
+    def render(self, entries: Mapping[str, Entry]) -> str:
+        """Return a file with these entries alone."""
+        tree = {self.section: {name: dict(entry) for name, entry in entries.items()}}
         return tomlkit.dumps(tree) if self.is_toml else jsonrpc.pretty(tree) + "\n"
 
 
@@ -121,9 +121,9 @@ CLIENTS: Final[Mapping[str, Client]] = {
 """Every client by its name on the command line."""
 
 
-def add_entry(client: Client, file: Path, name: str, entry: Entry, owns: Callable[[Entry], bool]) -> bool:
-    """Write an entry to a file; return False where it is there already. ``owns`` tells whether an entry of that name is
-    ours to change; members that it has beside ours are kept.
+def change_entry(client: Client, file: Path, name: str, entry: Entry | None, owns: Callable[[Entry], bool]) -> bool:
+    """Write an entry to a file, or remove it for None; return False where there is nothing to change. ``owns`` tells
+    whether an entry of that name is ours to change; members that it has beside ours are kept.
 
     Raises :class:`NotAdded`, and :class:`OSError`.
     """
@@ -131,13 +131,17 @@ def add_entry(client: Client, file: Path, name: str, entry: Entry, owns: Callabl
     raw = _content(file)
     try:
         text = raw.decode()
-        tree = tomllib.loads(text) if client.is_toml else read_jsonc(text) if text.strip("\ufeff \t\r\n") else {}
-        old = _old_entry(client, tree, name)
-        if old is not None:
-            if {**old, **entry} == old:
-                return False
-            _check_change(old, name, entry, owns)
-        changed = (_with_toml if client.is_toml else _with_json)(client, text, name, entry, old)
+        if not client.is_toml and not text.strip("\ufeff \t\r\n"):
+            text = "{}\n"
+        old = _old_entry(client, (tomllib.loads if client.is_toml else read_jsonc)(text), name)
+        gone = (*_HOW, "oauth", "auth") if "command" in (entry or {}) else _HOW
+        kept = {key: value for key, value in (old or {}).items() if key not in gone}
+        wanted = None if entry is None else {**kept, **entry}
+        if wanted == old:
+            return False
+        if old is not None and not owns(old):
+            raise NotAdded(f"it has an entry {name} that is not this program's: choose another name with --entry")
+        changed = (_with_toml if client.is_toml else _with_json)(text, (client.section, name), wanted, old)
     except UnicodeDecodeError:
         raise NotAdded(f"{file} cannot be parsed: it is not UTF-8") from None
     except RecursionError:
@@ -184,39 +188,33 @@ def _old_entry(client: Client, tree: Any, name: str) -> Entry | None:
     return old
 
 
-def _check_change(old: Entry, name: str, entry: Entry, owns: Callable[[Entry], bool]) -> None:
-    if not owns(old):
-        raise NotAdded(f"it has an entry {name} that is not this program's: choose another name with --entry")
-    foreign = [key for key in (*_OF_STDIO, *_OF_URL) if key in old and key not in entry]
-    if foreign:
-        raise NotAdded(f"its entry {name} has {foreign[0]}: remove the entry, or choose another name with --entry")
-
-
-def _with_json(client: Client, text: str, name: str, entry: Entry, old: Entry | None) -> str:
-    if not text.strip("\ufeff \t\r\n"):
-        return client.render(name, entry)
-    if old is None:
-        return with_member(text, (client.section, name), dict(entry))
+def _with_json(text: str, path: tuple[str, str], entry: Entry | None, old: Entry | None) -> str:
+    if entry is None:
+        return without_member(text, path)
+    old = old or {}
+    for key in sorted(old.keys() - entry.keys()):
+        text = without_member(text, (*path, key))
     for key, value in entry.items():
         if old.get(key) != value:
-            text = with_member(text, (client.section, name, key), value)
+            text = with_member(text, (*path, key), value)
     return text
 
 
-def _with_toml(client: Client, text: str, name: str, entry: Entry, old: Entry | None) -> str:
-    document = tomlkit.parse(text)
-    if client.section not in document:
-        document[client.section] = tomlkit.table(is_super_table=True)
-    section: Any = document[client.section]
-    if old is None:
-        table: Any = tomlkit.inline_table() if isinstance(section, InlineTable) else tomlkit.table()
-        table.update(entry)
-        section[name] = table
+def _with_toml(text: str, path: tuple[str, str], entry: Entry | None, old: Entry | None) -> str:
+    document, wanted, (group, name) = tomlkit.parse(text), tomllib.loads(text), path
+    wanted.setdefault(group, {})[name] = entry
+    section: Any = document.setdefault(group, tomlkit.table(is_super_table=True))
+    if entry is None:
+        del section[name], wanted[group][name]
+        if not wanted[group]:
+            del document[group], wanted[group]
     else:
-        section[name].update({key: value for key, value in entry.items() if old.get(key) != value})
+        if old is None:
+            section[name] = tomlkit.inline_table() if isinstance(section, InlineTable) else tomlkit.table()
+        for key in sorted((old or {}).keys() - entry.keys()):
+            del section[name][key]
+        section[name].update({key: value for key, value in entry.items() if (old or {}).get(key) != value})
     changed = tomlkit.dumps(document)
-    wanted = tomllib.loads(text)
-    wanted.setdefault(client.section, {})[name] = {**(old or {}), **entry}
     if tomllib.loads(changed) != wanted:
         raise NotJson("it has a form that cannot be edited safely")
     return changed

@@ -16,7 +16,7 @@ from gateway.listing.dialect import PARTS, Dialect
 from gateway.listing.probe import DIALECTS
 from gateway.listing.static import FILE_SCHEMA
 from gateway.settings import Credentials, ListingCredentials, Settings
-from gateway.settings.paths import documents, knobs, model_of
+from gateway.settings.paths import as_written, documents, knobs, model_of
 from gateway.settings.services import ServiceSections
 
 _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -28,6 +28,7 @@ _RELOAD: Final = (
     f"{', '.join(f'`{knob}`' for knob in config.LIVE)} alone;",
     "the others keep their value until a restart, and the log names them.",
 )
+_BOUNDS: Final = {"gt": "more than", "ge": "at least", "le": "at most"}
 # What the commented YAML has for required knobs, which have no default.
 _EXAMPLES: Final[dict[str, Any]] = {
     "backend.url": "http://127.0.0.1:8000/jsonrpc",
@@ -91,7 +92,7 @@ def _yaml() -> str:
         "# Every knob with its default. Made by `make config`.",
         "# Required are backend.url and auth.issuers, whose values here are examples, and backend_audience where the",
         "# callers' own tokens are sent to the backend, as by default. With auth.mode: off only backend.url is.",
-        "# Durations: 500ms, 30s, 5m, 1h, 1d. Sizes: 512KiB, 1MiB. Rates: 60/minute.",
+        "# Durations: 500ms, 30s, 5m, 1h, 1d. Sizes: 512KiB, 1MiB. Rates: 60/minute. A bare number: seconds, or bytes.",
         "# ${NAME} is an environment variable, ${file:/path} the content of a file, $${ a literal ${.",
         "# Any knob can also be set in the environment (GATEWAY__BACKEND__URL) or with --set backend.url=...",
         "# There, text is used as it is, without quotes; everything else is YAML, as here.",
@@ -148,6 +149,8 @@ def _markdown() -> str:
         "A text may also be in a file of its own, whose content is used as it is, without its last newline:",
         "`GATEWAY__BACKEND__CREDENTIALS__VALUE_FILE=/run/secrets/backend` sets `backend.credentials.value`.",
         "",
+        "Durations are `500ms`, `30s`, `5m`, `1h`, `1d`; sizes `512KiB`, `1MiB`. A bare number is seconds, or bytes.",
+        "",
         "A reload (SIGHUP, or a change of the file) applies",
         *_RELOAD,
         "",
@@ -176,7 +179,11 @@ def _row(name: str, field: FieldInfo) -> str:
 
 def _meaning(field: FieldInfo) -> str:
     """Return the help of a knob. That of the modes of credentials is made from the modes."""
-    return credentials.HELP if any(field is mode for mode in _MODES) else field.description or ""
+    if any(field is mode for mode in _MODES):
+        return credentials.HELP
+    bounds = ((word, getattr(part, key, None)) for part in field.metadata for key, word in _BOUNDS.items())
+    shown = [f"{word} {as_written(bound, field)}" for word, bound in bounds if bound]
+    return (field.description or "") + (f" ({', '.join(shown)})" if shown else "")
 
 
 def _default(field: FieldInfo) -> Any:
@@ -186,11 +193,7 @@ def _default(field: FieldInfo) -> Any:
         return list(default)
     if isinstance(default, BaseModel):
         return default.model_dump(by_alias=True, exclude_defaults=True)
-    for metadata in field.metadata:
-        written = getattr(metadata, "func", None)
-        if default is not None and type(metadata).__name__ == "PlainSerializer" and written is not None:
-            return written(default)
-    return default
+    return as_written(default, field)
 
 
 def _as_yaml(value: Any) -> str:

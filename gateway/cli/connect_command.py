@@ -14,8 +14,8 @@ import click
 
 from gateway import jsonrpc
 from gateway.cli import COMMAND
-from gateway.cli.client_entries import CLIENTS, Entry, NotAdded, add_entry
-from gateway.cli.options import UNUSABLE, Given, configured, fail, program, with_one_service
+from gateway.cli.client_entries import CLIENTS, Client, Entry, NotAdded, change_entry
+from gateway.cli.options import UNUSABLE, Given, configured, fail, program, with_service
 from gateway.layers import ENVIRONMENT_PREFIX, make_files_absolute
 from gateway.references import read_yaml_with_references
 from gateway.settings import ServiceSettings
@@ -30,7 +30,7 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 
 @click.command()
 @configured
-@with_one_service
+@with_service
 @click.option("--client", "client_name", type=click.Choice(list(CLIENTS)), default="json", show_default=True,
               help="For which client.")  # fmt: skip
 @click.option("--http", is_flag=True, help="An entry with the URL of serve, in place of one that starts stdio.")
@@ -39,37 +39,55 @@ _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 @click.option("--token-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="File with the access token that stdio acts with.")  # fmt: skip
 @click.option("--write", is_flag=True, help="Add the entry to the client's file. Nothing else in it changes.")
+@click.option("--remove", is_flag=True, help="Remove the entry from the client's file. Nothing else in it changes.")
 @click.option("--file", "target", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Another file than the client's usual one.")  # fmt: skip
 @click.pass_obj
 def connect(
-    given: Given, /, service: ServiceSettings, client_name: str, http: bool, client_id: str | None,
-    entry_name: str | None, token_file: Path | None, write: bool, target: Path | None, **_: Any,
+    given: Given, /, services: tuple[ServiceSettings, ...], client_name: str, http: bool, client_id: str | None,
+    entry_name: str | None, token_file: Path | None, write: bool, remove: bool, target: Path | None, **_: Any,
 ) -> None:  # fmt: skip
-    """Print the entry that makes an MCP client use the gateway, or write it to the client's file."""
+    """Print the entry that makes an MCP client use the gateway, one for each service, or write it to its file."""
     client = CLIENTS[client_name]
-    name = entry_name or _name_of(service)
-    if not _NAME.fullmatch(name):
-        fail(UNUSABLE, f"--entry {name}: use at most 64 letters, digits, hyphens and underscores.")
+    if entry_name and len(services) > 1:
+        fail(UNUSABLE, f"--entry {entry_name}: there are several services. Choose one with --service.")
+    names = {entry_name or _name_of(service): service for service in services}
+    for name in names:
+        if not _NAME.fullmatch(name):
+            fail(UNUSABLE, f"--entry {name}: use at most 64 letters, digits, hyphens and underscores.")
     file = target or (client.file() if client.file else None)
+    if (write or remove) and file is None:
+        fail(UNUSABLE, f"--{'remove' if remove else 'write'} needs --client, or --file with the client's file.")
+    if not (http or remove):
+        _check_left_out(given)
     try:
-        command = () if http else _command(given, service, token_file)
-        entry = client.entry(command, service.resource if http else None, client_id)
+        entries = {
+            name: client.entry(
+                () if http else _command(given, one, token_file), one.resource if http else None, client_id
+            )
+            for name, one in names.items()
+        }
     except NotAdded as error:
         fail(UNUSABLE, f"{error}.")
-    if not write:
-        click.echo(client.render(name, entry), nl=False)
-        where = file or "the client's file"
-        click.echo(f"Add this to {where}" + (", or run it again with --write." if file else "."), err=True)
+    if file is not None and (write or remove):
+        for name, service in names.items():
+            _change(client, file, name, None if remove else entries[name], service)
         return
-    if file is None:
-        fail(UNUSABLE, "--write needs --client, or --file with the file to write to.")
+    click.echo(client.render(entries), nl=False)
+    where = file or "the client's file"
+    click.echo(f"Add this to {where}" + (", or run it again with --write." if file else "."), err=True)
+
+
+def _change(client: Client, file: Path, name: str, entry: Entry | None, service: ServiceSettings) -> None:
+    """Write an entry to the client's file, or remove it for None, and say so."""
     try:
-        is_new = add_entry(client, file, name, entry, lambda old: _is_ours(old, entry))
+        changed = change_entry(client, file, name, entry, lambda old: _is_ours(old, service))
     except (NotAdded, OSError) as error:
         reason = f"{file}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        fail(UNUSABLE, f"Nothing is written: {reason}.", "The entry to add by hand:", client.render(name, entry))
-    click.echo(f"{file} has the entry {name}{'' if is_new else ' already'}. {client.then}")
+        by_hand = () if entry is None else ("The entry to add by hand:", client.render({name: entry}))
+        fail(UNUSABLE, f"Nothing is written: {reason}.", *by_hand)
+    state = f"has {'no' if entry is None else 'the'} entry {name}"
+    click.echo(f"{file} {'' if changed else 'already '}{state}. {client.then if changed or entry else ''}".rstrip())
 
 
 def _name_of(service: ServiceSettings) -> str:
@@ -82,7 +100,6 @@ def _name_of(service: ServiceSettings) -> str:
 
 def _command(given: Given, service: ServiceSettings, token_file: Path | None) -> tuple[str, ...]:
     """Return what a client starts. It starts it in any folder, so every path is absolute."""
-    _check_left_out(given)
     folder = Path.cwd()
     options: list[str] = [] if given.url is None else [given.url]
     if given.file is not None:
@@ -147,9 +164,12 @@ def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[s
             yield from _secrets_below((*path, key), child)
 
 
-def _is_ours(old: Entry, entry: Entry) -> bool:
-    """Tell whether an entry is one that this command wrote: it starts this program, or has the same URL."""
-    command, args = old.get("command"), old.get("args")
+def _is_ours(old: Entry, service: ServiceSettings) -> bool:
+    """Tell whether an entry is one that this command wrote: it starts this program, or its URL has the service's path.
+    The host and the port of a gateway may change."""
+    command, args, url = old.get("command"), old.get("args"), old.get("url")
     words = [command, *(args if isinstance(args, list) else [])]
     starts = isinstance(command, str) and (Path(command).stem == COMMAND or words[1:3] == ["-m", "gateway"])
-    return (starts and "stdio" in words) or ("url" in entry and old.get("url") == entry["url"])
+    return (starts and "stdio" in words) or (
+        isinstance(url, str) and urlsplit(url).path == urlsplit(service.resource).path
+    )

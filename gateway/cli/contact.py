@@ -87,7 +87,7 @@ async def _work(parts: Service, work: Work, token: str | None) -> Any:
     except NoListing as error:
         raise await _no_listing(parts, caller, error.steps) from error
     except UnknownTool as error:
-        raise ContactFailed(FAILED, (error.message + _nearest_tool(error.message, catalog),)) from error
+        raise ContactFailed(FAILED, (_explained(error.message, catalog),)) from error
     except GatewayError as error:
         raise ContactFailed(FAILED, (error.message,)) from error
 
@@ -106,15 +106,16 @@ async def _caller(parts: Service, token: str | None) -> Caller:
         raise ContactFailed(FAILED, (f"The token cannot be verified: {error.reason}",)) from error
 
 
-def _nearest_tool(message: str, catalog: Catalog) -> str:
-    """Return what to add to the message about an unknown tool."""
-    name = message.rpartition(" ")[2]
+def _explained(message: str, catalog: Catalog) -> str:
+    """Return the message about an unknown tool, with why it is not offered, or which may be meant."""
+    unknown, _, meant = message.partition(". Did you mean ")
+    name = unknown.rpartition(" ")[2]
     left_out = next((method for method in catalog.quarantined if method.name == name), None)
     if left_out is not None:
-        return f" is quarantined: {left_out.reason}; {left_out.remedy}"
+        return f"{unknown} is quarantined: {left_out.reason}; {left_out.remedy}"
     if name in catalog.hidden:
-        return " is hidden by catalog.include and exclude"
-    return did_you_mean(name, catalog.by_name)
+        return f"{unknown} is hidden by catalog.include and exclude"
+    return message if meant else message + did_you_mean(name, catalog.by_name)
 
 
 async def _no_credential(parts: Service, caller: Caller, failure: CredentialUnavailable) -> ContactFailed:

@@ -26,19 +26,13 @@ from gateway.web.request import HttpRequest
 
 SERVICE_PORT: Final = 8000
 ADMIN_PORT: Final = 9090
+_TEXT, _COUNT, _NUMBER = ({"type": name} for name in ("string", "integer", "number"))
 _BOOK: Final = {
     "type": "object",
-    "properties": {
-        "isbn": {"type": "string"},
-        "title": {"type": "string"},
-        "author": {"type": "string"},
-        "price": {"type": "number"},
-        "stock": {"type": "integer"},
-    },
+    "properties": {"isbn": _TEXT, "title": _TEXT, "author": _TEXT, "price": _NUMBER, "stock": _COUNT},
     "required": ["isbn", "title", "author", "price", "stock"],
 }
-
-
+_ORDER: Final = {"type": "object", "properties": {"order": _COUNT, "total": _NUMBER}, "required": ["order", "total"]}
 _ISBN: Final = {
     "name": "isbn",
     "required": True,
@@ -56,7 +50,7 @@ DOCUMENT: Final[dict[str, Any]] = {
             "summary": "Find books by words of their title or author.",
             "paramStructure": "by-name",
             "params": [
-                {"name": "query", "required": True, "description": "Words to look for.", "schema": {"type": "string"}},
+                {"name": "query", "required": True, "description": "Words to look for.", "schema": _TEXT},
                 {"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}},
             ],
             "result": {"name": "books", "schema": {"type": "array", "items": _BOOK_REF}},
@@ -73,14 +67,7 @@ DOCUMENT: Final[dict[str, Any]] = {
             "summary": "Order copies of a book.",
             "paramStructure": "by-name",
             "params": [_ISBN, {"name": "copies", "schema": {"type": "integer", "minimum": 1, "default": 1}}],
-            "result": {
-                "name": "order",
-                "schema": {
-                    "type": "object",
-                    "properties": {"order": {"type": "integer"}, "total": {"type": "number"}},
-                    "required": ["order", "total"],
-                },
-            },
+            "result": {"name": "order", "schema": _ORDER},
         },
     ],
     "components": {"schemas": {"Book": _BOOK}},
@@ -163,14 +150,14 @@ def _json(members: dict[str, Any]) -> HttpAnswer:
 
 async def run(port: int, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. ``say`` prints a guide with commands to type."""
-    service = await Bookshop().listen(_free(SERVICE_PORT))
+    service = await Bookshop().listen(free_or_any(SERVICE_PORT))
     url = f"http://127.0.0.1:{service.number}/jsonrpc"
     settings = load_settings(
         None,
         [
             f"backend.url={url}",
-            f"server.port={_free(port)}",
-            f"server.admin_port={0 if port == ADMIN_PORT else _free(ADMIN_PORT)}",
+            f"server.port={free_or_any(port)}",
+            f"server.admin_port={0 if port == ADMIN_PORT else free_or_any(ADMIN_PORT)}",
             "auth.mode=off",
         ],
         environ={},
@@ -188,7 +175,7 @@ async def run(port: int, say: Callable[[str], None]) -> None:
         await service.close()
 
 
-def _free(port: int) -> int:
+def free_or_any(port: int) -> int:
     """Return the port, or 0 (any free one) if it is in use."""
     with socket.socket() as probe:
         if os.name == "posix":  # on Windows it would let two processes listen on one port

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _SKIPPED: Final = re.compile(r"[ \t\r\n]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMA: Final = re.compile(rf"(?:{_SKIPPED.pattern})*,", re.DOTALL)
 _SCALAR: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"/]+')
 _LAST_LINE: Final = re.compile(r"\r?\n[ \t]*\Z|[ \t]+\Z")
 _MAX_DEPTH: Final = 100
@@ -56,6 +57,25 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
     if read_jsonc(changed) != wanted:
         raise NotJson("it has a form that cannot be edited safely")
     return changed
+
+
+def without_member(text: str, path: Sequence[str]) -> str:
+    """Return the text without the member at ``path``, which is there. Raises :class:`NotJson`."""
+    root = node = _Parser(text).parse()
+    parent = wanted = copy.deepcopy(root.value)
+    for name in path[:-1]:
+        node, parent = node.members[name], parent[name]
+    del parent[path[-1]]
+    member = node.members.pop(path[-1])
+    after = match.end() if (match := _COMMA.match(text, member.end)) else member.end
+    head, tail = text[: text.rfind('"', 0, text.rfind('"', 0, member.start))], text[after:]
+    if head.rstrip(" \t").endswith("\n") and tail.lstrip(" \t\r").startswith("\n"):  # the line has nothing else
+        head, tail = head.rstrip(" \t"), tail.partition("\n")[2]
+    if match is None and node.members and (comma := _COMMA.match(text, list(node.members.values())[-1].end)):
+        head = head[: comma.end() - 1] + head[comma.end() :]
+    if read_jsonc(head + tail) != wanted:
+        raise NotJson("it has a form that cannot be edited safely")
+    return head + tail
 
 
 def _with_value(tree: Any, path: Sequence[str], value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -137,17 +138,21 @@ def with_token(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_token(file: Path) -> str:
-    """Return the access token in a file. Raises :class:`OSError`, :class:`UnicodeDecodeError`."""
-    return file.read_text(encoding="ascii").strip()
+    """Return the access token in a file. Raises :class:`OSError`."""
+    words = file.read_text(encoding="ascii", errors="replace").split()
+    if len(words) != 1 or not words[0].isascii():
+        begins = words != [] and words[0].lower() == "bearer"
+        other = "begins with Bearer: leave that word out" if begins else "does not hold one access token without blanks"
+        raise OSError(errno.EINVAL, other if words else "is empty")
+    return words[0]
 
 
 def token_or_fail(file: Path) -> str:
     """Return the access token in a file. Ends the program where it cannot be read."""
     try:
         return read_token(file)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "does not hold an access token"
-        fail(UNUSABLE, f"--token-file {file}: {reason}")
+    except OSError as error:
+        fail(UNUSABLE, f"--token-file {file}: {error.strerror}")
 
 
 def with_service(command: Callable[..., None]) -> Callable[..., None]:
@@ -159,7 +164,7 @@ def with_service(command: Callable[..., None]) -> Callable[..., None]:
         services = tuple(settings.by_mount.values())
         names = [service.name for service in services if service.name]
         if name is not None and name not in names:
-            known = f"there are {', '.join(names)}" if names else "the only one is at the root and has no name"
+            known = f"there are {', '.join(names)}" if names else "the only one has no name: leave --service out"
             fail(UNUSABLE, f"--service {name}: is not a service; {known}{did_you_mean(name, names)}")
         chosen = tuple(service for service in services if name in (None, service.name))
         command(settings=settings, services=chosen, **arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 
@@ -46,6 +47,8 @@ def serve(given: Given, /, settings: Settings, source: ConfigSource) -> None:
     except (ConfigError, SecretError, NotAWorker) as error:
         fail(UNUSABLE, str(error))
     except OSError as error:
-        fail(UNUSABLE, f"Cannot listen on {server.host} port {server.port} and {server.admin_host} port "
-                       f"{server.admin_port}: {(error.strerror or '').rpartition(': ')[2]}",
-             "Set server.port and server.admin_port to free ones.")  # fmt: skip
+        place, _, reason = (error.strerror or str(error)).rpartition(": ")
+        side = "admin_" if place.endswith(f" port {server.admin_port}") else ""
+        taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        remedy = "port to a free one" if taken else "host to an address of this machine"
+        fail(UNUSABLE, f"Cannot listen on {place}: {reason}", f"Set server.{side}{remedy}.")

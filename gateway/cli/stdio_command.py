@@ -158,7 +158,7 @@ async def _caller(service: Service, token: Token) -> Caller:
         return ANONYMOUS
     try:
         raw = token()
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         raise AuthUnavailable("The token file cannot be read") from None
     values = () if raw is None else (f"Bearer {raw}",)
     principal = await authenticator.authenticate(PresentedToken(values, (), "POST", "/mcp", False, ""))

@@ -13,11 +13,7 @@ from gateway.store.choice import PER_PROCESS, make_store
 
 CAUSES: Final = (
     ("Authentication", "It refuses the user or the password.", "Correct store.username and store.password."),
-    (
-        "NoPermission|can't publish",
-        "Its user lacks a right.",
-        "Give it the rights that docs/deployment.md names.",
-    ),
+    ("NoPermission|can't publish", "Its user lacks a right.", "Give it the rights that docs/deployment.md names."),
     ("certificate verify", "Its TLS certificate is not trusted.", "Set store.ca_file to the authority that signed it."),
     (r"Error -\d", "The name of its host cannot be resolved.", "Correct the host in store.url."),
     ("Error 111|Connect call failed", "Nothing listens there.", "Start Redis, or correct host and port in store.url."),

@@ -62,7 +62,8 @@ class TokenReport:
         knob = parts.settings.knob(f"auth.issuers.{number}.preset")
         preset = _fitting_preset(parts.settings, policy, typ, token.claims)
         types = " or ".join(map(str, policy.token_types))
-        return cls(rows, refusal, preset, f"Set {knob}: {preset}" if preset else f"Get a token whose typ is {types}.")
+        other = f"Get a token whose typ is {types}, or set {knob} if docs/issuers has a page about its issuer."
+        return cls(rows, refusal, preset, f"Set {knob}: {preset}" if preset else other)
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each row, and the preset that fits."""
@@ -135,8 +136,8 @@ def _fitting_preset(settings: ServiceSettings, policy: IssuerPolicy, typ: str | 
     fixed values for more claims, or whose name the issuer has, or that finds the client in more claims."""
     fitting = []
     for order, (name, preset) in enumerate(PRESETS.items()):
-        if preset.opaque:
-            continue
+        if preset.opaque or not (typ != "jwt" or preset.fixed_claims or name in policy.issuer.issuer):
+            continue  # many issuers that are none of ours make tokens of the type JWT, too
         issuer = policy.issuer.model_copy(update={"preset": name})
         other = issuer_policy(issuer, settings.resource, extra_audiences=True, implies={})
         try:

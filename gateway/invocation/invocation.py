@@ -8,6 +8,7 @@ the decisions are the same on each. A surface that can ask the client for input 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -19,6 +20,7 @@ from gateway.errors import (
     CapabilityRequired,
     ConfirmationRequired,
     InputRequired,
+    InsufficientScope,
     InvalidArguments,
     MissingCapability,
     ResultMismatch,
@@ -121,8 +123,17 @@ class Invocation:
         builtin = self._builtin.get(name)
         tool = builtin.tool if builtin else await self._discovery.find_tool(caller, name, patience)
         if tool is None:
-            raise _unknown_tool(name)
+            raise await self._unknown_tool(caller, name)
         return tool
+
+    async def _unknown_tool(self, caller: Caller, name: str) -> UnknownTool:
+        """Return the error, which names the nearest tool that the caller may see."""
+        meant = ""
+        with suppress(InsufficientScope):  # a caller who may not list is told no name
+            self._access.check_list(caller)
+            visible = self._access.visible_catalog(caller, await self._discovery.catalog(caller))
+            meant = visible.nearest_name(name, caller.name_style or self.name_style)
+        return UnknownTool(f"Unknown tool: {excerpt(name, 128)}{meant}")
 
     async def prepare(
         self,
@@ -151,7 +162,7 @@ class Invocation:
             await self._listings.spend(caller)  # as if the caller asked for it: views are many, by tokens' scopes
         tool = tool or await self._discovery.find_tool(caller, name)
         if tool is None:
-            raise _unknown_tool(name)
+            raise await self._unknown_tool(caller, name)
         record.tool = tool.name
         if builtin is None:  # before the arguments: their faults describe the tool
             self._access.check_call(caller, tool)
@@ -284,10 +295,6 @@ class Invocation:
             if faults == [TOO_LARGE]:
                 return  # too costly to check, which is not a fault of the result
             raise _mismatch("; ".join(faults[:_FAULTS_SHOWN]), full_result)
-
-
-def _unknown_tool(name: str) -> UnknownTool:
-    return UnknownTool(f"Unknown tool: {name[:128]}")
 
 
 def _usable_extras(tool: Tool, extras: CallExtras) -> CallExtras | None:

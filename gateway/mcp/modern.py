@@ -24,14 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
 from gateway.discovery.subscriptions import StreamEvent, Subscriptions
-from gateway.errors import (
-    GatewayError,
-    InternalError,
-    InvalidParams,
-    MethodNotFound,
-    NotAcceptable,
-    UnsupportedVersion,
-)
+from gateway.errors import GatewayError, InternalError, InvalidParams, MethodNotFound, NotAcceptable, UnsupportedVersion
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, Id, Message, Notification, Raw, Request
 from gateway.limits import StreamLimit

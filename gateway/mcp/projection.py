@@ -40,10 +40,10 @@ class ToolProjector:
         if self.titles and tool.title:
             shown["title"] = tool.title
         shown["description"] = tool.description
-        shown["inputSchema"] = tool.published_input
-        if self.outputs and isinstance(tool.output_schema, Mapping):
-            wrap = self.objects_only and not is_object_schema(tool.output_schema)
-            shown["outputSchema"] = wrap_schema(dict(tool.output_schema)) if wrap else tool.output_schema
+        shown["inputSchema"], output_schema = tool.schemas_for(self.name_style)
+        if self.outputs and isinstance(output_schema, Mapping):
+            wrap = self.objects_only and not is_object_schema(output_schema)
+            shown["outputSchema"] = wrap_schema(dict(output_schema)) if wrap else output_schema
         if self.annotations and tool.annotations:
             shown["annotations"] = tool.annotations
         if self.titles and tool.meta:

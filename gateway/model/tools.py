@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
+from gateway.json_schema import without_closed_objects
 from gateway.model.listed import JsonObject, MessageForm, QuarantinedMethod, Schema, ServiceInfo, Structure
+from gateway.text import did_you_mean
 
 
 class NameStyle(StrEnum):
@@ -93,6 +97,8 @@ _TYPE_ALONE: Final = {"type", "title", "description"}
 CLOSED: Final = {"additionalProperties": False}
 """Keyword that makes a schema of all arguments refuse others."""
 
+_NEAR: Final = 4
+
 Demand: TypeAlias = tuple[bool, frozenset[str]]
 """Demands of a tool on its caller: whether it is open to callers without a token, and the scopes that it needs."""
 
@@ -140,10 +146,10 @@ class Tool:
         """Return the tool's name in this style."""
         return self.names.get(name_style, self.name)
 
-    @property
-    def published_input(self) -> JsonObject:
-        """Return the input schema as clients see it."""
-        return self.shown_input or self.input_schema
+    def schemas_for(self, name_style: NameStyle) -> tuple[JsonObject, Schema | None]:
+        """Return the input and the output schema that are shown with names in this style."""
+        shown = self.shown_input or self.input_schema, self.output_schema
+        return shown if name_style is NameStyle.MCP else tuple(map(without_closed_objects, shown))
 
     @cached_property
     def digest(self) -> str:
@@ -244,6 +250,16 @@ class Catalog:
     def demands(self) -> frozenset[Demand]:
         """Return the different demands of its tools."""
         return frozenset(tool.demand for tool in self.tools)
+
+    def nearest_name(self, name: str, style: NameStyle) -> str:
+        """Return what to add to a message about an unknown name: the tool that is probably meant, "" where none is.
+        No limit counts such calls, so a dozen names are compared: neighbors in their order, and some that end alike."""
+        if len(name) > 64:  # long names take long to compare
+            return ""
+        place = bisect(self.tools, name, key=lambda tool: tool.name)
+        alike = islice((tool for tool in self.tools if tool.name.endswith(name[-4:])), _NEAR)
+        near = (*self.tools[max(0, place - _NEAR) : place + _NEAR], *alike)
+        return did_you_mean(name, [tool.name_for(style) for tool in near]).replace("; did", ". Did")
 
     @cached_property
     def scopes(self) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ def _tool_description(tool: Tool, name_style: NameStyle) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": tool.name_for(name_style)}
     if tool.title:
         entry["title"] = tool.title
-    entry |= {"description": tool.description, "inputSchema": tool.published_input}
+    entry |= {"description": tool.description, "inputSchema": tool.schemas_for(name_style)[0]}
     if tool.annotations:
         entry["annotations"] = tool.annotations
     return entry

@@ -87,7 +87,9 @@ class Credentials(ClientSecret):
         True, "same_resource: refuse tokens that are valid elsewhere too, because the backend could use them there."
     )
     trusted_network: bool = knob(
-        False, "same_resource: allow http:// beyond loopback for tokens. Only where the network encrypts (a mesh)."
+        False,
+        "Allow http:// beyond loopback for tokens (same_resource), and do not warn of it for secrets of the "
+        "gateway's own. Only where the network encrypts (a mesh).",
     )
     token_endpoint: SecureUrl | None = knob(
         None,
@@ -201,9 +203,7 @@ class ListingSettings(Section):
 class Backend(Section):
     """The JSON-RPC service behind the gateway."""
 
-    url: HttpUrl = Field(
-        description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.",
-    )
+    url: HttpUrl = Field(description="The service's JSON-RPC endpoint, for example http://127.0.0.1/jsonrpc. Required.")
     timeout: Duration = knob(
         30.0, "Deadline of a call, from the wait for a free connection to the last byte of the answer.", gt=0, le=3600
     )

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, Secret, field_validator, model_validator
 
 from gateway.settings.auth import ScopeTokens
 from gateway.settings.knobs import Document, Section, knob, texts_in
-from gateway.units import Duration, Rate
+from gateway.units import Duration, Rate, format_duration
 
 EXCLUDED: Final = (
     # Methods that describe the service.
@@ -122,10 +122,7 @@ class CatalogSettings(Section):
 
     ttl: Duration = knob(300.0, "Age at which a listing is refreshed in the background.", ge=0.05, le=86400)
     max_stale: Duration = knob(
-        86400.0,
-        "Age up to which the last good listing is served while refreshes fail.",
-        ge=0,
-        le=30 * 86400,
+        86400.0, "Age up to which the last good listing is served while refreshes fail.", ge=0, le=30 * 86400
     )
     fallback: str | None = knob(
         None,
@@ -157,8 +154,7 @@ class CatalogSettings(Section):
         "A client can choose with ?names= on any URL. A call may use either name, or the method's own.",
     )
     trust_annotations: bool = knob(
-        False,
-        "Publish the backend's own hints (readOnlyHint and others) as hints. Otherwise they are in _meta.",
+        False, "Publish the backend's own hints (readOnlyHint and others) as hints. Otherwise they are in _meta."
     )
     search: bool = knob(
         False,
@@ -171,8 +167,7 @@ class CatalogSettings(Section):
         "by `tools --pin`. A tool that is new or differs from its pin is not offered until it is pinned again.",
     )
     tools: dict[str, ToolOverride] = knob(
-        dict,
-        "Overrides by method name or pattern (node.*). Of several that match, later ones win.",
+        dict, "Overrides by method name or pattern (node.*). Of several that match, later ones win."
     )
 
     def secrets(self) -> Iterator[str]:
@@ -183,7 +178,9 @@ class CatalogSettings(Section):
                     yield from texts_in(argument.default.get_secret_value())
 
     @model_validator(mode="after")
-    def _check_names(self) -> CatalogSettings:
+    def _check_together(self) -> CatalogSettings:
+        if self.max_stale < self.ttl:
+            raise ValueError(f"max_stale must be at least ttl, which is {format_duration(self.ttl)}")
         for pattern, override in self.tools.items():
             if override.name is not None and "*" in override.name and not has_one_star(pattern):
                 raise ValueError(

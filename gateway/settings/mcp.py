@@ -41,10 +41,7 @@ class McpServer(Section):
     """Name, texts and icons by which clients know the server. Absent values come from the service's listing."""
 
     name: str | None = knob(
-        None,
-        "Name of the server. Absent: the listing's title, else jsonrpc-mcp-gateway.",
-        min_length=1,
-        max_length=256,
+        None, "Name of the server. Absent: the listing's title, else jsonrpc-mcp-gateway.", min_length=1, max_length=256
     )
     title: str | None = knob(None, "Name for people. Absent: the listing's title.", max_length=256)
     instructions: str | None = knob(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
-from pydantic import BaseModel, JsonValue, Secret, SecretStr
+from pydantic import BaseModel, JsonValue, PlainSerializer, Secret, SecretStr
 from pydantic.fields import FieldInfo
 
 from gateway.settings import Settings
@@ -101,6 +101,15 @@ def keys_of(section: Knob) -> dict[str, FieldInfo]:
     """Return the fields of a section, by their names in the file."""
     models = filter(None, map(_as_model, section.kinds))
     return {field.alias or name: field for model in models for name, field in model.model_fields.items()}
+
+
+def as_written(value: Any, field: FieldInfo) -> Any:
+    """Return the value of a knob as it is written in a file: a duration or a size with its unit."""
+    inner = (part for kind in get_args(field.annotation) for part in getattr(kind, "__metadata__", ()))
+    for part in (*field.metadata, *inner):
+        if isinstance(part, PlainSerializer) and isinstance(value, int | float):
+            return part.func(value)  # type: ignore[call-arg]
+    return value
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:

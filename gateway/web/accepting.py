@@ -40,7 +40,11 @@ log = structlog.get_logger()
 async def bind(host: str, port: int) -> list[socket.socket]:
     """Return a bound socket for each address of a host; an :class:`Acceptor` makes them listen. Raise :class:`OSError`
     where one cannot be bound."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    resolve = asyncio.get_running_loop().getaddrinfo
+    try:
+        found = await resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise OSError(error.errno, f"{host} port {port}: the name cannot be resolved") from error
     sockets: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
@@ -48,7 +52,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
             with suppress(_FamilyUnsupported):
                 sockets.append(_bound(family, address))
         if not sockets:
-            raise OSError(errno.EADDRNOTAVAIL, f"no address of {host} can be bound")
+            raise OSError(errno.EADDRNOTAVAIL, f"{host} port {port}: no address of it can be bound")
     except OSError:
         for bound in sockets:
             bound.close()

@@ -43,12 +43,13 @@ class RestProjector:
     def project(self, tool: Tool) -> dict[str, Any]:
         """Return a tool with every member that older clients require, also those that MCP would leave out."""
         name = tool.name_for(self.name_style)
+        input_schema, output_schema = tool.schemas_for(self.name_style)
         return {
             "name": name,
             "title": tool.title or name,
             "description": tool.description,
-            "inputSchema": tool.published_input,
-            "outputSchema": tool.output_schema if isinstance(tool.output_schema, Mapping) else {},
+            "inputSchema": input_schema,
+            "outputSchema": output_schema if isinstance(output_schema, Mapping) else {},
             "annotations": tool.all_annotations,
             "endpoint": f"{self.mount}{TOOLS}/{quote(segment_of(name))}",
             "method": printable(tool.method),

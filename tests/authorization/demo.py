@@ -11,6 +11,7 @@ import asyncio
 import os
 import shlex
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,14 +20,14 @@ from typing import Final
 
 import jwt
 
-from gateway.cli.demo import Bookshop
+from gateway.cli.demo import Bookshop, free_or_any
 from gateway.config import load_settings
 from gateway.server import Server
 from gateway.telemetry import logs
 from gateway.web.answer import HttpAnswer
 from gateway.web.request import HttpRequest
 from tests.authorization.servers import OidcProvider, Resource, oidc_provider
-from tests.services.process import free_port
+from tests.services.process import ServiceFailed, free_port
 
 READ: Final = "books:read"
 ORDER: Final = "orders:write"
@@ -151,9 +152,14 @@ async def run(say: Callable[[str], None], *, once: bool, port: int = 0) -> list[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--once", action="store_true", help="end after the commands")
-    parser.add_argument("--port", type=int, default=8080, help="the gateway's (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=8080, help="the gateway's; a free one if it is in use (default: %(default)s)"
+    )
     arguments = parser.parse_args()
-    asyncio.run(run(lambda line: print(line, flush=True), once=arguments.once, port=arguments.port))
+    try:
+        asyncio.run(run(lambda line: print(line, flush=True), once=arguments.once, port=free_or_any(arguments.port)))
+    except (OSError, ServiceFailed) as error:
+        sys.exit(f"The demo cannot start: {error}")
 
 
 if __name__ == "__main__":

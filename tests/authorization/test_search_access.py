@@ -59,3 +59,16 @@ async def test_a_search_takes_the_scopes_of_a_listing_besides_those_of_a_call(su
         assert (
             await it.of("bob", "use").call(surface, "call_tool", {"name": "echo", "arguments": {"value": 1}})
         ).status == 200
+
+
+@pytest.mark.parametrize("surface", [LEGACY[0], "rest"])
+async def test_an_unknown_tool_is_told_the_nearest_of_those_that_its_caller_may_see(surface: str) -> None:
+    knobs = ("catalog.tools={add: {scopes: [sums]}}", "auth.scopes.list=[look]")
+    async with stand(*knobs) as it:
+        for scopes, message in (
+            ("sums look", "Unknown tool: ad. Did you mean add?"),
+            ("look", "Unknown tool: ad"),  # add takes another scope
+            ("sums", "Unknown tool: ad"),  # may call it, and not list it
+        ):
+            answer = await it.of("ann", scopes).call(surface, "ad", {})
+            assert answer.json["error"]["message"] == message, scopes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.bench import crowds, floods, lanes, memory, neighbours
+from tests.bench import crowds, floods, lanes, memory, neighbours, starting
 from tests.bench.hostile import slowest_answers
 from tests.bench.hostile_values import LIMIT, slowest_checks
 from tests.bench.load import Figures
@@ -136,6 +136,14 @@ BOUNDS: Final = (
     _at_most("memory of 5,000 methods", 96, " MiB", lambda _: memory.mebibytes_for_many()),
 )
 """What strangers can cost, and what a call is made of."""
+
+
+STARTS: Final = (
+    _at_most("stdio until its first answer, CPU", 0.8, " s", lambda _: starting.seconds_of_stdio(), quick=True),
+    _at_most("--version, CPU", 0.15, " s", lambda _: starting.seconds_of_version(), quick=True),
+    _at_most("--help, CPU", 0.15, " s", lambda _: starting.seconds_of_help(), quick=True),
+)
+"""What a start costs: rows of ``make bench-quick`` alone."""
 
 
 def guard(recorded: float) -> Row:

@@ -17,6 +17,7 @@ from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import run, settings
+from tests.services.process import free_port
 from tests.waiting import PATIENCE
 
 SECRET = "hunter2-never-print-this"
@@ -205,19 +206,39 @@ async def test_a_backend_that_lists_nothing_is_answered_with_what_can_be_done() 
         assert "Welcome" not in ran.err
 
 
-async def test_a_taken_port_ends_serve_with_2_and_names_the_knobs(backend: ScriptedBackend) -> None:
+@pytest.mark.parametrize("knob", ["server.port", "server.admin_port"])
+@pytest.mark.parametrize("mode", ["off", "jwt"])
+async def test_a_taken_port_ends_serve_with_2_and_names_its_knob(
+    backend: ScriptedBackend, knob: str, mode: str
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        for knob in ("server.port", "server.admin_port"):
-            async with asyncio.timeout(PATIENCE):
-                ran = await run("serve", *settings(backend.url, f"{knob}={port}"))
-            assert ran.code == 2
-            assert f"{port}" in ran.err
-            assert "address already in use" in ran.err
-            assert "Set server.port and server.admin_port to free ones." in ran.err
-            assert "Traceback" not in ran.err
+        wants_tokens = (
+            "auth.mode=jwt", f"auth.issuers=[{{issuer: {backend.refused_url}}}]", "backend.credentials.mode=none",
+            "server.public_url=https://gateway.example.com",
+        )  # fmt: skip
+        more = () if mode == "off" else wants_tokens
+        async with asyncio.timeout(PATIENCE):
+            ran = await run("serve", *settings(backend.url, f"{knob}={port}", *more))
+    assert ran.code == 2
+    assert f"Cannot listen on 127.0.0.1 port {port}: address already in use\nSet {knob} to a free one.\n" in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("knob", ["server.host", "server.admin_host"])
+async def test_a_host_that_cannot_be_resolved_ends_serve_with_2_and_names_its_knob(
+    backend: ScriptedBackend, knob: str
+) -> None:
+    ports = f"server.port={free_port()}", f"server.admin_port={free_port()}"
+    everybody = "auth.mode=off", "auth.allow_unauthenticated=true"
+    async with asyncio.timeout(PATIENCE):
+        ran = await run("serve", *settings(backend.url, f"{knob}=absent.invalid", *everybody, *ports))
+    assert ran.code == 2
+    assert "Cannot listen on absent.invalid port " in ran.err
+    assert ": the name cannot be resolved\n" in ran.err
+    assert f"Set {knob} to an address of this machine.\n" in ran.err
 
 
 @pytest.mark.parametrize("command", [("check",), ("call", "greet", "--arg", "name=x")], ids=["check", "call"])

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.config import load_settings
+from gateway.remarks import remarks_on
+from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front
 from tests.program import run, settings
@@ -68,3 +71,50 @@ async def test_check_remarks_the_same(backend: ScriptedBackend) -> None:
     ran = await run("check", *settings(backend.url, PUBLIC))
     assert ran.code == 0
     assert "server.trusted_proxies is empty" in ran.out.partition("\nremarks\n")[2]
+
+
+BASIC = "backend.credentials={mode: basic, user: gateway, password: hunter2}"
+STATIC = "backend.credentials={mode: static, value: Bearer hunter2}"
+LISTING = "backend.listing.credentials={mode: static, value: Bearer hunter2}"
+LOGIN = (
+    "backend.credentials={mode: login, password: hunter2, send: {headers: {X-Session: '{id}'}}, "
+    "login: {method: auth.login, params: ['{password}'], find: {id: $.result}}}"
+)
+CLIENT = (
+    "backend.credentials={mode: client_credentials, client_id: gateway, client_secret: hunter2, "
+    "token_endpoint: 'https://login.example.com/token'}"
+)
+FAR = "http://crm.example.com/jsonrpc"
+
+
+@each(
+    ("knobs", "count"),
+    [
+        *[((f"backend.url={FAR}", mode), 1) for mode in (BASIC, STATIC, LOGIN, CLIENT, LISTING)],
+        ((f"backend.url={FAR.upper()}", BASIC), 1),
+        (("backend.url=https://crm.example.com/", f"backend.listing.url={FAR}", BASIC), 1),
+        ((f"backend.url={FAR}", BASIC, "backend.credentials.trusted_network=true"), 0),
+        ((f"backend.url={FAR}",), 0),
+        (("backend.url=https://crm.example.com/jsonrpc", BASIC), 0),
+        *[((f"backend.url=http://{host}/", BASIC), 0) for host in ("127.0.0.1", "localhost", "[::1]")],
+    ],
+)
+def test_a_secret_of_our_own_over_plain_http_beyond_this_machine_is_remarked(
+    knobs: tuple[str, ...], count: int
+) -> None:
+    found = [*remarks_on(load_settings(None, ["auth.mode=off", *knobs], {}))]
+    assert len(found) == count
+    for remark in found:
+        assert "a secret of the gateway's own goes to crm.example.com over http: use https, or set" in remark.lower()
+        assert "hunter2" not in remark
+
+
+def test_the_service_with_such_a_secret_is_named() -> None:
+    services = f"services={{crm: {{backend: {{url: '{FAR}', credentials: {{mode: static, value: x}}}}}}}}"
+    (remark,) = remarks_on(load_settings(None, ["auth.mode=off", services], {}))
+    assert remark.startswith("services.crm.backend.credentials: a secret of the gateway's own")
+
+
+async def test_a_secret_over_plain_http_is_remarked_at_start(backend: ScriptedBackend) -> None:
+    (remark,) = await remarks(backend, BASIC, f"backend.listing.url={FAR}")
+    assert remark.startswith("backend.credentials: a secret of the gateway's own goes to crm.example.com over http")

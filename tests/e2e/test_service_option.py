@@ -135,7 +135,7 @@ async def test_a_service_that_is_not_there_is_told_with_those_that_are(two: Two,
 async def test_the_only_service_at_the_root_has_no_name(two: Two) -> None:
     ran = await run("tools", "--service", "crm", *settings(two.crm.url))
     assert ran.code == 2
-    assert ran.err == "--service crm: is not a service; the only one is at the root and has no name\n"
+    assert ran.err == "--service crm: is not a service; the only one has no name: leave --service out\n"
 
 
 async def test_a_service_that_is_the_only_one_in_services_need_not_be_named(two: Two) -> None:

@@ -1,12 +1,13 @@
 """Arguments that a listing does not name are refused, and the published schema does not say so: LLM APIs refuse a
-schema with ``additionalProperties``. What a listing's own schema says is published as it is.
+schema with ``additionalProperties``. A schema that names its dialect is published as it is, and so is every schema
+beside MCP's names.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -17,7 +18,11 @@ from tests.protocol.talk import Client, request
 
 EXTRA = {"a": 2, "b": 3, "c": 4}
 NOTHING = Rpc("nothing", {}, {}, "Take nothing")
-OWN = {"type": "object", "properties": {"a": {"type": "object", "additionalProperties": False}}}
+OWN: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"a": {"type": "object", "additionalProperties": False}},
+}
+OPEN: Final = {"type": "object", "properties": {"a": {"type": "object"}}}
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -74,19 +79,27 @@ async def test_the_gateways_own_tools_refuse_them_too(surface: Surface) -> None:
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-async def test_what_a_listings_own_schema_says_is_published(surface: Surface, tmp_path: Any) -> None:
+async def test_models_are_shown_no_closed_object_unless_its_schema_names_the_dialect(
+    surface: Surface, tmp_path: Any
+) -> None:
     closed = {**OWN, "additionalProperties": False}
+    named = {"$schema": "https://json-schema.org/draft/2020-12/schema", **closed}
     methods = {
         "whole": {"input_schema": closed},
         "open": {"input_schema": OWN},
-        "parameter": {"params": {"a": {"schema": OWN["properties"]["a"]}}},  # type: ignore[index]
+        "named": {"input_schema": named},
+        "parameter": {"params": {"a": {"schema": OWN["properties"]["a"]}}},
     }
     file = tmp_path / "methods.json"
     file.write_text(json.dumps({"methods": methods}))
     knobs = ("backend.listing.dialect=static", f"backend.listing.file={file}")
     async with ScriptedBackend() as backend, front(backend.url, *knobs) as gateway:
         shown = {name: tool["inputSchema"] for name, tool in (await gateway.tools(surface)).items()}
-        assert shown == {"whole": closed, "open": OWN, "parameter": OWN}
-        for name, refused in (("whole", True), ("open", False), ("parameter", True)):
+        if surface == "rest":  # MCP's names
+            assert shown == {"whole": closed, "open": OWN, "named": named, "parameter": OWN}
+        else:
+            assert shown == {"whole": OPEN, "open": OPEN, "named": named, "parameter": OPEN}
+        for name, refused in (("whole", True), ("open", False), ("named", True), ("parameter", True)):
             called = await gateway.call(surface, name, {"a": {}, "other": 1})
             assert ("'other' was unexpected" in called.text) is refused
+            assert "Invalid arguments: a" in (await gateway.call(surface, name, {"a": {"inner": 1}})).text

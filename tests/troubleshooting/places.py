@@ -185,9 +185,11 @@ def _write_tokens(directory: Path, issuer: str) -> None:
     }  # fmt: skip
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "keycloak": ("JWT", right | {"typ": "Bearer"}),
+        "stranger": ("JWT", right),
         "audience": ("at+jwt", right | {"aud": "https://other.example.com"}),
         "over": ("at+jwt", right | {"iat": 1_600_000_000, "exp": 1_600_000_300}),
     }
     for name, (typ, claims) in kinds.items():
         token = jwt.encode(claims, key, "ES256", headers={"typ": typ, "kid": "1"})
         (directory / f"{name}.jwt").write_text(token)
+    (directory / "header").write_text(f"Bearer {token}\n")

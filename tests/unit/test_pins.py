@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from gateway.catalog.build import Builder
 from gateway.catalog.diff import compare_catalogs, read_snapshots
-from gateway.catalog.pins import _NOT_PINNED, Pin, PinError, Pins, pin_of, read_pins, write_pins
+from gateway.catalog.pins import _NOT_PINNED, Pin, PinError, Pins, parse_pins, pin_of, read_pins, write_pins
 from gateway.listing import jsonrpc_mcp
 from gateway.model import Binding, Catalog, Listing, Method, Parameter, Structure, Tool
 from gateway.schema.validation import ValidatorCache
@@ -112,6 +112,18 @@ async def test_a_trusted_hint_that_changed_is_found_out() -> None:
     pins = await pinned(method(annotations={"readOnlyHint": False}), trust_annotations=True)
     catalog = await built(method(annotations={"readOnlyHint": True}), pins=pins, trust_annotations=True)
     assert catalog.quarantined[0].reason == "changed since it was pinned: annotations"
+
+
+@pytest.mark.parametrize("hint", [{}, {"destructiveHint": True}], ids=["listed", "overridden"])
+async def test_a_mark_of_the_gateways_own_is_no_change(hint: dict[str, bool]) -> None:
+    rebuild = Method("cache.rebuild", "drupal", description="Rebuilds the system cache.", parameters=())
+    (tool,) = (await built(rebuild)).tools
+    assert tool.annotations == {"destructiveHint": True}
+    earlier = asdict(pin_of(tool)) | {"annotations": hint}
+    pins = Pins(parse_pins({"tools": {tool.method: earlier}}, "of an earlier release"))
+    assert len((await built(rebuild, pins=pins)).tools) == 1
+    (changed,) = (await built(replace(rebuild, annotations={"category": "x"}), pins=pins)).quarantined
+    assert changed.reason == "changed since it was pinned: annotations"
 
 
 async def test_the_order_of_arguments_counts_where_they_are_passed_by_position() -> None:

@@ -1,11 +1,15 @@
-"""Which pages revisions share: those that show tools alike, and no others."""
+"""What is shown of a tool, and which pages revisions share: those that show tools alike, and no others."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
+import pytest
+
+from gateway.catalog.pins import pin_of
 from gateway.mcp.projection import ToolProjector
-from gateway.model import NameStyle
+from gateway.model import Binding, NameStyle, Structure, Tool
 
 
 def test_whatever_changes_what_is_shown_changes_the_key() -> None:
@@ -23,3 +27,48 @@ def test_revisions_that_show_tools_alike_share_their_pages() -> None:
         ToolProjector(titles=False).with_name_style(NameStyle.MCP).key
         == ToolProjector(titles=False, name_style=NameStyle.MCP).key
     )
+
+
+CLOSED = {"type": "object", "additionalProperties": False}
+OPEN = {"type": "object"}
+
+
+def nested(closed: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with closed objects wherever a schema may stand, and with data that only looks like them."""
+    return {
+        **closed,
+        "properties": {
+            "additionalProperties": {"type": "boolean", "default": False},
+            "list": {"type": "array", "items": closed, "prefixItems": [closed]},
+            "either": {"anyOf": [closed, {"allOf": [closed]}]},
+            "map": {"type": "object", "additionalProperties": closed},
+            "data": {"const": CLOSED, "enum": [CLOSED], "default": CLOSED, "examples": [CLOSED]},
+        },
+        "patternProperties": {"^x": closed},
+        "$defs": {"shared": closed},
+    }
+
+
+@pytest.mark.parametrize("style", NameStyle)
+def test_models_are_shown_no_closed_object_and_other_clients_the_services_own_words(style: NameStyle) -> None:
+    schema = nested(CLOSED)
+    tool = Tool("t", "t", "", schema, Binding("t", Structure.BY_NAME), output_schema=schema)
+    shown = ToolProjector(name_style=style).project(tool)
+    expected = schema if style is NameStyle.MCP else nested(OPEN)
+    assert (shown["inputSchema"], shown["outputSchema"]) == (expected, expected)
+    assert tool.checked_schema["additionalProperties"] is False, "the check refuses others all the same"
+
+
+@pytest.mark.parametrize("style", NameStyle)
+def test_a_schema_that_names_its_dialect_is_shown_as_it_was_written(style: NameStyle) -> None:
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **nested(CLOSED)}
+    tool = Tool("t", "t", "", schema, Binding("t", Structure.BY_NAME))
+    assert ToolProjector(name_style=style).project(tool)["inputSchema"] == schema
+
+
+def test_a_pin_does_not_see_how_a_schema_is_shown() -> None:
+    pins = {
+        pin_of(Tool("t", "t", "", nested(schema), Binding("t", Structure.BY_NAME))).input_schema
+        for schema in (CLOSED, OPEN)
+    }
+    assert len(pins) == 2

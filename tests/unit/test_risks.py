@@ -8,11 +8,13 @@ import pytest
 
 from gateway.catalog.build import Builder
 from gateway.catalog.lint import lint_catalog
-from gateway.catalog.risks import moves_value, reveals_secret
+from gateway.catalog.risks import CHANGES_SITE, moves_value, reveals_secret
 from gateway.model import Catalog, Listing, Method, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.pace import quickly
+
+DESTRUCTIVE = {"destructiveHint": True}
 
 REVEALING = """
     dumpprivkey dumpprivkeys getmasterprivate getseed getprivatekeys dumpwallet exportmnemonic get_mnemonic
@@ -91,6 +93,14 @@ async def test_what_moves_money_is_offered_marked_and_named() -> None:
     assert "sendtoaddress, signmessage: by their names they move money or sign" in " ".join(
         lint_catalog(catalog, CatalogSettings())
     )
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES_SITE))
+async def test_what_changes_a_whole_drupal_site_is_marked_in_drupals_dialects_alone(name: str) -> None:
+    for dialect, hints in (("drupal", DESTRUCTIVE), ("jsonrpc_mcp", DESTRUCTIVE), ("openrpc", {})):
+        listing = Listing(dialect, (Method(name, dialect, structure=Structure.BY_NAME, parameters=()),))
+        (tool,) = (await Builder(Params(), ValidatorCache()).build_catalog(listing, CatalogSettings())).tools
+        assert (tool.annotations, tool.confirm) == (hints, False)
 
 
 async def test_a_person_may_be_asked_before_money_moves() -> None:

@@ -52,7 +52,12 @@ HOMES = {
     "redis": ("store",),
     "pydantic": ("settings", "units", "config", "cli.config_reference"),
 }
-WITHIN_FUNCTIONS = {("gateway.cli.loop", "uvloop"), ("gateway.store.choice", "gateway")}
+WITHIN_FUNCTIONS = {
+    ("gateway.cli.loop", "uvloop"),
+    ("gateway.store.choice", "gateway"),
+    ("gateway.listing.static", "jsonschema"),
+    ("gateway.listing.static", "referencing"),
+}
 TOO_VAGUE = {"utils", "util", "helpers", "common", "core", "base", "misc", "manager"}
 MAX_LINES = 350
 
