@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
@@ -14,7 +13,6 @@ import structlog
 from gateway.credentials import credential_modes
 from gateway.settings import Settings, is_loopback
 
-_OWN_SECRETS: Final = {"basic", "static", "login", "client_credentials"}
 log = structlog.get_logger()
 
 
@@ -36,7 +34,8 @@ def remarks_on(settings: Settings) -> Iterator[str]:
         backend, modes = service.backend, credential_modes(service)
         urls = map(urlsplit, (backend.url, backend.listing.url or ""))
         far = [url.hostname for url in urls if url.scheme == "http" and not is_loopback(url.hostname or "")]
-        if far and _OWN_SECRETS & {modes.calls.name, modes.listing.name} and not backend.credentials.trusted_network:
+        sends = modes.calls.sends_own_secret or modes.listing.sends_own_secret
+        if far and sends and not backend.credentials.trusted_network:
             yield (
                 f"{service.knob('backend.credentials')}: a secret of the gateway's own goes to {far[0]} over http: "
                 "use https, or set trusted_network: true there where the network itself encrypts"

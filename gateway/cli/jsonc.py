@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _SKIPPED: Final = re.compile(r"[ \t\r\n]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_COMMA: Final = re.compile(rf"(?:{_SKIPPED.pattern})*,", re.DOTALL)
+_COMMA: Final = re.compile(rf"(?:{_SKIPPED.pattern})*+,", re.DOTALL)
 _SCALAR: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^\s{}\[\],:"/]+')
 _LAST_LINE: Final = re.compile(r"\r?\n[ \t]*\Z|[ \t]+\Z")
 _MAX_DEPTH: Final = 100

@@ -12,6 +12,7 @@ from gateway.settings import ServiceSettings
 class BasicCredential(FixedCredential):
     name = "basic"
     shows = "a user name and a password (RFC 7617), the same for every caller"
+    sends_own_secret = True
     needs = (("user",), ("password",))
     refuses = ("value", "login")
 

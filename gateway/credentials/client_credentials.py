@@ -18,6 +18,7 @@ _KEY: Final = b"own"  # of the one token that all callers share
 class ClientCredentials(Credential):
     name = "client_credentials"
     shows = "the gateway's own access token (RFC 6749 §4.4)"
+    sends_own_secret = True
     needs = (("client_id",), ("client_secret",))
 
     def __init__(self, tokens: TokenClient, cache: TokenCache | None = None) -> None:

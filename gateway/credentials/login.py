@@ -63,6 +63,7 @@ class LoginCredential(Credential):
 
     name = "login"
     shows = "what a login call of the service gives: a token, a cookie"
+    sends_own_secret = True
     needs = (("login",), ("send",))
     refuses = ("value",)
 

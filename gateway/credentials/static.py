@@ -9,6 +9,7 @@ from gateway.credentials.grants import TokenClient
 class StaticCredential(FixedCredential):
     name = "static"
     shows = "fixed headers or keys, the same for every caller"
+    sends_own_secret = True
     needs = (("value", "send"),)
     refuses = ("login",)
 
