@@ -34,6 +34,7 @@ SERVICE_FILES: Final = (
 )
 """Knobs of a service that name a file."""
 SERVER_FILES: Final = ("server.secret_file", "store.ca_file")
+"""Knobs of the process that name a file, which is read when it starts, and not again."""
 _FILES: Final = (*SERVER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
 
 

@@ -58,6 +58,6 @@ class ServiceAuth:
             return None
         if before is not None and before.issuers is self.issuers and before.policies == self.policies:
             return before.authenticator
-        proofs = None if auth.dpop == "off" else ProofChecker(self._settings.origin, self._store)
+        proofs = None if auth.dpop == "off" else ProofChecker(self._settings.server.origin, self._store)
         verifier = self.issuers.verifier(self.policies)
         return Authenticator(verifier, dpop=auth.dpop, proofs=proofs)

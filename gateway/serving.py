@@ -16,6 +16,7 @@ import structlog
 
 from gateway.background import Problem, time_after
 from gateway.config import ConfigError, ConfigSource, differing, files_of, needs_restart
+from gateway.layers import SERVER_FILES
 from gateway.server import Server
 from gateway.service_files import LISTED
 from gateway.settings import Settings
@@ -26,8 +27,6 @@ from gateway.workers.link import Inheritance, ParentLink
 _GC_THRESHOLDS: Final = (10_000, 20, 50)
 _INTERVAL: Final = 0.25
 _CONFIGURATION: Final = "the configuration"
-_READ_AT_START: Final = frozenset({"server.secret_file", "store.ca_file"})
-"""Knobs whose files are read when the process starts, and not again."""
 
 _Status: TypeAlias = tuple[int, ...] | None
 
@@ -180,13 +179,13 @@ class Reloads:
         for knob, file in files_of(self._server.settings):
             files.setdefault(file, set()).add(knob)
         for knob, file in files_of(self._refused) if self._refused else ():
-            if knob not in _READ_AT_START:
+            if knob not in SERVER_FILES:
                 files.setdefault(file, set()).add(knob)
         return files
 
     def _handle_change(self, file: Path, knobs: set[str]) -> None:
         for knob in sorted(knobs):
-            if knob in _READ_AT_START:
+            if knob in SERVER_FILES:
                 log.warning("a file changed that is read at the start: restart to use it", knob=knob, file=str(file))
             elif knob.endswith(LISTED):
                 self._listing_wanted.set()

@@ -64,7 +64,7 @@ class IntrospectionVerifier:
         now = self._clock()
         principal = principal_of(self._policy, claims, raw, now)
         keep = min(self._policy.issuer.introspection.cache, principal.expires - now)
-        return VerifiedToken(principal, key_binding(claims), keep, _always_valid)
+        return VerifiedToken(principal, key_binding(claims), keep, lambda: True)
 
     async def endpoint(self) -> str:
         """Return the URL of the introspection endpoint. Raises :class:`FetchFailed`."""
@@ -137,7 +137,3 @@ def _check_token_use(claims: Mapping[str, Any]) -> None:
     # answer has neither aud nor token_type (node oidc-provider).
     if "aud" not in claims and str(claims.get("token_type")).lower() not in _ACCESS_TYPES:
         raise InvalidToken("neither aud nor token_type says that it is an access token")
-
-
-def _always_valid() -> bool:
-    return True

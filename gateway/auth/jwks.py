@@ -67,7 +67,8 @@ class IssuerKeys:
         self._fetched_at = 0.0
         self._refresh_at = 0.0
         self._failures = 0
-        self._failure = "its keys have not been fetched yet"
+        self.failure = "its keys have not been fetched yet"
+        """Why the last attempt failed; empty after a good one."""
         self._unknown_kid_asked_at: float | None = None
         self._flights = SingleFlight[str, None]()
         self._metadata_retry_at = 0.0
@@ -75,7 +76,7 @@ class IssuerKeys:
 
     def __repr__(self) -> str:
         known = "no" if self.keys is None else len(self.keys.keys)
-        return f"<IssuerKeys {self.issuer.issuer}: {known} keys, failures={self._failures} {self._failure}>"
+        return f"<IssuerKeys {self.issuer.issuer}: {known} keys, failures={self._failures} {self.failure}>"
 
     @property
     def keys(self) -> KeySet | None:
@@ -84,19 +85,15 @@ class IssuerKeys:
             return None
         return self._keys
 
-    @property
-    def failure(self) -> str:
-        """Return why the last attempt failed; empty after a good one."""
-        return self._failure
-
     async def candidates(self, kid: str | None, alg: str) -> tuple[Key, ...]:
         """Return the keys that may have signed a token. Raises :class:`Undecidable`, :class:`InvalidToken`."""
         keys = self.keys
         if keys is None:
-            await self._await_first_keys()
+            if _KEYS in self._flights or self._clock() >= self._refresh_at:  # else the last attempt just failed
+                await self._await_fetch()
             keys = self.keys
         if keys is None:
-            raise Undecidable(f"{self.issuer.issuer}: {self._failure}", self._retry_after())
+            raise Undecidable(f"{self.issuer.issuer}: {self.failure}", self._retry_after())
         found = keys.candidates(kid, alg)
         # A known kid with another alg is a bad token, not a new key.
         if not found and kid is not None and kid not in keys.kids and await self._fetch_for_unknown_kid():
@@ -122,11 +119,6 @@ class IssuerKeys:
     async def refresh_forever(self) -> None:
         """Refresh in the background, until cancelled."""
         await keep_fresh(self.refresh, lambda: self._refresh_at - self._clock())
-
-    async def _await_first_keys(self) -> None:
-        if _KEYS not in self._flights and self._clock() < self._refresh_at:
-            return  # the last attempt just failed
-        await self._await_fetch()
 
     async def _fetch_for_unknown_kid(self) -> bool:
         """Tell whether a fetch for an unknown kid was allowed, and over in time."""
@@ -208,11 +200,11 @@ class IssuerKeys:
             self.generation += 1
             log.info("keys of an issuer", issuer=self.issuer.issuer, keys=len(keys.keys), ignored=list(keys.ignored))
         self._keys, self._fetched_at, self._refresh_at = keys, now, now + ttl
-        self._failures, self._failure = 0, ""
+        self._failures, self.failure = 0, ""
         self.problem.set("")
 
     def _record_failure(self, reason: str) -> None:
-        self._failure = reason
+        self.failure = reason
         if self.issuer.jwks_uri is None:
             self._metadata = None  # discovered again, in case the issuer moved its keys
         self._failures += 1

@@ -51,12 +51,7 @@ class ErrorRedactor:
     """Redact the errors of one backend. ``secrets`` are strings that no caller may see, such as its host."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets: tuple[str, ...] = ()
-        self.add_secrets(secrets)
-
-    def add_secrets(self, secrets: Iterable[str]) -> None:
-        """Redact these as well. The secrets that they replace stay: a call under way may still use them."""
-        self._secrets = prepare_secrets((*self._secrets, *secrets))
+        self._secrets = prepare_secrets([*secrets])
 
     def error_text(self, fault: ResponseError, credential: Sequence[str] = ()) -> str:
         """Return a sentence or two for the caller, at most :data:`MAX_BYTES` of UTF-8. ``credential`` is what this one

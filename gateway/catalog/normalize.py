@@ -185,11 +185,10 @@ def _structure(method: Method, override: ToolOverride, policy: ToolPolicy) -> St
 def _is_structure_known(method: Method, override: ToolOverride, policy: ToolPolicy) -> bool:
     """Tell whether the operator or the listing says how params are sent, or it makes no difference: a method whose
     parameters are unknown, or that has none."""
-    is_declared = (
-        override.structure is not None or policy.params.structure != "auto" or policy.form.version is Version.ONE
-    )
     return (
-        is_declared
+        override.structure is not None
+        or policy.params.structure != "auto"
+        or policy.form.version is Version.ONE
         or not (method.is_complete and method.input_schema is None)  # no order, so nothing but names can be tried
         or method.structure is not Structure.UNKNOWN
         or method.parameters in (None, ())
@@ -309,16 +308,13 @@ def _binding(
     properties = schema.get("properties", {})
     order = () if spread else tuple(properties)
     sent = {name: properties[name]["default"] for name in order if "default" in properties[name]}
-    gaps: dict[str, Any] = dict(sent)
-    for name in order:
-        if name not in gaps and _takes_null(properties[name]):
-            gaps[name] = None
+    nulls = {name: None for name in order if name not in sent and _takes_null(properties[name])}
     return Binding(
         method=method.wire_name or method.name,
         structure=Structure.BY_POSITION if spread else structure,
         order=order,
         spread_argument=spread,
-        gap_values=gaps,
+        gap_values=sent | nulls,
         sent=sent if policy.params.send_defaults else {},
         declares_parameters=policy.form.always_params
         or method.parameters is None

@@ -52,7 +52,7 @@ class Checked:
 
 async def check(settings: Settings, services: Sequence[ServiceSettings], token: str | None, *, as_json: bool) -> int:
     """Print the report on each service. Return the highest exit code."""
-    say = _say_nothing if as_json else terminal.say
+    say: Say = (lambda _: None) if as_json else terminal.say
     common = [*remarks_on(settings)]
     if settings.services and common:
         say("\n".join(report.remarks(common)))
@@ -79,9 +79,6 @@ async def check(settings: Settings, services: Sequence[ServiceSettings], token: 
         }  # fmt: skip
         click.echo(jsonrpc.pretty(document))
     return code
-
-
-def _say_nothing(_: str) -> None: ...
 
 
 def _tell_failure(checked: Checked) -> None:

@@ -108,8 +108,7 @@ def guide(settings: Settings, port: int, given: Given) -> None:
     if not is_terminal():
         return
     server, services = settings.server, settings.by_mount
-    host = f"[{server.host}]" if ":" in server.host else server.host
-    origin = server.public_url or f"http://{host}:{port}"
+    origin = server.model_copy(update={"port": port}).origin
     urls = [f"{origin}{mount}/mcp" for mount in services]
     first = next(iter(services.values()))
     command = (COMMAND,) if shutil.which(COMMAND) else program()

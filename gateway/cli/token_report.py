@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -91,14 +91,17 @@ def _rows(
     types = () if policy is None else policy.token_types
     yield Row("typ", typ, " or ".join("absent" if name is None else name for name in types))
     yield Row("exp", _time(claims.get("exp")), "after now")
-    granted = "" if policy is None else _granted(policy, claims)
-    yield Row("scopes", granted or "-", " ".join(dict.fromkeys((*scopes.list_, *scopes.call))))
+    granted = () if policy is None else (claim_at(claims, path) for path in policy.scope_claims)
+    yield Row(
+        "scopes", _text(next(filter(None, granted), None)), " ".join(dict.fromkeys((*scopes.list_, *scopes.call)))
+    )
 
 
 def _next(parts: Service, policy: IssuerPolicy | None, issuer: Any, claims: Mapping[str, Any]) -> str:
     """Return what to do about a token of the right kind that is refused; "" where its claims do not tell."""
     if policy is None or (isinstance(issuer, str) and issuer != policy.issuer.issuer):
-        return f"Add the issuer to {parts.settings.knob('auth.issuers')}, or use a token of {_or(parts.auth.policies)}."
+        issuers = " or ".join(one.issuer.issuer for one in parts.auth.policies)
+        return f"Add the issuer to {parts.settings.knob('auth.issuers')}, or use a token of {issuers}."
     expires = claims.get("exp")
     if isinstance(expires, int | float) and expires < time.time():
         return "Get a new token."
@@ -106,16 +109,6 @@ def _next(parts: Service, policy: IssuerPolicy | None, issuer: Any, claims: Mapp
     if not policy.audiences.intersection(audiences if isinstance(audiences, list) else [audiences]):
         return f"Get a token whose aud is {' or '.join(sorted(policy.audiences))}."
     return ""
-
-
-def _or(policies: Sequence[IssuerPolicy]) -> str:
-    return " or ".join(policy.issuer.issuer for policy in policies)
-
-
-def _granted(policy: IssuerPolicy, claims: Mapping[str, Any]) -> str:
-    """Return the scopes that a token grants."""
-    value = next(filter(None, (claim_at(claims, path) for path in policy.scope_claims)), None)
-    return "" if value is None else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -119,7 +119,8 @@ class LoginCredential(Credential):
                 raise fault from None
             if not refusal.busy:
                 self._refused_at = self._clock()
-            raise credential_unavailable(f"login: {self._redacted(str(refusal))}", busy=refusal.busy) from None
+            reason = excerpt(redact_text(str(refusal), prepare_secrets(self.secrets())), _EXCERPT)
+            raise credential_unavailable(f"login: {reason}", busy=refusal.busy) from None
         except OutboundError as error:
             raise credential_unavailable(f"login: {error}") from error
         self._parts = parts
@@ -135,9 +136,6 @@ class LoginCredential(Credential):
         parts = parts_to_send(_sent_at_login(self._send, given), given)
         body = jsonrpc.request_bytes(self._id, login.method, params if params is not None else [], backend.form.version)
         return await backend.transport.post(parts.url(url), body, parts.headers, timeout=TIMEOUT, max_bytes=MAX_ANSWER)
-
-    def _redacted(self, text: str) -> str:
-        return excerpt(redact_text(text, prepare_secrets(self.secrets())), _EXCERPT)
 
 
 def _sent_at_login(send: Send, given: Mapping[str, Any]) -> Send:

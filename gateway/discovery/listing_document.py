@@ -32,13 +32,13 @@ def decode_listing(document: bytes) -> Listing:
     try:
         stream = zlib.decompressobj()
         whole = jsonrpc.decode(stream.decompress(document, _MAX_JSON))
-        listing = Listing(**whole["listing"])
+        listing, form = Listing(**whole["listing"]), whole["listing"]["form"]
         return replace(
             listing,
             methods=tuple(_method(members, whole["roots"]) for members in whole["listing"]["methods"]),
             quarantined=tuple(QuarantinedMethod(**members) for members in whole["listing"]["quarantined"]),
             service=ServiceInfo(**whole["listing"]["service"]),
-            form=_form(**whole["listing"]["form"]),
+            form=MessageForm(**form | {"version": Version(form["version"])}),
             notes=tuple(listing.notes),
         )
     except (zlib.error, TypeError, KeyError, IndexError) as error:
@@ -58,7 +58,3 @@ def _method(members: dict[str, Any], roots: list[Any]) -> Method:
         scopes=frozenset(members["scopes"]),
         root=roots[members["root"]],
     )
-
-
-def _form(version: str, **others: bool) -> MessageForm:
-    return MessageForm(Version(version), **others)

@@ -77,12 +77,6 @@ class ViewState:
         failed = f", {self.failures} failures: {self.failure_reason}" if self.failures else ""
         return f"<ViewState of {self.view.subject or 'all callers'}: {tools}{states}{failed}>"
 
-    def forget_catalog(self) -> None:
-        """Forget all catalogs and listings of the view, so that the next request asks the backend."""
-        self.catalog = self.listing = self.previous = None
-        self.listing_digest = ""
-        self.expire()
-
     def expire(self) -> None:
         """Mark the catalog stale: the next request starts a refresh, and the catalog serves until it ends."""
         self.fresh_until = self.retry_at = 0.0
@@ -128,7 +122,9 @@ class ViewState:
     def record_refusal(self, caller: Caller, error: GatewayError, now: float) -> None:
         """Record the backend's refusal. Forget the catalog at once, however fresh: the caller may not see it."""
         retry_at = self.retry_at
-        self.forget_catalog()
+        self.catalog = self.listing = self.previous = None
+        self.listing_digest = ""
+        self.expire()
         until = now + DENIED_TTL
         if self.view.is_shared:
             until = self.retry_at = max(until, retry_at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import yaml
@@ -52,10 +52,10 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-async def read_file(source: ListingSource, file: str) -> tuple[Any, bytes]:
+async def read_file(read: Callable[[str], Awaitable[bytes]], file: str) -> tuple[Any, bytes]:
     """Return the value of a local JSON or YAML file, and its bytes. Raise :class:`NoListing`."""
     try:
-        raw = await source.read_file(file)
+        raw = await read(file)
         return await asyncio.to_thread(load, raw), raw  # a saved answer may have megabytes
     except OSError as error:
         raise NoListing([Step(file, SourceAnswer(error.strerror or str(error)))]) from None
@@ -65,7 +65,7 @@ async def read_file(source: ListingSource, file: str) -> tuple[Any, bytes]:
 
 async def read_documents(source: ListingSource) -> dict[str, Any]:
     """Return the operator's documents by their addresses. Raise :class:`NoListing`."""
-    return {address: (await read_file(source, file))[0] for address, file in source.documents.items()}
+    return {address: (await read_file(source.read_file, file))[0] for address, file in source.documents.items()}
 
 
 def inline_documents(document: Any, others: Mapping[str, Any]) -> Any:

@@ -55,11 +55,8 @@ class Kodi:
 
 
 def recognizes(document: Any) -> bool:
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("methods"), dict)
-        and isinstance(document.get("types"), dict)
-    )
+    document = object_of(document)
+    return isinstance(document.get("methods"), dict) and isinstance(document.get("types"), dict)
 
 
 def parse_listing(document: dict[str, Any]) -> Listing:

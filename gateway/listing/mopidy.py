@@ -45,11 +45,8 @@ class Mopidy:
 
 
 def recognizes(document: Any) -> bool:
-    return (
-        isinstance(document, dict)
-        # One valid entry is enough. A broken one is quarantined alone.
-        and any(isinstance(object_of(entry).get("params"), list) for entry in document.values())
-    )
+    # One valid entry is enough. A broken one is quarantined alone.
+    return any(isinstance(object_of(entry).get("params"), list) for entry in object_of(document).values())
 
 
 def parse_listing(document: dict[str, Any]) -> Listing:

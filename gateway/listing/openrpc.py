@@ -83,11 +83,8 @@ def _document_urls(source: ListingSource) -> tuple[str, ...]:
 
 
 def recognizes(document: Any) -> bool:
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("openrpc"), str)
-        and isinstance(document.get("methods"), list)
-    )
+    document = object_of(document)
+    return isinstance(document.get("openrpc"), str) and isinstance(document.get("methods"), list)
 
 
 def parse_listing(document: dict[str, Any]) -> Listing:

@@ -30,7 +30,6 @@ from gateway.listing import describe, drupal, introspection, jsonrpc_mcp, kodi, 
 from gateway.listing.dialect import DialectInfo, ListingSource, NoListing, Step
 from gateway.listing.documents import inline_documents, read_documents, read_file
 from gateway.model import Listing, MessageForm, Method, Parameter, ServiceInfo, SourceAnswer, Structure
-from gateway.settings import CustomListing
 from gateway.text import did_you_mean
 
 _FAULTS_SHOWN: Final = 10
@@ -116,15 +115,20 @@ class Static:
 
     async def fetch_listing(self, source: ListingSource) -> Listing:
         file = source.file or ""
-        (document, raw), others = await read_file(source, file), await read_documents(source)
-        try:
-            return await asyncio.to_thread(parse_listing, document, others)
-        except FaultyFile as error:
-            lines = await asyncio.to_thread(find_lines, raw, [fault.path for fault in error.faults])
-            steps = zip(error.faults, lines, strict=True)
-            raise NoListing(Step(f"{file}:{line}", SourceAnswer(str(fault))) for fault, line in steps) from None
-        except RecursionError:
-            raise NoListing([Step(file, SourceAnswer("nested too deeply"))]) from None
+        document, raw = await read_file(source.read_file, file)
+        return await _parse_file(file, document, raw, await read_documents(source))
+
+
+async def _parse_file(file: str, document: Any, raw: bytes, others: Mapping[str, Any]) -> Listing:
+    """Return the listing in a file. Raise :class:`NoListing` with a step for each fault, which names its line."""
+    try:
+        return await asyncio.to_thread(parse_listing, document, others)
+    except FaultyFile as error:
+        lines = await asyncio.to_thread(find_lines, raw, [fault.path for fault in error.faults])
+        steps = zip(error.faults, lines, strict=True)
+        raise NoListing(Step(f"{file}:{line}", SourceAnswer(str(fault))) for fault, line in steps) from None
+    except RecursionError:
+        raise NoListing([Step(file, SourceAnswer("nested too deeply"))]) from None
 
 
 class FaultyFile(Exception):
@@ -240,26 +244,7 @@ async def read_fallback(file: str, form: MessageForm) -> Listing:
 
     Raise :class:`~gateway.listing.dialect.NoListing`.
     """
-    listing = await Static().fetch_listing(_File(file))
+    document, raw = await read_file(lambda name: asyncio.to_thread(Path(name).read_bytes), file)
+    listing = await _parse_file(file, document, raw, {})
     note = f"the backend gave no listing; this is catalog.fallback, {file}"
     return replace(listing, form=form, notes=(*listing.notes, note))
-
-
-class _File:
-    """Read from a local file only, and ask the backend nothing."""
-
-    def __init__(self, file: str) -> None:
-        self.url = self.base = self.origin = ""
-        self.listing_url: str | None = None
-        self.file: str | None = file
-        self.custom = CustomListing()
-        self.documents: Mapping[str, str] = {}
-
-    async def call_method(self, method: str, params: Any = None) -> SourceAnswer:
-        return SourceAnswer(f"{method} not asked")
-
-    async def get_document(self, url: str) -> SourceAnswer:
-        return SourceAnswer(f"{url} not asked")
-
-    async def read_file(self, file: str) -> bytes:
-        return await asyncio.to_thread(Path(file).read_bytes)

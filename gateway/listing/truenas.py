@@ -55,7 +55,7 @@ class TrueNas:
 
 
 def recognizes(document: Any) -> bool:
-    entries = map(object_of, document.values()) if isinstance(document, dict) else ()
+    entries = map(object_of, object_of(document).values())
     return any(isinstance(entry.get("accepts"), list) and "returns" in entry for entry in entries)
 
 

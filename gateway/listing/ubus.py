@@ -53,7 +53,7 @@ class Ubus:
 
 def recognizes(document: Any) -> bool:
     """Tell whether a document is this listing. One valid method is enough; an object may have no methods."""
-    objects = map(object_of, document.values()) if isinstance(document, dict) else ()
+    objects = map(object_of, object_of(document).values())
     return any(_has_types(types) for methods in objects for types in methods.values())
 
 

@@ -70,14 +70,11 @@ def _response_bytes(request: Request, work: asyncio.Task[dict[str, Any]]) -> byt
     return jsonrpc.error_bytes(request.id, to_gateway_error(error, method=request.method))
 
 
-def _wait_message(tool: str, seconds: float) -> str:
-    return f"Waiting for {tool}" + (f", {format_duration(round(seconds, 3))} so far" if seconds else "")
-
-
 def _beat(token: str | int | None, beat: int, tool: str, heartbeat: float) -> bytes | None:
     if token is None:
         return None
     params: dict[str, Any] = {"progressToken": token, "progress": beat}
     if tool:
-        params["message"] = _wait_message(tool, beat * heartbeat)
+        waited = f", {format_duration(round(beat * heartbeat, 3))} so far" if beat else ""
+        params["message"] = f"Waiting for {tool}{waited}"
     return jsonrpc.request_bytes(None, "notifications/progress", params)

@@ -49,11 +49,6 @@ class SchemaScope:
             return replace(self, draft=draft)
         return SchemaScope(self.document, schema, draft, _resolve_uri(self.base, identifier))
 
-    @property
-    def has_identifier(self) -> bool:
-        """Tell whether the resource has an identifier, so that pointers mean it before the listing around it."""
-        return bool(self.base)
-
 
 @dataclass
 class _NameIndex:
@@ -100,7 +95,8 @@ class ReferenceResolver:
     def _in_place(self, fragment: str, scope: SchemaScope) -> tuple[_Schema, SchemaScope] | None:
         if not fragment:
             return scope.resource, scope
-        homes = (scope.resource, self._listing) if scope.has_identifier else (self._listing, scope.resource)
+        # Pointers mean a resource with an identifier before the listing around it.
+        homes = (scope.resource, self._listing) if scope.base else (self._listing, scope.resource)
         for home in homes:
             target = resolve(home, f"#{fragment}")
             if isinstance(target, Mapping | bool):

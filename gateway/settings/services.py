@@ -70,14 +70,9 @@ class ServiceSettings:
         return f"/{self.name}" if self.name else ""
 
     @property
-    def origin(self) -> str:
-        """Return the URL under which clients reach the gateway, without a trailing slash."""
-        return self.server.origin
-
-    @property
     def resource(self) -> str:
         """Return the identifier of the protected resource (RFC 9728), which tokens must have as their audience."""
-        return f"{self.origin}{self.mount}/mcp"
+        return f"{self.server.origin}{self.mount}/mcp"
 
     @property
     def mount_id(self) -> str:

@@ -26,44 +26,32 @@ local function keep(key, micros, rest)
 end
 """
 
-READ: Final = _HEAD + "return current(KEYS[1])"
+READ: Final = f"{_HEAD}return current(KEYS[1])"
 
 # micros, rest, and 1 where a value that is there stays
-WRITE: Final = (
-    _HEAD
-    + """
+WRITE: Final = f"""{_HEAD}
 if ARGV[3] == '1' and current(KEYS[1]) then return 0 end
 keep(KEYS[1], tonumber(ARGV[1]), ARGV[2])
 return 1
 """
-)
 
 # micros for each key; a value that is there stays
-MARK: Final = (
-    _HEAD
-    + """
+MARK: Final = f"""{_HEAD}
 for number, key in ipairs(KEYS) do
   if not current(key) then keep(key, tonumber(ARGV[number]), '') end
 end
 """
-)
 
 # micros, rest: a value that is another one, or has ended, stays as it is
-RENEW: Final = (
-    _HEAD
-    + """
+RENEW: Final = f"""{_HEAD}
 if current(KEYS[1]) == ARGV[2] then keep(KEYS[1], tonumber(ARGV[1]), ARGV[2]) end
 """
-)
 
 # rest
-REMOVE: Final = (
-    _HEAD
-    + """
+REMOVE: Final = f"""{_HEAD}
 if current(KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
 """
-)
 
 # The generic cell rate algorithm. Micros for one permit, the burst, how many permits are wanted, which part of those
 # that are free may be taken, at most of the burst, and how many are given back first. Returns how many were taken, and

@@ -52,11 +52,8 @@ def _render_json(_: Any, __: str, event: EventDict) -> str:
     try:
         return jsonrpc.encode(event).decode()
     except ValueError:
-        return jsonrpc.encode({key: _printable(value) for key, value in event.items()}).decode()
-
-
-def _printable(value: Any) -> str:
-    return str(value).encode("utf-8", "backslashreplace").decode()
+        texts = {key: str(value).encode("utf-8", "backslashreplace").decode() for key, value in event.items()}
+        return jsonrpc.encode(texts).decode()
 
 
 def _render_text(_: Any, __: str, event: EventDict) -> str:
@@ -185,10 +182,6 @@ def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
     structlog.get_logger().error("exception ignored", where=where, exc_info=failure.exc_value)
 
 
-def _error(record: logging.LogRecord) -> BaseException | None:
-    return record.exc_info[1] if record.exc_info else None
-
-
 def _cause(record: logging.LogRecord) -> dict[str, Any]:
-    error = _error(record)
+    error = record.exc_info[1] if record.exc_info else None
     return {} if error is None else {"cause": repr(error), "exc_info": record.exc_info}

@@ -129,17 +129,13 @@ class _Beginnings:
             self._second, self._heads = now, {}
         head = self._heads.get(status)
         if head is None:
-            head = self._heads[status] = _beginning(status, now)
+            head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{_lines(COMMON_HEADERS)}"
+            head = self._heads[status] = f"{head}Date: {formatdate(now, usegmt=True)}\r\n"
         return head
 
 
 def _lines(headers: Mapping[str, str]) -> str:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-
-
-def _beginning(status: int, now: int) -> str:
-    date = formatdate(now, usegmt=True)
-    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{_lines(COMMON_HEADERS)}Date: {date}\r\n"
 
 
 _CONTENT_TYPE: Final = f"Content-Type: {JSON}\r\n"

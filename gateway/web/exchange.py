@@ -60,14 +60,6 @@ class ErrorForm:
     error_bytes: Callable[[GatewayError, Id | None], bytes]
 
 
-def _rest_error(error: GatewayError, _: Id | None = None) -> bytes:
-    return jsonrpc.encode({"error": {"code": error.slug, "message": error.message}})
-
-
-def _mcp_error(error: GatewayError, _: Id | None = None) -> bytes:
-    return jsonrpc.error_bytes(None, error)
-
-
 def rpc_error(error: GatewayError, id: Id | None = None) -> bytes:
     """Return an error response as JSON-RPC 2.0 §5 has it: an unknown ``id`` is null, where MCP leaves it out. The
     service's own error replaces ours with ``backend.errors: passed``."""
@@ -75,9 +67,11 @@ def rpc_error(error: GatewayError, id: Id | None = None) -> bytes:
     return jsonrpc.error_bytes(jsonrpc.NULL if id is None else id, passed or error)
 
 
-REST: Final = ErrorForm((JSON,), _rest_error)
+REST: Final = ErrorForm(
+    (JSON,), lambda error, _: jsonrpc.encode({"error": {"code": error.slug, "message": error.message}})
+)
 """``{"error": {"code", "message"}}``, as clients of older discovery endpoints expect it."""
-MCP: Final = ErrorForm((JSON,), _mcp_error)
+MCP: Final = ErrorForm((JSON,), lambda error, _: jsonrpc.error_bytes(None, error))
 """A JSON-RPC error without ``id``: MCP's schema has no null id."""
 RPC: Final = ErrorForm(_JSONRPC_TYPES, rpc_error)
 

@@ -35,9 +35,6 @@ class ToolSurface:
     operations: Operations
     invocation: Invocation
 
-    async def post(self, exchange: Exchange) -> HttpAnswer:
-        return await self._call(exchange)
-
     async def get(self, exchange: Exchange) -> HttpAnswer:
         """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
@@ -51,9 +48,9 @@ class ToolSurface:
         if query is None:
             raise MissingParameter('The parameter "query" is missing')
         exchange.body = query.encode("utf-8", "surrogateescape")
-        return await self._call(exchange)
+        return await self.post(exchange)
 
-    async def _call(self, exchange: Exchange) -> HttpAnswer:
+    async def post(self, exchange: Exchange) -> HttpAnswer:
         """Return the response to one message. A notification is called too and gets 204, or an error where the request
         itself is refused."""
         try:

@@ -144,9 +144,3 @@ class ParentLink:
         with suppress(ConnectionError):  # the end of what it says tells
             self._writer.write(jsonrpc.encode(message) + b"\n")
             await self._writer.drain()
-
-
-def read_message(line: bytes) -> dict[str, Any] | str:
-    """Return the status that a worker reports, or what a refresh came to."""
-    message: dict[str, Any] = jsonrpc.decode(line)
-    return str(message["refreshed"]) if "refreshed" in message else message

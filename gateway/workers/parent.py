@@ -70,7 +70,7 @@ class Parent:
         groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
         self.port = groups[0][0].getsockname()[1]
         self.workers = [
-            Worker(number, sockets, self._command, self._delay, self._nobody_serves)
+            Worker(number, sockets, self._command, self._delay, lambda: all(one.absence() for one in self.workers))
             for number, sockets in enumerate(groups, start=1)
         ]
         self._watching = asyncio.create_task(self._watch())
@@ -154,9 +154,6 @@ class Parent:
             if serving and worker not in self._absent and worker.served.is_set():
                 log.warning("other workers accept its connections", worker=worker.number, reason=worker.absence())
         self._absent = absent
-
-    def _nobody_serves(self) -> bool:
-        return all(worker.absence() for worker in self.workers)
 
 
 async def serve(settings: Settings, command: Sequence[str], started: Callable[[int], None]) -> int:

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import structlog
 
+from gateway import jsonrpc
 from gateway.web.accepting import bind_beside
-from gateway.workers.link import MAX_LENT, MAX_LINE, VARIABLE, Inheritance, read_message
+from gateway.workers.link import MAX_LENT, MAX_LINE, VARIABLE, Inheritance
 
 _LASTING: Final = 10.0
 """Seconds of service after which a worker's end is the first failure again."""
@@ -121,7 +122,8 @@ class Worker:
         """Let the worker finish what is under way, and have no successor. Its port closes when the worker does that."""
         self._stopping.set()
         self.tell("stop")
-        self._close_sockets()
+        for one in self.sockets:
+            one.close()
 
     def kill(self) -> None:
         """End the process at once."""
@@ -183,12 +185,12 @@ class Worker:
     async def _hear(self, reader: asyncio.StreamReader) -> None:
         with suppress(ConnectionError):
             async for line in reader:
-                message = read_message(line)
-                if isinstance(message, dict):
+                message = jsonrpc.decode(line)
+                if "refreshed" not in message:
                     self._state, self._silence = message, 0.0
                     self.served.set()
                 elif self._refreshes:
-                    self._refreshes.pop(0).set_result(message)
+                    self._refreshes.pop(0).set_result(message["refreshed"])
 
     def _forget(self) -> None:
         """Forget what belonged to the process that ended."""
@@ -210,7 +212,3 @@ class Worker:
         for one in listened:
             one.close()
         log.error("a worker fails again and again: its socket is closed until it serves", worker=self.number)
-
-    def _close_sockets(self) -> None:
-        for one in self.sockets:
-            one.close()

@@ -58,7 +58,7 @@ def test_each_of_several_services_is_a_resource_of_its_own_below_its_name(tmp_pa
     made = read(tmp_path, TWO)
     assert list(made.by_mount) == ["/crm", "/shop"]
     crm = of(made, "crm")
-    assert (crm.name, crm.mount, crm.origin) == ("crm", "/crm", PUBLIC)
+    assert (crm.name, crm.mount, crm.server.origin) == ("crm", "/crm", PUBLIC)
     assert crm.resource == crm.mount_id == f"{PUBLIC}/crm/mcp"
     assert crm.knob("auth.issuers") == "services.crm.auth.issuers"
 
