@@ -147,9 +147,9 @@ def count_members(value: Any) -> int:
     return count
 
 
-def echoes_unquoted(raw: bytes, id: str | int) -> bool:
+def echoes_unquoted(raw: bytes, id: str | int | None) -> bool:
     """Tell whether a response has the text ``id`` without its quotes, as services write it that take integers alone."""
-    return re.search(rb'"id"\s*:\s*%b\b' % str(id).encode(), raw) is not None
+    return type(id) is str and re.search(rb'"id"\s*:\s*%b\b' % str(id).encode(), raw) is not None
 
 
 def two_ids(raw: bytes, members: dict[str, Any]) -> bool:

@@ -302,7 +302,8 @@ def parse_response(raw: bytes, id: Id, *, bare: bool = False) -> tuple[Any, Resp
     """
     value = _decode_json(raw)
     # The usual response begins with its id. Of two the engine keeps the last, which is at the end then.
-    begins = raw.startswith((b'{"jsonrpc":"2.0","id":' + (own := encode(id)), b'{"jsonrpc": "2.0", "id": ' + own))
+    own = encode(id) + b","
+    begins = raw.startswith((b'{"jsonrpc":"2.0","id":' + own, b'{"jsonrpc": "2.0", "id": ' + own))
     if (not begins or raw.find(b'"id"', -64) > 0) and type(value) is dict and two_ids(raw, _members(raw)):
         raise ValueError("two members of one name")
     result, fault = parse_decoded_response(value, id, bare=bare)
@@ -343,8 +344,7 @@ def _fault_of(error: Any) -> ResponseError:
         )
     if not isinstance(error, dict):
         return ResponseError(None, error if isinstance(error, str) else "")
-    code = error.get("code")
-    message = error.get("message")
+    code, message = error.get("code"), error.get("message")
     return ResponseError(
         code if type(code) is int else None, message if isinstance(message, str) else "", error.get("data")
     )

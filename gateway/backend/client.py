@@ -121,7 +121,7 @@ class BackendClient:
         self._secrets = tuple(secrets)
         self._secrets_in_results = written_forms(secrets)
         self._passes_errors = passes_errors
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(2)  # to Python, true is 1
 
     def __repr__(self) -> str:
         return f"<BackendClient {urlsplit(self.url).netloc} via {self._admission!r}>"  # paths may hold a token
@@ -249,7 +249,7 @@ class BackendClient:
         try:
             jsonrpc.decode(answer.body)
         except ValueError:
-            return BadBackendAnswer(NOT_JSON + UNQUOTED * echoes_unquoted(answer.body, id or "{"))
+            return BadBackendAnswer(NOT_JSON + UNQUOTED * echoes_unquoted(answer.body, id))
         knob = (
             "; the operator can set backend.version where it is 1.0"
             if answer.status == 200 and b'"jsonrpc"' not in answer.body

@@ -72,11 +72,15 @@ class HeldAnswers:
     def check(self, caller: Caller) -> None:
         """Raise :class:`Overloaded` where too much is held, or waits for this caller. It never is below ``share``."""
         own = self._by_caller[rate_limit_key(caller)]
-        if self.bytes >= self._full and (own or self.bytes >= self.most * _OVER):
+        if self.bytes >= self._full and (own or self.is_over(0)):
             self._log.count("", self.most, _REMEDY)
             raise Overloaded(_OTHERS, retry_after=_RETRY_AFTER)
         if own >= self.share:
             raise Overloaded(_YOURS, retry_after=_RETRY_AFTER)
+
+    def is_over(self, size: int) -> bool:
+        """Tell whether bytes of a body find no room, however few they are. Many may be let in before any is counted."""
+        return self.bytes + size >= self.most * _OVER
 
     def take(self, caller: Caller, size: int, own: int, *, is_text: bool) -> bool:
         """Count ``size`` more bytes of an exchange of ``caller`` that takes ``own`` already. Return False, and count

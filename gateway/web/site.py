@@ -265,10 +265,11 @@ def _admit(request: HttpRequest, caller: Caller) -> ExchangeMemory:
 def _take(request: HttpRequest, memory: ExchangeMemory, size: int) -> None:
     """Count more memory for a body. Raise :class:`Overloaded` where there is no room now, :class:`TooLarge` where there
     never is."""
-    if not memory.take(size):
-        if memory.size + size > request.wire.held.most_large:
+    held = request.wire.held
+    if held.is_over(size) or not memory.take(size):
+        if memory.size + size > held.most_large:
             raise TooLarge("As a value, the body would take more memory than server.max_buffered leaves for one")
-        raise request.wire.held.no_room(memory.caller)
+        raise held.no_room(memory.caller)
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:

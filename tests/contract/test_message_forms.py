@@ -204,6 +204,26 @@ async def test_the_operator_may_say_what_ids_are(tmp_path: Path) -> None:
     assert message == "The backend did not answer with JSON; it does not quote the id: set backend.ids to integer"
 
 
+@each(
+    ("id", "message"),
+    [
+        ("true", "The backend's answer is not a JSON-RPC response: the id of another call"),
+        ("%d,", "The backend did not answer with JSON"),
+        ('%d0,"id":%d', "The backend's answer is not a JSON-RPC response: two members of one name"),
+    ],
+)
+async def test_a_wrong_id_is_refused_and_a_knob_that_is_set_not_named(tmp_path: Path, id: str, message: str) -> None:
+    def answer(body: Body) -> web.Response:
+        echoed = id.replace("%d", str(body["id"]))
+        return web.Response(text=f'{{"jsonrpc":"2.0","id":{echoed},"result":{json.dumps("x" * 100)}}}')
+
+    file = tmp_path / "methods.yaml"
+    file.write_text("methods: {greet: {params: {who: {}}, structure: by-position}}")
+    static = ("backend.listing.dialect=static", f"backend.listing.file={file}", "backend.ids=integer")
+    async with serving(answer) as (url, _), front(url, *static) as gateway:
+        assert (await gateway.call("modern", "greet", {"who": 1})).message == message
+
+
 async def test_a_methods_file_of_such_a_service_names_the_knob(tmp_path: Path) -> None:
     async with serving(unquoting) as (url, _):
         await written_and_read(url, tmp_path / "methods.yaml", needed=("backend.ids=integer",))

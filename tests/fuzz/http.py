@@ -27,12 +27,14 @@ _METHODS: Final = (
     b"DELETE",
     b"CONNECT",
     b"PRI",
+    b"TRACE",
     b"get",
     b"G\x85T",
 )
 _TARGETS: Final = (
     b"/mcp", b"/", b"/a?b=c", b"*", b"http://127.0.0.1/mcp", b"ftp://a/b", b"http://a@127.0.0.1/", b"/a#b", b"a", b"",
     b"//a", b"/%zz", b"/\xc3\xa4", b"http://[::1/", b"127.0.0.1:80", b"/a b",
+    b"/a\r\nX:", b"/a\nX:", b"/a\tb",
 )  # fmt: skip
 _VERSIONS: Final = (
     *(b"HTTP/1.1",) * 12, b"HTTP/1.0", b"HTTP/2.0", b"HTTP/0.9", b"RTSP/1.0", b"ICE/1.0", b"http/1.1", b"HTTP/1.1 ",
@@ -50,6 +52,9 @@ _HEADERS: Final = (
     b"Content-Length: 99999999999999999999", b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked",
     b"Transfer-Encoding: chunked\x85", b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding: Chunked",
     b"Transfer-Encoding: \x0bchunked", b"Transfer-Encoding: identity",
+    b"CONTENT-LENGTH: 5", b"Content-Length:5", b"Content-Length:\t5 ", b"transfer-encoding: chunked",
+    b"content-encoding: gzip", b"Expect: x", b"X: HTTP/1.1", b"X:\ty\t", b"Upgrade: websocket",
+    b"Connection: Upgrade, close",
 )  # fmt: skip
 _BODIES: Final = (
     b"12345", b"", b"\r\n\r\n1", b"5\r\n12345\r\n0\r\n\r\n", b"0\r\n\r\n", b"5;a=b\r\n12345\r\n0\r\nX: y\r\n\r\n",
@@ -202,17 +207,17 @@ KNOWN: Final[tuple[tuple[Known, str], ...]] = (
     (_refused(rb"(?<!\r)\n|\r(?!\n)"), "a line that ends with LF or CR alone (RFC 9112 §2.2)"),
     (_refused(rb"\r\n[ \t]"), "a folded header line (RFC 9112 §5.2: 400)"),
     (_refused(rb"(?i)Content-Length: (?:5, 5|9{20})"), "a list of lengths, a length of more than 64 bits"),
-    (_refused(rb"(?is)\nContent-Length: .*\nContent-Length: "), "a length that is said twice"),
-    (_refused(rb"(?is)Transfer-Encoding: .*\nContent-Length: "), "both framings"),
-    (_refused(rb"(?is)\nContent-Length: .*Transfer-Encoding: "), "both framings"),
+    (_refused(rb"(?is)\nContent-Length:.*\nContent-Length:"), "a length that is said twice"),
+    (_refused(rb"(?is)Transfer-Encoding: .*\nContent-Length:"), "both framings"),
+    (_refused(rb"(?is)\nContent-Length:.*Transfer-Encoding: "), "both framings"),
     (_refused(rb"(?i)HTTP/(?:2.0|0.9)|RTSP/|ICE/"), "another protocol or version"),
-    (_refused(rb"HTTP/1.0(?s:.*)Transfer-Encoding"), "HTTP/1.0 with a transfer coding (RFC 9112 §6.1)"),
-    (_refused(rb"Content-Encoding: (?s:.*)Content-Encoding: "), "Content-Encoding twice"),
+    (_refused(rb"(?is)HTTP/1.0.*Transfer-Encoding"), "HTTP/1.0 with a transfer coding (RFC 9112 §6.1)"),
+    (_refused(rb"(?is)Content-Encoding: .*Content-Encoding: "), "Content-Encoding twice"),
     (
         _refused(rb"(?:^|\n)(?!(?:GET|POST|PUT|HEAD|OPTIONS|DELETE|CONNECT) )\S+ \S+ HTTP/"),
         "a method that HTTP does not know",
     ),
-    (_refused(rb"(?i)\nContent-Length: 0?5(?s:.*)\r\n\r\nG\r\n[A-Z]"), "half a method, behind a body with the other"),
+    (_refused(rb"(?i)\nContent-Length:\s?0?5(?s:.*)\r\n\r\nG\r\n[A-Z]"), "half a method, behind a body with the other"),
     (_refused(rb"\n5;[\x00-\x08]"), "a control character in the extension of a chunk (RFC 9112 §7.1.1)"),
     (_refused(rb"\n5 \r\n"), "a blank behind the size of a chunk (RFC 9112 §7.1)"),
     (_refused(rb" (?:\S*[#@\[]\S*|(?!/|http://)\S+) HTTP/"), "a target that is not one of an HTTP service"),

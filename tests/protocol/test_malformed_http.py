@@ -57,6 +57,11 @@ UNREADABLE = [
     pytest.param(b"GET /" + CANARY * 2000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="long target"),
     pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + CANARY * 2000 + b"\r\n\r\n", id="long header"),
     pytest.param(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: canary\r\n" * 200 + b"\r\n", id="many headers"),
+    pytest.param(
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + "ä".encode() * 8000 + b"\r\n\r\n", id="two bytes a letter"
+    ),
+    pytest.param(b"GET /mcp?canary=\r\nHost: HTTP/1.1\r\n\r\n", id="0.9, and the version in a header"),
+    pytest.param(b"GET /mcp?canary=\nHost: HTTP/1.1\r\n\r\n", id="0.9, and LF alone"),
     pytest.param(b"GET http://[" + CANARY + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", id="no URL"),
     pytest.param(head("1.1", LENGTH, "Transfer-Encoding: chunked") + CANARY, id="length and chunked"),
     pytest.param(head("1.1", "Transfer-Encoding: canary") + CANARY, id="unknown transfer coding"),

@@ -172,6 +172,25 @@ async def test_a_flood_of_large_bodies_is_two_lines_of_the_log(gateway: Server, 
     assert events == ["large bodies and results are refused", "large bodies and results are no longer refused"]
 
 
+async def test_many_small_bodies_that_were_let_in_while_there_was_room_do_not_pass_the_bound(gateway: Server) -> None:
+    """Each caller holds a byte when it is let in. Of 17 sixteenths of 8 MiB, 287 bodies have 31,000."""
+    sent = b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    held = gateway.held
+    async with AsyncExitStack() as stack:
+        crowd = [await opened(stack, gateway.port, f"127.0.{1 + n // 100}.{1 + n % 100}") for n in range(300)]
+        for _, writer in crowd:
+            writer.write(sent + b"Content-Length: 31000\r\n\r\n ")
+        await until(lambda: held.callers, lambda seen: seen == 300)
+        for _, writer in crowd:
+            before = held.bytes
+            writer.write(b" " * 30_998)
+            await until(lambda: held.bytes, before.__ne__)
+        assert held.bytes <= 17 * 2**19
+        answer = await crowd[-1][0].read(10_000)
+        assert status_of(answer) == 503
+        assert b"the call was not sent" in answer
+
+
 async def test_a_body_that_is_given_up_is_503_and_safe_to_repeat(gateway: Server) -> None:
     """What is sent ahead has 1 MiB of 8: these heads have more."""
     head = b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from gateway.backend.large_results import parse_large_response
 from gateway.errors import InvalidCursor, TooLarge
 from gateway.jsonrpc import (
     NULL,
@@ -235,6 +237,13 @@ VIOLATIONS = {
 def test_anything_else_is_a_violation_that_is_named(raw: bytes, violation: str) -> None:
     with pytest.raises(ValueError, match=violation):
         parse_response(raw, "7")
+
+
+@each("result", [b'"%s"' % LONG, b'["%s"]' % LONG], ids=["a text", "a list"])
+@each("read", [parse_response, parse_large_response])
+def test_an_integer_that_begins_with_ours_is_another_id(read: Callable[..., Any], result: bytes) -> None:
+    with pytest.raises(ValueError, match="two members"):
+        read(b'{"jsonrpc":"2.0","id":70,"id":7,"result":%s}' % result, 7)
 
 
 def test_a_wide_result_is_not_a_deep_one() -> None:
