@@ -33,7 +33,7 @@ _BARE: Final = re.compile(rb"[^\r]\n")
 """The end of a line that programs understand differently. Its head would never end."""
 _EMPTY_LINES: Final = re.compile(rb"\A(?:\r\n)+")
 _END: Final = b"\r\n\r\n"
-_CR: Final = ord("\r")
+_CR, _LF = ord("\r"), ord("\n")
 _FIRST, _LAST = ord("!"), ord("~")
 _FRAGMENT: Final = ord("#")  # of bytes, a number is looked for at a fifth of the cost of bytes
 _LENGTH: Final[str] = istr("Content-Length")  # looked up in half the time of a text
@@ -214,7 +214,8 @@ def _first_line(head: bytes) -> tuple[str, str, str]:
     if len(parts) == 3:
         method, target, rest = parts
         is_usual = rest[:10] == b"HTTP/1.1\r\n"
-        if target and _FRAGMENT not in target and (is_usual or _PROTOCOL.match(rest)):
+        # To the parser, a line that ends behind the target is HTTP/0.9.
+        if target and _FRAGMENT not in target and _LF not in target and (is_usual or _PROTOCOL.match(rest)):
             if len(target) > MAX_LINE:
                 raise MalformedHttp(_TOO_LONG)
             version = "1.1" if is_usual else rest[5:8].decode()
@@ -226,14 +227,14 @@ def _headers(names: list[bytes], values: list[bytes]) -> tuple[CIMultiDict[str],
     """Return the headers of a request, and whether none of them tells how its body is sent but Content-Length. Raise
     :class:`MalformedHttp`."""
     # No line feed is in them. One text is decoded and parted in a fifth of the time of many small ones.
-    joined = (b"\n".join(values) + b"\n").decode("utf-8", "surrogateescape")
-    if " \n" in joined or "\t" in joined:
-        joined = "\n".join([value.rstrip(" \t") for value in joined.split("\n")])
-    named = b"\n".join(names)
+    named, joined = b"\n".join(names), b"\n".join(values) + b"\n"
     if len(named) + len(joined) > MAX_LINE and max(map(len, map(bytes.__add__, names, values))) > MAX_LINE:
         raise MalformedHttp(_TOO_LONG)
+    text = joined.decode("utf-8", "surrogateescape")
+    if " \n" in text or "\t" in text:
+        text = "\n".join([value.rstrip(" \t") for value in text.split("\n")])
     known, is_plain = _header_names(named) if len(named) <= _USUAL_NAMES else _header_names.__wrapped__(named)
-    return CIMultiDict(zip(known, joined.split("\n"))), is_plain  # noqa: B905, there is one empty value more
+    return CIMultiDict(zip(known, text.split("\n"))), is_plain  # noqa: B905, there is one empty value more
 
 
 @lru_cache(128)
