@@ -36,8 +36,8 @@ class Problem:
     def set(self, cause: str, wait: float | None = None) -> None:
         """Note what is wrong. It is tried again after ``wait`` seconds."""
         self.since = self.since if self.cause else time_after()
-        # A stranger may have written the cause.
-        self.cause, self.next_try = excerpt(cause, 500), None if wait is None else time_after(wait)
+        # A stranger may have written the cause: it stays one line, so that it cannot look like one of ours.
+        self.cause, self.next_try = excerpt(" ".join(cause.split()), 500), None if wait is None else time_after(wait)
 
 
 def time_after(seconds: float = 0.0) -> str:

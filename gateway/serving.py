@@ -144,8 +144,11 @@ class Reloads:
             return
         self._refused = None
         self._report()
-        for knob in needs_restart(before, settings):
+        waiting = needs_restart(before, settings)
+        for knob in waiting:
             log.warning("knob keeps its old value until a restart", knob=knob)
+        if waiting:
+            self._refusal.set(f"kept as before until a restart: {', '.join(waiting)}")
         touched, self._touched = sorted(self._touched), set()
         changed = dict.fromkeys((*differing(before, self._server.settings), *touched))
         log.info("configuration reloaded", changed=list(changed))

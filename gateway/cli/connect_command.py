@@ -71,17 +71,19 @@ def connect(
         fail(UNUSABLE, f"{error}.")
     if file is not None and (write or remove):
         for name, service in names.items():
-            _change(client, file, name, None if remove else entries[name], service)
+            _change(client, file, name, None if remove else entries[name], service, name == entry_name)
         return
     click.echo(client.render(entries), nl=False)
     where = file or "the client's file"
     click.echo(f"Add this to {where}" + (", or run it again with --write." if file else "."), err=True)
 
 
-def _change(client: Client, file: Path, name: str, entry: Entry | None, service: ServiceSettings) -> None:
-    """Write an entry to the client's file, or remove it for None, and say so."""
+def _change(
+    client: Client, file: Path, name: str, entry: Entry | None, service: ServiceSettings, is_named: bool
+) -> None:
+    """Write an entry to the client's file, or remove it for None, and say so. ``is_named``: the operator named it."""
     try:
-        changed = change_entry(client, file, name, entry, lambda old: _is_ours(old, service))
+        changed = change_entry(client, file, name, entry, lambda old: _is_ours(old, service, is_named))
     except (NotAdded, OSError) as error:
         reason = f"{file}: {error.strerror}" if isinstance(error, OSError) else str(error)
         by_hand = () if entry is None else ("The entry to add by hand:", client.render({name: entry}))
@@ -164,12 +166,14 @@ def _secrets_below(path: Sequence[str | int], value: Any) -> Iterator[Sequence[s
             yield from _secrets_below((*path, key), child)
 
 
-def _is_ours(old: Entry, service: ServiceSettings) -> bool:
-    """Tell whether an entry is one that this command wrote: it starts this program, or its URL has the service's path.
-    The host and the port of a gateway may change."""
+def _is_ours(old: Entry, service: ServiceSettings, is_named: bool) -> bool:
+    """Tell whether an entry is one that this command wrote: it starts this program, or has the service's URL. Where
+    the operator names it, host and port may differ, if it has nothing that this command does not write: most servers
+    have this path, and what a stranger's is sent must not be sent to another host."""
     command, args, url = old.get("command"), old.get("args"), old.get("url")
     words = [command, *(args if isinstance(args, list) else [])]
     starts = isinstance(command, str) and (Path(command).stem == COMMAND or words[1:3] == ["-m", "gateway"])
-    return (starts and "stdio" in words) or (
-        isinstance(url, str) and urlsplit(url).path == urlsplit(service.resource).path
-    )
+    if not isinstance(url, str):
+        return starts and "stdio" in words
+    is_plain = old.keys() <= {"url", "type", "oauth", "auth"}
+    return url == service.resource or (is_named and is_plain and urlsplit(url).path == urlsplit(service.resource).path)

@@ -88,8 +88,10 @@ def _configured(command: Callable[..., None], finders: Iterable[Callable[[], Pat
         try:
             settings = source.load_settings()
         except ConfigError as error:
-            hint = (f"The URL stands in for {knob}; --service NAME says of which service.",) if url else ()
-            fail(UNUSABLE, "The configuration cannot be used:", *(f"  {fault}" for fault in error.faults), *hint)
+            faults = [f"  {fault}" for fault in error.faults]
+            if url and "services" in "".join(faults):
+                faults.append(f"The URL stands in for {knob}; --service NAME says of which service.")
+            fail(UNUSABLE, "The configuration cannot be used:", *faults)
         if defaults and context.info_name in _OPENING:
             click.echo(_OPEN, err=True)
         command(settings=settings, source=source, **arguments)

@@ -17,6 +17,7 @@ CAUSES: Final = (
     ("certificate verify", "Its TLS certificate is not trusted.", "Set store.ca_file to the authority that signed it."),
     (r"Error -\d", "The name of its host cannot be resolved.", "Correct the host in store.url."),
     ("Error 111|Connect call failed", "Nothing listens there.", "Start Redis, or correct host and port in store.url."),
+    ("DB index", "It has no database of this number.", "Correct the number at the end of store.url."),
     ("", "It does not answer as Redis does.", "Set store.url to a Redis."),
 )
 """Words of the Redis client, the first that fit, with cause and next step."""

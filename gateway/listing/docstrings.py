@@ -84,7 +84,8 @@ def fill_from_docstring(method: Method) -> Method:
     if parameters is not None:
         parameters = tuple(_merge(parameter, docs.arguments.get(parameter.name)) for parameter in parameters)
     is_complete = method.parameters is not None or docs.complete or not docs.arguments
-    structure = Structure.BY_NAME if docs.keywords and parameters else method.structure
+    are_named = any(parameter.name in docs.arguments for parameter in parameters or ())
+    structure = Structure.BY_NAME if docs.keywords and are_named else method.structure
     if not is_complete and structure is Structure.BY_POSITION:
         parameters = None
     are_used = parameters is not None and docs.arguments.keys() <= {parameter.name for parameter in parameters}
@@ -300,7 +301,7 @@ def _read_call(line: str, name: str, docs: Docs) -> None:
         if part.count("[") != part.count("]") or bracketed:
             words = words.strip("[] ")
         optional += part.count("[") - part.count("]")
-        if words in ("*", "/", ""):
+        if words in ("*", "/", "", "self", "cls"):  # Python passes the last two
             keywords = keywords or words == "*"
             continue
         declared, has_default, _ = words.partition("=")

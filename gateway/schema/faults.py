@@ -38,8 +38,8 @@ def _text(error: Any, schema: Mapping[str, Any]) -> str:
         labels = [option for option in kind.options if isinstance(option, str)]
         value, options = jsonrpc.encode(error.instance), (jsonrpc.encode(option).decode() for option in kind.options)
         return f"{value.decode()} is not one of {', '.join(options)}{did_you_mean(error.instance, labels)}"
-    is_closed = kind.name in ("additionalProperties", "falseSchema") and not error.instance_path
-    if is_closed and "patternProperties" not in schema:
+    # Of the whole value: the names that a part of the schema knows are not all.
+    if error.schema_path == ["additionalProperties"] and "patternProperties" not in schema:
         known = list(schema.get("properties", {}))
         if not known:
             return "it takes no arguments"
@@ -51,7 +51,8 @@ def _text(error: Any, schema: Mapping[str, Any]) -> str:
 
 def _nearest(alternatives: list[list[Any]], depth: int) -> list[Any] | None:
     """Return the faults of the alternative that a value comes closest to, None where none stands out: of those for its
-    type, the one that fits deepest, and then the one with the fewest faults. ``depth`` is that of the value."""
+    type, one whose constants fit, the one that fits deepest, and then the one with the fewest faults. ``depth`` is that
+    of the value."""
     if not all(alternatives):  # under oneOf, two that fit are a fault too
         return None
     of_type = [
@@ -64,8 +65,10 @@ def _nearest(alternatives: list[list[Any]], depth: int) -> list[Any] | None:
     return ranked[0] if stands_out else None
 
 
-def _rank(errors: list[Any]) -> tuple[int, int]:
-    return -max(len(error.instance_path) for error in errors), len(errors)
+def _rank(errors: list[Any]) -> tuple[bool, int, int]:
+    # A constant tells alternatives apart, so a value with another one is not meant for this one.
+    is_other = any(error.kind.name == "const" or len(getattr(error.kind, "options", ())) == 1 for error in errors)
+    return is_other, -max(len(error.instance_path) for error in errors), len(errors)
 
 
 def _each_alternative(alternatives: list[list[Any]], depth: int) -> Iterator[str]:

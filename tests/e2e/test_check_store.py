@@ -63,6 +63,11 @@ FAULTS: Final = {
         "The name of its host cannot be resolved.",
         "Correct the host in store.url.",
     ),
+    "no such database": (
+        ("store.url=redis://127.0.0.1:{plain}/99", PASSWORD),
+        "It has no database of this number.",
+        "Correct the number at the end of store.url.",
+    ),
     "wrong port": (
         ("store.url=redis://127.0.0.1:{nobody}", PASSWORD),
         "Nothing listens there.",

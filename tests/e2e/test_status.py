@@ -163,6 +163,17 @@ async def configuration_refused(folder: Path) -> AsyncIterator[tuple[Told, str]]
 
 
 @asynccontextmanager
+async def knob_not_in_force(folder: Path) -> AsyncIterator[tuple[Told, str]]:
+    with openrpc_app() as service:
+        async with serving(folder, service.url) as told:
+            changed = json.loads(told.file.read_text())
+            changed["server"] = changed.get("server", {}) | {"max_body": "2MiB"}
+            put(told.file, json.dumps(changed))
+            await told.program.logged("configuration reloaded")
+            yield told, "kept as before until a restart: server.max_body"
+
+
+@asynccontextmanager
 async def watched_file_missing(folder: Path) -> AsyncIterator[tuple[Told, str]]:
     spare = folder / "spare.yaml"
     put(spare, json.dumps({"methods": {"spare": {}}}))
@@ -185,7 +196,7 @@ def secured(url: str, issuer: str) -> dict[str, Any]:
 STATES: Final[tuple[Callable[[Path], State], ...]] = (
     service_down_at_start, service_down_later, one_of_twelve_down, breaker_open, a_method_hangs, listing_too_large,
     listing_shrunk, all_tools_quarantined, pin_drift, issuer_away, keys_old, store_away, configuration_refused,
-    watched_file_missing,
+    knob_not_in_force, watched_file_missing,
 )  # fmt: skip
 
 

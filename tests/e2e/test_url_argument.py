@@ -181,3 +181,14 @@ def test_commands_options_and_clients_are_completed() -> None:
     assert completed("s") == {"schema", "serve", "stdio"}
     assert "--token-file" in completed("stdio", "--")
     assert completed("connect", "--client", "c") == {"claude-code", "claude-desktop", "codex", "cursor"}
+
+
+async def test_what_the_url_stands_in_for_is_told_where_there_are_services_alone(tmp_path: Path) -> None:
+    hint = "The URL stands in for backend.url; --service NAME says of which service."
+    ran = await run("check", URL, "--set", "store.url=nonsense")
+    assert ran.code == 2
+    assert "store.url: " in ran.err
+    assert hint not in ran.err
+    (tmp_path / "gateway.yaml").write_text(json.dumps({"services": {"crm": {"backend": {"url": URL}}}}))
+    ran = await run("check", URL, GATEWAY_CONFIG=str(tmp_path))
+    assert (ran.code, ran.err.splitlines()[-1]) == (2, hint)

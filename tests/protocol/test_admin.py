@@ -197,6 +197,17 @@ async def test_a_refresh_that_brings_nothing_says_why(
     assert await Front(gateway.port, session).tools() == tools
 
 
+async def test_what_the_service_says_is_no_line_of_its_own(
+    session: ClientSession, start: Start, backend: ScriptedBackend
+) -> None:
+    backend.on("rpc.discover", error(-32000, "out of order\r\nok\n12 tools, listed\u2028ok"))
+    gateway = await start()
+    for path in ("/readyz", "/readyz?verbose", "/status"):
+        said = (await asked(session, gateway, path)).body.decode()
+        assert "out of order ok 12 tools, listed ok" in said
+        assert "ok" not in said.splitlines()
+
+
 async def test_a_page_in_a_browser_cannot_have_the_backend_listed(
     session: ClientSession, gateway: Server, backend: ScriptedBackend
 ) -> None:

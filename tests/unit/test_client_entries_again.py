@@ -111,6 +111,34 @@ def test_an_entry_of_somebody_else_is_neither_changed_nor_removed(entry: object,
         assert file.read_text() == text
 
 
+@each(
+    ("entry", "more"),
+    [
+        ({"url": "https://other.example.com/mcp"}, ()),
+        ({"url": "http://127.0.0.1:3000/mcp"}, ()),
+        ({"url": "https://other.example.com/mcp", "headers": {"Authorization": "Bearer x"}}, ("--entry", "crm")),
+        ({"command": "jsonrpc-mcp-gateway", "args": ["stdio"], "url": "https://other.example.com/mcp"}, ()),
+    ],
+)
+@each("how", [("--write",), ("--http", "--write"), ("--remove",)])
+def test_a_server_of_somebody_else_at_the_same_path_is_neither_changed_nor_removed(
+    entry: object, more: tuple[str, ...], how: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(text := json.dumps({"mcpServers": {"crm": entry}}))
+    ran = connect(tmp_path, URL, *more, *how, "--client", "cursor", "--file", str(file))
+    assert ran.exit_code == 2
+    assert "it has an entry crm that is not this program's" in ran.stderr
+    assert file.read_text() == text
+
+
+def test_our_own_url_is_ours_without_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"crm": {"url": "http://127.0.0.1:8080/mcp", "headers": {"X-Mine": "1"}}}}')
+    ran = connect(tmp_path, URL, "--client", "cursor", "--file", str(file), "--remove")
+    assert (ran.exit_code, entries_of("cursor", file)) == (0, {})
+
+
 def test_several_services_have_an_entry_each(tmp_path: Path) -> None:
     services = {name: {"backend": {"url": f"http://{name}.example.com/rpc"}} for name in ("crm", "erp")}
     (tmp_path / "gateway.yaml").write_text(json.dumps({"services": services, "auth": {"mode": "off"}}))

@@ -298,3 +298,15 @@ def test_no_text_takes_long(text: str) -> None:
 @pytest.mark.parametrize("text", ["", " ", "\t\n", "\n\n", "/** */", "\x1c"])
 def test_a_description_of_blanks_says_nothing(text: str) -> None:
     assert parse_docstring(text, "f").arguments == {}
+
+
+def test_what_python_passes_itself_is_no_argument() -> None:
+    filled = fill_from_docstring(Method("shop.div", "introspection", description="div(self, a, b=2)", parameters=None))
+    assert [(one.name, one.required) for one in filled.parameters or ()] == [("a", True), ("b", False)]
+
+
+def test_keywords_are_sent_by_name_only_where_the_names_are_known() -> None:
+    counted = (Parameter("arg0", required=True), Parameter("arg1", required=True))
+    two = Method("div", "introspection", description="div(a, *, b)", parameters=counted)
+    assert fill_from_docstring(two).structure is Structure.BY_NAME
+    assert fill_from_docstring(replace(two, parameters=counted[:1])).structure is Structure.UNKNOWN

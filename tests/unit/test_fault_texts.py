@@ -45,6 +45,33 @@ def test_a_fault_says_what_is_valid(arguments: dict[str, Any], said: str) -> Non
     assert ValidatorCache().compile(SCHEMA).faults(arguments) == [said]
 
 
+@each("named", [{"const": "a"}, {"enum": ["a"]}])
+def test_the_alternative_that_a_constant_names_is_meant(named: dict[str, Any]) -> None:
+    circle = {"properties": {"kind": named, "radius": {}, "x": {}}, "required": ["kind", "radius", "x"]}
+    text = {"properties": {"kind": {"const": "b"}, "text": {}}, "required": ["kind", "text"]}
+    shape = {"anyOf": [circle, text], "type": "object"}
+    compiled = ValidatorCache().compile({"properties": {"shape": shape}})
+    assert compiled.faults({"shape": {"kind": "b"}}) == ['shape: "text" is a required property']
+    assert compiled.faults({"shape": {"kind": "a", "x": 1}}) == ['shape: "radius" is a required property']
+
+
+@each(
+    ("rule", "said"),
+    [
+        ({"allOf": [False]}, "False schema does not allow"),
+        ({"if": {"required": ["b"]}, "then": False}, "False schema does not allow"),
+        ({"dependentSchemas": {"b": False}}, "False schema does not allow"),
+        ({"allOf": [{"properties": {"c": {}}, "additionalProperties": False}]}, "('a', 'b' were unexpected)"),
+    ],
+)
+@each("known", [{}, {"properties": {"a": {}}}])
+def test_a_part_of_a_schema_does_not_speak_for_all_arguments(
+    known: dict[str, Any], rule: dict[str, Any], said: str
+) -> None:
+    (fault,) = ValidatorCache().compile({"type": "object", **known, **rule}).faults({"a": 1, "b": 1})
+    assert said in fault
+
+
 def test_of_more_than_twenty_labels_some_are_named() -> None:
     (fault,) = ValidatorCache().compile(SCHEMA).faults({"many": "x"})
     assert "other candidates" in fault
