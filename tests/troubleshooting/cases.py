@@ -165,7 +165,7 @@ CONFIGURATION: Final = (
          "has the form"),
     Case("The name of a command is misspelled.", lambda _: ["chekc"], 2, "Did you mean 'check'?"),
     Case("The name of a tool is misspelled.",
-         lambda places: ["call", "ad", *check("backend.url={service}")(places)[1:]], 1, "did you mean add?"),
+         lambda places: ["call", "ad", *check("backend.url={service}")(places)[1:]], 1, "Did you mean add?"),
 )  # fmt: skip
 STORE: Final = (
     Case("Redis refuses the password.", store("redis", "store.password=wrong"), 3, "It refuses the user"),
