@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Final
 
 import pytest
 
@@ -11,7 +12,7 @@ from gateway.credentials.login import MAX_VALUE, REFUSED_FOR, SETTLED, LoginCred
 from gateway.errors import BackendBusy, BackendUnavailable
 from gateway.model import ANONYMOUS
 from tests.contract.credentials import World, credentials_world
-from tests.fault.behaviours import CLOSE, Body, Exchange, error, result
+from tests.fault.behaviours import CLOSE, Behaviour, Body, Exchange, error, result
 
 
 @dataclass(frozen=True)
@@ -73,18 +74,12 @@ async def test_a_refused_login_is_tried_again_after_a_while(world: World) -> Non
     assert await header_of(credential) == "Session session-0"
 
 
-@pytest.mark.parametrize("status", [429, 502, 503])
-async def test_a_service_that_is_busy_has_refused_nobody(world: World, status: int) -> None:
-    world.backend.on("log.in", Body(b"later", status=status, content_type="text/plain"))
-    credential = login_of(world)
-    with pytest.raises(BackendUnavailable):
-        await credential.request_parts(ANONYMOUS)
-    world.backend.on("log.in", NewSessions([]))
-    assert await header_of(credential) == "Session session-0"
+LATER: Final = [Body(b"later", status=status, content_type="text/plain") for status in (429, 502, 503)]
 
 
-async def test_a_login_without_an_answer_was_not_refused(world: World) -> None:
-    world.backend.on("log.in", CLOSE)
+@pytest.mark.parametrize("reply", [*LATER, CLOSE])
+async def test_a_service_that_is_busy_or_closes_has_refused_nobody(world: World, reply: Behaviour) -> None:
+    world.backend.on("log.in", reply)
     credential = login_of(world)
     with pytest.raises(BackendUnavailable):
         await credential.request_parts(ANONYMOUS)

@@ -88,14 +88,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield Place(server.port, port, free_port(), authority.file)
 
 
-@pytest.fixture
-def secret(tmp_path: Path) -> str:
-    file = tmp_path / "secret"
-    file.write_text("0123456789abcdef")
-    file.chmod(0o600)
-    return f"server.secret_file={file}"
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_store_that_cannot_be_used_is_named_with_the_next_step(
     backend: ScriptedBackend, place: Place, secret: str, fault: str

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.fault.scripted import ScriptedBackend
 from tests.program import run, serving, settings
 from tests.redis_server import RedisServer
 from tests.services.process import free_port
-
-
-@pytest.fixture
-def secret(tmp_path: Path) -> str:
-    file = tmp_path / "secret"
-    file.write_text("0123456789abcdef")
-    file.chmod(0o600)
-    return f"server.secret_file={file}"
 
 
 async def test_check_says_where_the_store_is_and_whether_it_answers(backend: ScriptedBackend, secret: str) -> None:
