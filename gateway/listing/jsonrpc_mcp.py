@@ -76,7 +76,8 @@ class JsonrpcMcp:
 def _fault_of_page(answer: SourceAnswer, cursors: Sequence[Any]) -> str:
     """Return what ends the sentence "JSON, but …" for a page that cannot be used, "" for a usable one. ``cursors`` are
     those of the pages until now."""
-    if not (answer.has_value and recognizes(answer.value)):
+    is_empty_end = len(cursors) > 1 and answer.has_value and answer.value == {"tools": []}
+    if not is_empty_end and not (answer.has_value and recognizes(answer.value)):
         return "without tools[] that have an inputSchema"
     cursor = answer.value.get("nextCursor")
     if cursor is None:

@@ -42,6 +42,11 @@ async def test_a_list_that_breaks_off_is_no_list_and_the_error_names_the_page(
         await fetched("jsonrpc_mcp", answers)
 
 
+async def test_a_last_page_may_be_empty() -> None:
+    listing = await fetched("jsonrpc_mcp", {FIRST: page("a", "2"), f"{FIRST}?cursor=2": {"tools": []}})
+    assert [method.name for method in listing.methods] == ["a"]
+
+
 async def test_pages_without_end_are_no_list() -> None:
     pages = {f"{FIRST}?cursor={number}": page(f"t{number}", str(number + 1)) for number in range(MAX_PAGES + 5)}
     with pytest.raises(NoListing, match=f"page {MAX_PAGES}: JSON, but with more than {MAX_PAGES} pages"):
