@@ -27,6 +27,7 @@ _MAX_CATALOGS: Final = 1000  # one for each catalog and set of demands, not for 
 _MAX_MESSAGE: Final = 1024
 _MAX_SCOPES: Final = 50
 MOST_LANGUAGES: Final = 8
+MOST_LANGUAGES_OF_CALLER: Final = 4
 _MAX_HEADER: Final = 256
 # RFC 9110 §12.5.4: a range that is acceptable, which has no weight or one above 0. "*" names no language.
 _RANGE: Final = re.compile(r"\s*([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,3})\s*(?:;\s*q=(?!0(?:\.0*)?\s*\Z).*)?")
@@ -38,7 +39,7 @@ class Access:
     ``tool_scopes`` returns the scopes of tools that everybody may know."""
 
     def __init__(self, settings: Auth, resource: str = "", *, per_caller: bool, own_languages: bool = True) -> None:
-        self.languages: list[str] = []
+        self.languages: dict[str, tuple[str, str]] = {}  # and who asked first
         self._own_languages = own_languages
         self.enabled = settings.mode != "off"
         self.anonymous = settings.anonymous
@@ -70,15 +71,18 @@ class Access:
 
     def view_of(self, principal: Principal | None, accept_language: str | None = None) -> View:
         """Return the view whose catalog the caller sees, in the language of a header Accept-Language; beyond
-        :data:`MOST_LANGUAGES` the one that was asked for first. Each may cost each caller a listing."""
+        :data:`MOST_LANGUAGES`, and :data:`MOST_LANGUAGES_OF_CALLER` new ones of one caller, the one that was asked for
+        first. Each may cost each caller a listing."""
         if principal is None or not self._per_caller:
             return SHARED
         language = preferred_language(accept_language[:_MAX_HEADER]) if accept_language and self._own_languages else ""
         if language and language not in self.languages:
-            if len(self.languages) < MOST_LANGUAGES:
-                self.languages.append(language)
+            first = principal.issuer, principal.subject
+            own = sum(caller == first for caller in self.languages.values())
+            if len(self.languages) < MOST_LANGUAGES and own < MOST_LANGUAGES_OF_CALLER:
+                self.languages[language] = first
             else:
-                language = self.languages[0]
+                language = next(iter(self.languages))
         return View(principal.issuer, principal.subject, principal.client, principal.scopes, language)
 
     def may_enter(self, principal: Principal | None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Final
 
@@ -58,7 +58,7 @@ class Discovery:
         self.before_publish: Callable[[Catalog], None] = lambda _: None
         self.after_publish: Callable[[View], None] = lambda _: None
         self.after_change: Callable[[View, str], None] = lambda *_: None
-        self.languages: Sequence[str] = ()
+        self.languages: Collection[str] = ()
         self._settings = settings
         self._clock = clock
         self._patience = patience

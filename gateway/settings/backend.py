@@ -171,7 +171,7 @@ class ListingSettings(Section):
     language: str | None = knob(
         None,
         "Accept-Language for the listing, for services that translate descriptions. Absent: none for the shared "
-        "listing, and the caller's own for a caller's; of all callers, the first eight languages.",
+        "listing, and the caller's own for a caller's; at most eight languages a service.",
     )
     identity: Literal["auto", "caller", "shared"] = knob(
         "auto",

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from gateway.auth.access import MOST_LANGUAGES, preferred_language
+from gateway.auth.access import MOST_LANGUAGES, MOST_LANGUAGES_OF_CALLER, preferred_language
 from gateway.discovery.shared_listing import backend_digest
 from tests.authorization.stand import LISTS, MODERN, Bearer, Stand, settings, stand, tools_in
 from tests.each import each
@@ -129,20 +129,23 @@ async def test_lists_that_differ_are_kept_apart_when_they_are_refreshed() -> Non
                 entry.expire()
 
 
-async def test_a_caller_with_a_thousand_languages_costs_eight_listings() -> None:
+async def test_a_caller_with_a_thousand_languages_costs_four_listings_and_leaves_four_to_others() -> None:
     async with translating() as (it, listing):
         eve, bob = it.of("eve"), it.of("bob")
         names = [f"x{chr(97 + number // 26 % 26)}{chr(97 + number % 26)}-{number}" for number in range(1000)]
-        for name in names[: MOST_LANGUAGES * 4]:
+        for name in names[:32]:
             await text(eve, name)
         for part in range(0, 1000, 100):
             await asyncio.gather(*(text(it.of("eve"), name) for name in names[part : part + 100]))
-        assert listing.asked == names[:MOST_LANGUAGES]
+        taken = names[:MOST_LANGUAGES_OF_CALLER]
+        assert listing.asked == taken
         assert len(it.gateway.services[""].discovery._views) <= MOST_LANGUAGES + 1
-        assert await text(bob, "de") == names[0], "beyond eight, the language that came first"
+        for language in ("de", "en", "fr", "it"):
+            assert await text(bob, language) == language
+        assert await text(it.of("ann"), "es") == names[0], "beyond eight, the language that came first"
         assert await text(bob, "*") == "none"
         assert await text(bob, names[3]) == names[3]
-        assert listing.asked[MOST_LANGUAGES:] == [names[0], None, names[3]]
+        assert listing.asked[len(taken) :] == ["de", "en", "fr", "it", names[0], None, names[3]]
 
 
 async def test_a_language_never_leads_to_another_callers_list() -> None:
