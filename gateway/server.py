@@ -58,7 +58,7 @@ class Server:
         self.held = HeldAnswers(settings.server.share(settings.server.max_buffered))
         self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
         self.problems: Sequence[Problem] = ()
-        """What /status says of the configuration and its files: set by who watches them."""
+        """Hold what /status says of the configuration and its files. The file watcher sets it."""
         self.services: Mapping[str, Service] = {}
         """The services by mount: "" or ``/crm``."""
         self._given_store = store
