@@ -3,7 +3,6 @@ and of calls under way."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +10,11 @@ from functools import lru_cache
 from math import ceil, inf
 from typing import Final
 
+from msgspec import Struct
+
 from gateway.errors import CallLimited, RateLimited
 from gateway.model import Caller, Tool
 from gateway.store import Permit, Store
-from gateway.structs import Struct
 from gateway.units import PERIODS
 
 MAX_HANDLES: Final = 4096
@@ -39,7 +39,7 @@ class Budget:
 
     async def spend(self, caller: Caller) -> None:
         """Count one request of a caller. Raise :class:`RateLimited` with the seconds to wait."""
-        permit = self._permit(caller.principal is not None, rate_limit_key(caller))
+        permit = self._permit(caller.principal is not None, caller.key)
         if wait := await permit.take():
             raise RateLimited(
                 f"Too many {self._name} requests, at most {self._burst} per {self._period}", retry_after=ceil(wait)
@@ -108,7 +108,7 @@ class CallBudget:
         """Count one call against all rates that apply. Return the caller's quota, or the one that refused the call.
         Then the other rates may have been spent for nothing."""
         principal = caller.principal
-        permit = self._permit(self._per_caller, principal is not None, rate_limit_key(caller))
+        permit = self._permit(self._per_caller, principal is not None, caller.key)
         quota = _quota(self._per_caller, permit, await permit.take())
         if tool.limit is not None and not quota.wait:
             quota = await self.spend_tool(caller, tool) or quota
@@ -123,7 +123,7 @@ class CallBudget:
         if tool.limit is None:
             return None
         rate = read_rate(tool.limit, "tool")
-        permit = self._permit(rate, caller.principal is not None, rate_limit_key(caller), tool.method)
+        permit = self._permit(rate, caller.principal is not None, caller.key, tool.method)
         quota = _quota(rate, permit, await permit.take())
         return quota if quota.wait else None
 
@@ -164,7 +164,7 @@ class ConcurrencyLimit:
     def begin_call(self, caller: Caller) -> str:
         """Count a call that begins. Return the key for :meth:`end_call`. Raise :class:`CallLimited` where the caller
         has ``most`` under way. A context manager would take twice as long, and each call comes through here."""
-        key = rate_limit_key(caller)
+        key = caller.key
         held = self._held.get(key, 0)
         if held >= self.most:
             raise CallLimited(
@@ -194,7 +194,7 @@ class StreamLimit:
 
     def has_room(self, caller: Caller) -> bool:
         """Tell whether the caller may open another stream."""
-        return self._open.get(rate_limit_key(caller), 0) < self.most
+        return self._open.get(caller.key, 0) < self.most
 
     def check(self, caller: Caller) -> None:
         """Raise :class:`RateLimited` where the caller has ``most`` streams open."""
@@ -204,7 +204,7 @@ class StreamLimit:
     @contextmanager
     def hold_stream(self, caller: Caller) -> Iterator[None]:
         """Count a stream while it is open, which a ``with`` block is."""
-        key = rate_limit_key(caller)
+        key = caller.key
         self._open[key] = self._open.get(key, 0) + 1
         try:
             yield
@@ -224,23 +224,3 @@ def _key(name: str, by_token: bool, *whose: str) -> str:
     """Return the key of permits. Addresses are cheap: a flood of them must not evict the counts of callers with a
     token. So they have a purpose of their own."""
     return (f"{name} by token:" if by_token else f"{name}:") + "\n".join(whose)
-
-
-def rate_limit_key(caller: Caller) -> str:
-    """Return whom limits count: the caller's identity, else its network."""
-    principal = caller.principal
-    return network_of(caller.address) if principal is None else principal.key
-
-
-@lru_cache(MAX_HANDLES)
-def network_of(address: str) -> str:
-    """Return the network of one caller: an IPv4 address, or an IPv6 /64, whose addresses one caller can all use."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, load_settings
+from gateway.config.source import ConfigError, load_settings
 from gateway.settings import Settings
 
 URL = "http://127.0.0.1:8000/jsonrpc"

@@ -16,10 +16,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import aiohttp
 
-from gateway.config import load_settings
-from gateway.server import Server
-from gateway.service import Service
-from gateway.service_files import ServiceFiles
+from gateway.config.service_files import ServiceFiles
+from gateway.config.source import load_settings
+from gateway.process.server import Server
+from gateway.service.service import Service
 from gateway.settings import ServiceSettings
 from gateway.store import ServerStore
 from gateway.store.memory import MemoryStore

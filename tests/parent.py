@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gateway.config import load_settings
+from gateway.config.source import load_settings
+from gateway.process.parent import Parent
+from gateway.process.worker import Worker
 from gateway.settings import Settings
-from gateway.workers.parent import Parent
-from gateway.workers.worker import Worker
 from tests.waiting import until
 
 PATIENCE = 60.0

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from gateway.resolver import Reach
+from gateway.http_client.resolver import Reach
 from gateway.settings import Issuer, is_loopback
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -22,9 +22,9 @@ from gateway.auth.compact import MAX_BYTES
 from gateway.auth.dpop import ProofChecker
 from gateway.auth.refusals import InvalidProof, InvalidToken, Undecidable
 from gateway.auth.verifier import VerifiedToken, Verifier
+from gateway.concurrency.single_flight import SingleFlight
 from gateway.errors import AuthUnavailable, GatewayError, MalformedAuthorization, Unauthorized
 from gateway.model import Principal
-from gateway.single_flight import SingleFlight
 from gateway.telemetry.sampling import Sampler
 
 MAX_TOKENS: Final = 20_000

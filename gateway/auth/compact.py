@@ -15,8 +15,8 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.auth.refusals import InvalidToken
 from gateway.errors import ParseError
-from gateway.json_bounds import is_deeper_than
 from gateway.jsonrpc import BadMessage
+from gateway.jsonrpc.bounds import is_deeper_than
 
 MAX_BYTES: Final = 8 * 1024
 MAX_DEPTH: Final = 16

@@ -21,7 +21,8 @@ from gateway.auth.jwks import TIMEOUT, FetchFailed, IssuerKeys
 from gateway.auth.oauth_client import OAuthClient
 from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.auth.verifier import VerifiedToken, key_binding
-from gateway.outbound import Outbound, OutboundError
+from gateway.http_client.response import OutboundError
+from gateway.http_client.session import Outbound
 
 MAX_UNDER_WAY: Final = 16
 """Requests to one issuer at the same time."""

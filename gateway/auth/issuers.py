@@ -9,10 +9,10 @@ from gateway.auth.claims import IssuerPolicy
 from gateway.auth.introspection import GOOGLE, IntrospectionVerifier
 from gateway.auth.jwks import FetchFailed, IssuerKeys
 from gateway.auth.verifier import SignatureVerifier, Verifiers
-from gateway.background import Background
-from gateway.outbound import Outbound
+from gateway.concurrency.background import Background
+from gateway.http_client.session import Outbound
+from gateway.http_client.tls import TlsFiles
 from gateway.settings import Credentials, Issuer
-from gateway.tls import TlsFiles
 
 
 class Issuers:

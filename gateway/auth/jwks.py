@@ -20,10 +20,11 @@ from gateway import jsonrpc
 from gateway.auth.keys import Key, KeySet, parse_key_set
 from gateway.auth.metadata import IssuerMetadata, metadata_urls, parse_issuer_metadata
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.background import Problem, keep_fresh, retry_delay
-from gateway.outbound import Answer, Outbound, OutboundError
+from gateway.concurrency.background import Problem, keep_fresh, retry_delay
+from gateway.concurrency.single_flight import SingleFlight
+from gateway.http_client.response import Answer, OutboundError
+from gateway.http_client.session import Outbound
 from gateway.settings import Issuer
-from gateway.single_flight import SingleFlight
 
 MAX_BYTES: Final = 256 * 1024
 TIMEOUT: Final = 5.0

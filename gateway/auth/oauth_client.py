@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
 from gateway import jsonrpc
-from gateway.outbound import Outbound
+from gateway.http_client.session import Outbound
 from gateway.settings import ClientSecret
 
 MAX_BYTES: Final = 64 * 1024
@@ -44,7 +44,7 @@ class OAuthClient:
         self._headers = {**_HEADERS, **_basic_authorization(client)}
 
     async def post(self, form: Mapping[str, str]) -> FormAnswer:
-        """Return the answer to a form. Raises :class:`~gateway.outbound.OutboundError`, and what ``endpoint`` does."""
+        """Return the answer to a form. Raises :class:`OutboundError`, and what ``endpoint`` does."""
         answer = await self._outbound.post(
             await self._endpoint(), urlencode(form).encode(), self._headers, timeout=self._timeout, max_bytes=MAX_BYTES
         )

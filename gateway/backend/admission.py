@@ -13,8 +13,14 @@ from cachetools import LRUCache
 from gateway.backend.breaker import INTERVAL, Breaker
 from gateway.backend.queue import LISTING, FairQueue, NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
-from gateway.backend.transport import Transport
-from gateway.outbound import Answer, AnswerTooLarge, BadHttp, DeadlinePassed, OutboundError
+from gateway.http_client.response import (
+    Answer,
+    AnswerTooLarge,
+    BadHttp,
+    DeadlinePassed,
+    OutboundError,
+)
+from gateway.http_client.transport import Transport
 from gateway.telemetry.request_log import RECORD
 
 _ANSWERS: Final = (AnswerTooLarge, BadHttp)
@@ -165,7 +171,7 @@ class ListingAdmission:
 
 @dataclass(frozen=True, slots=True)
 class _ListingTransport:
-    """Implement :class:`~gateway.backend.transport.Transport` for the listings of one caller."""
+    """Implement :class:`~gateway.http_client.transport.Transport` for the listings of one caller."""
 
     admission: ListingAdmission
     caller: str

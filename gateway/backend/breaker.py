@@ -25,8 +25,13 @@ from typing import Final
 import structlog
 from cachetools import LRUCache
 
-from gateway.background import Problem
-from gateway.outbound import ConnectFailed, DeadlinePassed, NoConnection, OutboundError
+from gateway.concurrency.background import Problem
+from gateway.http_client.response import (
+    ConnectFailed,
+    DeadlinePassed,
+    NoConnection,
+    OutboundError,
+)
 
 WINDOW: Final = 10.0
 """Seconds in which failures are counted together, beside the time of the last one: a caller whose share are 16

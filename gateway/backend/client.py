@@ -42,9 +42,7 @@ from gateway.errors import (
     ParamsRefused,
     ToolFault,
 )
-from gateway.json_bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
-from gateway.model import NO_RESULT, MessageForm, Version
-from gateway.outbound import (
+from gateway.http_client.response import (
     Answer,
     AnswerTooLarge,
     BadHttp,
@@ -55,6 +53,9 @@ from gateway.outbound import (
     NoRoom,
     OutboundError,
 )
+from gateway.jsonrpc.bounds import SMALL, UNSCANNED, echoes_unquoted, value_cost
+from gateway.jsonrpc.response import ResponseError, parse_response
+from gateway.model import NO_RESULT, MessageForm, Version
 from gateway.telemetry.request_log import RECORD, REQUEST_ID
 
 HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jsonrpc-mcp-gateway"}
@@ -208,7 +209,7 @@ class BackendClient:
             else:
                 if len(answer.body) > UNSCANNED:
                     _take_memory(value_cost(answer.body))
-                result, fault = jsonrpc.parse_response(answer.body, id or "", bare=bare)
+                result, fault = parse_response(answer.body, id or "", bare=bare)
         except ValueError as error:
             if id is None and answer.status < 300:
                 return NO_RESULT
@@ -217,7 +218,7 @@ class BackendClient:
             raise busy_fault(answer, method) or self._fault(fault, method, answer, parts)
         return NO_RESULT if id is None else result
 
-    def _fault(self, fault: jsonrpc.ResponseError, method: str, answer: Answer, parts: RequestParts) -> ToolFault:
+    def _fault(self, fault: ResponseError, method: str, answer: Answer, parts: RequestParts) -> ToolFault:
         text = self._redactor.error_text(fault, parts.secrets)
         service_error = self._redactor.service_error(fault, parts.secrets) if self._passes_errors else None
         log.info("backend error", method=method, code=fault.code, message=text)

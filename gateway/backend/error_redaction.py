@@ -14,7 +14,7 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.backend.redaction import REDACTED, prepare_secrets, redact_text
 from gateway.errors import ServiceError
-from gateway.jsonrpc import ResponseError
+from gateway.jsonrpc.response import ResponseError
 from gateway.text import printable, truncate
 
 MAX_BYTES: Final = 2048

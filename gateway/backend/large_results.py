@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.json_bounds import SMALL, may_have_huge_numbers, may_nest_deeper, two_ids, value_cost
-from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Raw, ResponseError
+from gateway.jsonrpc import MAX_SHOWN_DEPTH, NULL, Raw
+from gateway.jsonrpc.bounds import SMALL, may_have_huge_numbers, may_nest_deeper, two_ids, value_cost
+from gateway.jsonrpc.response import ResponseError, parse_response
 
 _CONTAINERS: Final = (b"{", b"[")
 _ESCAPES: Final = (b"\\u", b"\\/")
@@ -24,14 +25,14 @@ _SPACES: Final = (b'": ', b", ")
 def parse_large_response(
     raw: bytes, id: str | int, *, bare: bool = False, take: Callable[[int], None] = lambda _: None
 ) -> tuple[Any, ResponseError | None]:
-    """Do as :func:`gateway.jsonrpc.parse_response`, but return a result that is an object or an array as
+    """Do as :func:`gateway.parse_response`, but return a result that is an object or an array as
     :data:`~gateway.jsonrpc.Raw`. Which of two members of one name counts, is left to its reader where that takes no
     decoding. ``take`` is called before it is decoded, with the bytes that its values take."""
     if (result := _result_as_written(raw, id)) is not None:
         return result, None
     take(value_cost(raw))
     spare = [[{"": number / 2}] for number in range(_KEPT)]
-    value, fault = jsonrpc.parse_response(raw, id, bare=bare)
+    value, fault = parse_response(raw, id, bare=bare)
     if type(value) in (dict, list):
         result = Raw(jsonrpc.encode(value))
         spare.clear()  # or Python would keep parts of the value instead, and with each a MiB of its memory

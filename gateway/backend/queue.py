@@ -24,8 +24,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from gateway.outbound import NoConnection, OutboundError
-from gateway.structs import Struct
+from msgspec import Struct
+
+from gateway.http_client.response import NoConnection, OutboundError
 
 MOST_WAITING: Final = 1_000
 FOR_LISTINGS: Final = 4

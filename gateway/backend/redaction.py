@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote_plus
 
 from gateway import jsonrpc
-from gateway.turns import run_in_turns
+from gateway.concurrency.turns import run_in_turns
 
 REDACTED: Final = "[redacted]"
 MIN_SECRET: Final = 4  # to redact shorter ones would destroy ordinary words

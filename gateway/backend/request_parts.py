@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from gateway.backend.redaction import looks_secret, secrets_in_headers, written_forms
-from gateway.jsonrpc import ResponseError
+from gateway.jsonrpc.response import ResponseError
 from gateway.settings.knobs import texts_in
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from gateway.structs import Struct
+from msgspec import Struct
 
 WINDOW: Final = 10.0
 """Seconds over which calls are counted for the budget."""

@@ -24,14 +24,22 @@ from gateway import jsonrpc
 from gateway.backend.queue import QueueFull
 from gateway.backend.redaction import contains_secret, prepare_secrets, redact_in_steps, redact_text
 from gateway.backend.request_parts import RequestParts
-from gateway.backend.transport import Transport
-from gateway.json_bounds import echoes_unquoted, memory_cost
+from gateway.concurrency.turns import run_in_turns
+from gateway.http_client.response import (
+    Answer,
+    ConnectFailed,
+    DeadlinePassed,
+    Interrupted,
+    NoConnection,
+    OutboundError,
+)
+from gateway.http_client.transport import Transport
 from gateway.jsonrpc import Raw
+from gateway.jsonrpc.bounds import echoes_unquoted, memory_cost
+from gateway.jsonrpc.response import ResponseError, parse_decoded_response
 from gateway.model import HttpFacts, MessageForm, SourceAnswer, Version
-from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
 from gateway.settings import CustomListing
 from gateway.text import shorten
-from gateway.turns import run_in_turns
 
 PLAIN: Final = MessageForm()
 ALWAYS: Final = MessageForm(always_params=True)
@@ -209,7 +217,7 @@ class BackendSource:
             # {"detail": "not found"} to any question, and from then on their errors would be taken for results.
             known = self.form.version is Version.ONE or _has_entries(document)
             bare = form.version is Version.ONE and answer.status == 200 and known
-            result, fault = jsonrpc.parse_decoded_response(document, id, bare=bare)
+            result, fault = parse_decoded_response(document, id, bare=bare)
         except ValueError as error:
             return _unusable_answer(answer, str(error)), answer.status in (200, *_STATUSES)
         if fault is None:
@@ -258,7 +266,7 @@ def _has_entries(document: Any) -> bool:
     return isinstance(document, list) or any(isinstance(value, list | dict) for value in values)
 
 
-def _complains(fault: jsonrpc.ResponseError) -> bool:
+def _complains(fault: ResponseError) -> bool:
     """Tell whether an error may be about the form of the message, rather than about the method."""
     words = f"{fault.message} {fault.data}"
     return fault.code in (-32600, -32700) or (fault.code != -32601 and _ABOUT_FORM.search(words) is not None)

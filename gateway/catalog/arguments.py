@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway.catalog.names import NameRule, unique
-from gateway.json_pointer import pointer_of
-from gateway.json_schema import DEFINITIONS, IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
+from gateway.jsonrpc.pointer import pointer_of
 from gateway.model import HeaderParameter, JsonObject, Method, Parameter, Schema
+from gateway.model.schema_keywords import DEFINITIONS, IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
 from gateway.schema.bundling import UnsoundSchema, object_schema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import Argument

@@ -15,13 +15,13 @@ from gateway.catalog.curation import Curation
 from gateway.catalog.names import assign_names
 from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.catalog.pins import Pins
-from gateway.json_pointer import parts_of
+from gateway.concurrency.turns import Turns
+from gateway.jsonrpc.pointer import parts_of
 from gateway.model import Catalog, Listing, Method, QuarantinedMethod, Tool
 from gateway.schema import texts
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
-from gateway.turns import Turns
 
 _REMEDY: Final = "correct the entry in the backend's listing, or name it in catalog.exclude"
 

@@ -22,8 +22,7 @@ from gateway.catalog.arguments import (
     without_parameters,
 )
 from gateway.catalog.risks import CHANGES_SITE, moves_value
-from gateway.json_pointer import pointer_of
-from gateway.json_schema import ANNOTATIONS
+from gateway.jsonrpc.pointer import pointer_of
 from gateway.model import (
     CLOSED,
     HINTS,
@@ -37,6 +36,7 @@ from gateway.model import (
     Tool,
     Version,
 )
+from gateway.model.schema_keywords import ANNOTATIONS
 from gateway.schema.bundling import Bundler, UnsoundSchema, bundle_schema, object_schema
 from gateway.schema.defaults import without_refused_defaults
 from gateway.schema.drafts import says_required

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 from cachetools import LRUCache
 
 from gateway import jsonrpc
+from gateway.concurrency.turns import run_at_once, run_in_turns
 from gateway.jsonrpc import Raw
 from gateway.model import Catalog, Tool
-from gateway.turns import run_at_once, run_in_turns
 
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of a page: many, since half of the agent frameworks read the first page alone."""

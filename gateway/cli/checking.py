@@ -18,15 +18,15 @@ from gateway.catalog.curation import list_some
 from gateway.catalog.lint import lint_catalog
 from gateway.cli import report, terminal
 from gateway.cli.contact import ContactFailed, contact
-from gateway.cli.diagnosis import NEEDS_TOKEN
 from gateway.cli.options import FAILED, NO_LISTING
 from gateway.cli.store_check import store_state
-from gateway.cli.token_report import TokenReport
+from gateway.config.warnings import remarks_on
 from gateway.credentials import credential_modes
+from gateway.diagnosis.no_listing import NEEDS_TOKEN
+from gateway.diagnosis.token import TokenReport
 from gateway.errors import Unauthorized
 from gateway.model import Caller, Catalog, NameStyle, Principal
-from gateway.remarks import remarks_on
-from gateway.service import Service
+from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.text import masked_url, printable
 
@@ -100,7 +100,7 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
     async def keep(parts: Service, caller: Caller, catalog: Catalog) -> Catalog:
         checked.catalog, checked.principal = catalog, caller.principal
         if token is not None:
-            checked.token = TokenReport.of(parts, token)
+            checked.token = TokenReport.of(parts.settings, parts.auth.policies, token)
         return catalog
 
     try:

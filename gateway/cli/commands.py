@@ -12,8 +12,9 @@ from typing import Any, Final
 import click
 import yaml
 from click.shell_completion import get_completion_class
+from msgspec import structs
 
-from gateway import jsonrpc, structs
+from gateway import jsonrpc
 from gateway.catalog.diff import compare_catalogs, read_snapshots, snapshots_of
 from gateway.catalog.pins import PinError, write_pins
 from gateway.cli import COMMAND, checking, config_reference, report, terminal
@@ -22,10 +23,10 @@ from gateway.cli.demo import run as run_demo
 from gateway.cli.loop import run
 from gateway.cli.methods_file import render_methods
 from gateway.cli.options import FAILED, UNUSABLE, configured, fail, with_one_service, with_service, with_token
-from gateway.config import ConfigError, load_settings
+from gateway.config.source import ConfigError, load_settings
 from gateway.invocation.invocation import Arguments, Invocation
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Structure, Tool
-from gateway.service import Service
+from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
 from gateway.telemetry import logs
 

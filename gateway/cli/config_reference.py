@@ -10,8 +10,9 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gateway import config, credentials
-from gateway.layers import environment_name
+from gateway import credentials
+from gateway.config import source as config
+from gateway.config.layers import environment_name
 from gateway.listing.dialect import PARTS, Dialect
 from gateway.listing.probe import DIALECTS
 from gateway.listing.static import FILE_SCHEMA

@@ -10,20 +10,20 @@ from gateway.auth.refusals import InvalidToken, Undecidable
 from gateway.backend.client import HEADERS
 from gateway.backend.redaction import prepare_secrets, redact_text
 from gateway.cli import report
-from gateway.cli.diagnosis import NEEDS_TOKEN, Diagnosis, Trouble, diagnose
-from gateway.cli.elsewhere import Elsewhere
 from gateway.cli.options import FAILED, NO_LISTING, UNUSABLE
-from gateway.cli.token_report import TokenReport
-from gateway.config import ConfigError
-from gateway.credentials.digest import backend_transport
+from gateway.config.service_files import ServiceFiles, backend_tls
+from gateway.config.source import ConfigError
+from gateway.credentials import correct_credentials
 from gateway.credentials.grants import CredentialUnavailable
-from gateway.credentials.none import NoCredential
+from gateway.diagnosis.elsewhere import Elsewhere
+from gateway.diagnosis.no_listing import NEEDS_TOKEN, Diagnosis, Trouble, diagnose
+from gateway.diagnosis.token import TokenReport
 from gateway.errors import CatalogUnavailable, GatewayError, Unauthorized, UnknownTool
+from gateway.http_client.response import ConnectFailed, DeadlinePassed, OutboundError
+from gateway.http_client.transport import open_transport
 from gateway.listing.dialect import NoListing, Step
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing, SourceAnswer
-from gateway.outbound import ConnectFailed, DeadlinePassed, OutboundError
-from gateway.service import Service
-from gateway.service_files import ServiceFiles, backend_tls
+from gateway.service.service import Service
 from gateway.settings import CustomListing, ServiceSettings
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
@@ -98,7 +98,7 @@ async def _caller(parts: Service, token: str | None) -> Caller:
     try:
         return await parts.caller(token)
     except InvalidToken as error:
-        found = TokenReport.of(parts, token, refusal=error.reason)
+        found = TokenReport.of(parts.settings, parts.auth.policies, token, refusal=error.reason)
         raise ContactFailed(
             FAILED, (f"The token is not accepted: {error.reason}", *found.lines()), token=found
         ) from error
@@ -127,7 +127,7 @@ async def _no_credential(parts: Service, caller: Caller, failure: CredentialUnav
         return await _no_listing(parts, caller, (Step("login", answer),))
     cause = f"The gateway gets no credential for the service: {printable(failure.reason)}."
     again = "Run this command again later."
-    found = Diagnosis(cause, again if failure.busy else report.correct_credentials(parts.settings))
+    found = Diagnosis(cause, again if failure.busy else correct_credentials(parts.settings))
     return ContactFailed(NO_LISTING, tuple(_lines(parts.settings, (), found)), found)
 
 
@@ -145,7 +145,7 @@ async def _no_listing(parts: Service, caller: Caller, steps: tuple[Step, ...]) -
             await other.close()
 
     # Not the client of calls, which may answer challenges.
-    outbound = backend_transport(settings, NoCredential, backend_tls(settings), HEADERS, lambda _: True)
+    outbound = open_transport(settings, backend_tls(settings), HEADERS, lambda _: True, digest=False)
     try:
         has_token = caller.principal is not None
         found = await diagnose(Trouble(settings, steps, has_token, Elsewhere(outbound), probe_listing))

@@ -13,16 +13,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from gateway.errors import GatewayError
+from gateway.http_server.connection_limit import ConnectionLimit
+from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.port import Bounds, Port, listen
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import HttpAnswer
 from gateway.jsonrpc import BadMessage, Notification, Request
-from gateway.server import Server
-from gateway.signals import stop_on_signal
-from gateway.web.answer import HttpAnswer
-from gateway.web.connection_limit import ConnectionLimit
-from gateway.web.held_answers import HeldAnswers
-from gateway.web.port import Bounds, Port, listen
-from gateway.web.request import HttpRequest
+from gateway.process.server import Server
+from gateway.process.signals import stop_on_signal
+from gateway.web.exchange import raw_refusal
 
 SERVICE_PORT: Final = 8000
 ADMIN_PORT: Final = 9090
@@ -112,6 +113,8 @@ class Bookshop:
         except LookupError as error:
             answer["error"] = {"code": 1001, "message": str(error.args[0])}
         return _json(answer)
+
+    raw_refusal = staticmethod(raw_refusal)
 
     def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
         return HttpAnswer(status=error.status)

@@ -14,8 +14,8 @@ from typing import Any, Final, NoReturn
 import click
 
 from gateway.cli import COMMAND
-from gateway.config import ConfigError, ConfigSource
-from gateway.layers import mistaken_names
+from gateway.config.layers import mistaken_names
+from gateway.config.source import ConfigError, ConfigSource
 from gateway.settings import ServiceSettings, Settings
 from gateway.text import did_you_mean
 

@@ -13,14 +13,13 @@ from gateway import jsonrpc
 from gateway.catalog.curation import list_some
 from gateway.catalog.diff import CatalogDiff
 from gateway.catalog.lint import lacks_description
-from gateway.credentials import credential_modes
 from gateway.listing.dialect import Step
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Catalog, NameStyle, Tool
+from gateway.process.parent import DIVIDED, OF_EACH
 from gateway.settings import ServiceSettings
 from gateway.settings.server import ServerSettings
 from gateway.text import masked_url, printable, shorten
-from gateway.workers.parent import DIVIDED, OF_EACH
 
 _SLOW: Final = 1.0
 
@@ -126,13 +125,6 @@ def no_listing(settings: ServiceSettings, steps: Iterable[Step]) -> Iterator[str
     for questions, answer in fold_steps(steps):
         asked = questions[0] if len(questions) == 1 else f"{len(questions)} questions"
         yield f"  {asked}: {answer}"
-
-
-def correct_credentials(settings: ServiceSettings) -> str:
-    """Return what to do about a credential that the service does not accept."""
-    own = settings.backend.listing.credentials.mode != "auto"
-    where = settings.knob("backend.listing.credentials" if own else "backend.credentials")
-    return f"Correct {where}, whose mode is {credential_modes(settings).effective_listing.name}."
 
 
 def fold_steps(steps: Iterable[Step]) -> Iterator[tuple[list[str], str]]:

@@ -9,16 +9,15 @@ import sys
 
 import click
 
-from gateway import serving
 from gateway.cli import terminal
 from gateway.cli.loop import run
 from gateway.cli.options import UNUSABLE, Given, configured, fail
-from gateway.config import ConfigError, ConfigSource
+from gateway.config.source import ConfigError, ConfigSource
+from gateway.process import parent, serving
+from gateway.process.link import NotAWorker, inherit
 from gateway.settings import Settings
 from gateway.signing import SecretError
 from gateway.telemetry import logs
-from gateway.workers import parent
-from gateway.workers.link import NotAWorker, inherit
 
 
 @click.command()

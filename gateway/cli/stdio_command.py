@@ -17,14 +17,14 @@ from gateway.cli.loop import run
 from gateway.cli.options import UNUSABLE, configured_by_name, fail, read_token, token_or_fail, with_one_service
 from gateway.cli.pipes import LineReader, LineWriter, claim_streams
 from gateway.cli.stdio import Conversation
-from gateway.config import ConfigError
+from gateway.config.service_files import ServiceFiles
+from gateway.config.source import ConfigError
 from gateway.errors import AuthUnavailable
 from gateway.model import ANONYMOUS, Caller
-from gateway.mount import Mount
-from gateway.service import Service
-from gateway.service_files import ServiceFiles
+from gateway.process.signals import stop_on_signal
+from gateway.service.mount import Mount
+from gateway.service.service import Service
 from gateway.settings import ServiceSettings, Settings
-from gateway.signals import stop_on_signal
 from gateway.signing import SecretError, read_secrets
 from gateway.store.memory import MemoryStore
 from gateway.telemetry import logs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.cli.diagnosis import Diagnosis
 from gateway.cli.options import UNUSABLE, fail
+from gateway.diagnosis.no_listing import Diagnosis
 from gateway.settings import StoreSettings
 from gateway.store import StoreFault
 from gateway.store.choice import PER_PROCESS, make_store

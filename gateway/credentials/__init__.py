@@ -124,3 +124,10 @@ def build_credentials(
     if listing.mode == AUTO and modes.effective_listing is modes.calls:
         return credential, credential  # one object, so that both share its cached tokens
     return credential, modes.effective_listing(tokens(listing))
+
+
+def correct_credentials(settings: ServiceSettings) -> str:
+    """Return what to do about a credential that the service does not accept."""
+    own = settings.backend.listing.credentials.mode != "auto"
+    where = settings.knob("backend.listing.credentials" if own else "backend.credentials")
+    return f"Correct {where}, whose mode is {credential_modes(settings).effective_listing.name}."

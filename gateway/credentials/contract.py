@@ -30,6 +30,8 @@ class Credential(ABC):
     """True if it is the caller's own token, so that the backend's refusal of it is passed on to the caller."""
     sends_own_secret: ClassVar[bool] = False
     """True if who reads a request on its way could use what the gateway put into it."""
+    answers_challenges: ClassVar[bool] = False
+    """True if the HTTP client answers challenges of the service with the user and the password."""
     needs: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of knobs in its section. Of each group at least one must be set, and not to an empty text."""
     refuses: ClassVar[tuple[str, ...]] = ("value", "user", "password", "login", "send")

@@ -10,10 +10,11 @@ import structlog
 
 from gateway.auth.jwks import FetchFailed
 from gateway.auth.oauth_client import OAuthClient
-from gateway.backend.transport import Transport
 from gateway.errors import AuthUnavailable, BackendUnavailable
+from gateway.http_client.response import AnswerTooLarge, OutboundError
+from gateway.http_client.session import Outbound
+from gateway.http_client.transport import Transport
 from gateway.model import MessageForm
-from gateway.outbound import AnswerTooLarge, Outbound, OutboundError
 from gateway.settings import Credentials
 
 TIMEOUT: Final = 10.0

@@ -20,16 +20,17 @@ from gateway import jsonrpc
 from gateway.backend.client import UNQUOTED, busy_fault, same_origin
 from gateway.backend.redaction import looks_secret, prepare_secrets, redact_text
 from gateway.backend.request_parts import RequestParts
+from gateway.concurrency.single_flight import SingleFlight
 from gateway.credentials.contract import Credential, parts_to_send
 from gateway.credentials.grants import TIMEOUT, TokenClient, credential_unavailable
 from gateway.errors import BackendUnavailable
-from gateway.json_bounds import echoes_unquoted
+from gateway.http_client.response import Answer, OutboundError
+from gateway.jsonrpc.bounds import echoes_unquoted
+from gateway.jsonrpc.response import parse_response
 from gateway.model import Caller
-from gateway.outbound import Answer, OutboundError
 from gateway.settings import Login, Send
 from gateway.settings.sending import is_header_value
 from gateway.settings.templates import fill, names_in
-from gateway.single_flight import SingleFlight
 from gateway.text import excerpt
 
 MAX_ANSWER: Final = 1024 * 1024
@@ -172,7 +173,7 @@ def _values_in(answer: Answer, login: Login, id: str | int) -> dict[str, str | i
 def _result_of(answer: Answer, id: str | int) -> tuple[Any, str]:
     """Return the result, None where there is none, and what else the answer says."""
     try:
-        result, error = jsonrpc.parse_response(answer.body, id, bare=True)
+        result, error = parse_response(answer.body, id, bare=True)
     except ValueError:
         return None, UNQUOTED * echoes_unquoted(answer.body, id)
     code = "" if error is None or error.code is None else f" {error.code}"

@@ -13,8 +13,8 @@ from typing import Final
 from cachetools import TLRUCache
 
 from gateway.backend.request_parts import RequestParts
+from gateway.concurrency.single_flight import SingleFlight
 from gateway.credentials.grants import Grant
-from gateway.single_flight import SingleFlight
 
 MAX_TOKENS: Final = 10_000
 MARGIN: Final = 30.0

@@ -17,8 +17,8 @@ from typing import Final
 
 import structlog
 
-from gateway.background import Problem, keep_fresh
 from gateway.catalog.build import Builder
+from gateway.concurrency.background import Problem, keep_fresh
 from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.catalogs import Catalogs
 from gateway.discovery.refreshing import Refresher

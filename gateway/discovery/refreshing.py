@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from gateway.background import Problem, time_after
+from gateway.concurrency.background import Problem, time_after
 from gateway.discovery.catalogs import Catalogs
 from gateway.discovery.garbage_collection import COLLECTOR, LARGE
 from gateway.discovery.shrink_guard import RETRY_AFTER

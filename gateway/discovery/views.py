@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from cachetools import LRUCache
 
-from gateway.background import retry_delay
+from gateway.concurrency.background import retry_delay
 from gateway.discovery.shrink_guard import ShrinkGuard
 from gateway.errors import CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.listing.dialect import NoListing

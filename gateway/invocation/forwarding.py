@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
+from msgspec import Struct
 
 from gateway import jsonrpc
 from gateway.backend.client import BackendClient
@@ -15,10 +16,8 @@ from gateway.backend.resending import Attempts, Reason, ResendBudget
 from gateway.credentials import Credential
 from gateway.errors import BackendUnauthorized, BackendUnavailable, GatewayError, Unauthorized
 from gateway.invocation.input_requests import CONFIRM, RequestState
-from gateway.json_bounds import value_cost
-from gateway.limits import rate_limit_key
+from gateway.jsonrpc.bounds import value_cost
 from gateway.model import Caller, CallExtras, Tool
-from gateway.structs import Struct
 from gateway.telemetry.request_log import RECORD
 from gateway.text import masked_url
 
@@ -70,7 +69,7 @@ class Forwarder:
         timeout = binding.timeout or self._timeout
         # The queue and the breaker count by it.
         key = binding.method if binding.endpoint is None else f"{binding.method} at {binding.endpoint}"
-        attempts = Attempts(rate_limit_key(caller), key, timeout, self._budget, binding.repeatable)
+        attempts = Attempts(caller.key, key, timeout, self._budget, binding.repeatable)
         sending = _Sending(self._client, self._credential, caller, tool, extras, state, attempts, parts)
         if RECORD.get().memory.size > _LARGE and not tool.input_required and self._param_structures.knows(binding):
             sending.arguments = arguments

@@ -12,10 +12,12 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import structlog
+from msgspec import Struct
 
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.discovery.discovery import Discovery
+from gateway.discovery.tool_search import BuiltinTool
 from gateway.errors import (
     CapabilityRequired,
     ConfirmationRequired,
@@ -34,8 +36,6 @@ from gateway.jsonrpc import Raw
 from gateway.limits import Budget, CallBudget, ConcurrencyLimit, Quota
 from gateway.model import NO_RESULT, Caller, CallExtras, NameStyle, Outcome, Tool
 from gateway.schema.validation import TOO_LARGE, ValidatorCache
-from gateway.search.tools import BuiltinTool
-from gateway.structs import Struct
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.telemetry.request_log import RECORD, TOOL_ERROR
 from gateway.text import excerpt

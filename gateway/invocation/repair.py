@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.json_schema import DEFINITIONS
 from gateway.model import Tool
+from gateway.model.schema_keywords import DEFINITIONS
 from gateway.schema.validation import ValidatorCache
 
 _FOR_ONE_ARGUMENT: Final = ("$schema", "properties", *DEFINITIONS)

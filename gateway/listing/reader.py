@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from gateway.backend.redaction import REDACTED
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
-from gateway.backend.transport import Transport
+from gateway.http_client.transport import Transport
 from gateway.listing.dialect import ListingSource, NoListing
 from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
 from gateway.model import Caller, Listing, MessageForm, Method, QuarantinedMethod

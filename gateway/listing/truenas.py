@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from gateway.json_schema import with_schemas
 from gateway.listing.dialect import (
     DialectInfo,
     ListingSource,
@@ -26,6 +25,7 @@ from gateway.listing.dialect import (
     texts_of,
 )
 from gateway.model import Listing, Method, Parameter, Schema, Structure
+from gateway.model.schema_keywords import with_schemas
 
 GET_METHODS: Final = "core.get_methods"
 _OWN_KEYWORDS: Final = ("_name_", "_required_", "_attrs_order_")

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from gateway import jsonrpc
 from gateway.errors import BadBackendAnswer, CapabilityRequired, InputRequired, MissingCapability
 from gateway.invocation.input_requests import WAIT
@@ -21,7 +23,6 @@ from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import ClientResponse, Id
 from gateway.limits import StreamLimit
 from gateway.model import Caller, JsonObject, Outcome
-from gateway.structs import replace
 from gateway.telemetry.request_log import RECORD
 from gateway.text import excerpt
 

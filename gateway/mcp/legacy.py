@@ -14,14 +14,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from gateway import jsonrpc
-from gateway.batch import BatchBudget, answers_to
+from gateway.concurrency.uses import UseCounter
 from gateway.discovery.subscriptions import StreamEvent, Subscriptions
 from gateway.errors import GatewayError, InvalidRequest, MethodNotAllowed, MethodNotFound, NotAcceptable, ParseError
 from gateway.invocation.invocation import Call, Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Id, Message, Notification, Request
 from gateway.limits import StreamLimit
 from gateway.mcp import progress, server_info
+from gateway.mcp.batch import BatchBudget, answers_to
 from gateway.mcp.call_notices import CallNotices
 from gateway.mcp.content import BLOCKS_2024_11, BLOCKS_2025_03, BLOCKS_2025_06, ResultShape, call_meta, call_result
 from gateway.mcp.elicitation import Elicitor, declared_modes, execute_and_ask, hold_stream
@@ -30,9 +34,7 @@ from gateway.mcp.operations import Operations, parse_call_params
 from gateway.mcp.projection import ToolProjector
 from gateway.mcp.sessions import Sessions
 from gateway.model import Caller, CallExtras, JsonObject
-from gateway.structs import Struct, replace
 from gateway.telemetry.request_log import RECORD, client_name
-from gateway.uses import UseCounter
 
 
 @dataclass(frozen=True, slots=True)

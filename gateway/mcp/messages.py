@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Final, Protocol, TypeAlias
 
+from msgspec import Struct, field
 from multidict import istr
 
 from gateway.errors import GatewayError
 from gateway.model import Caller
-from gateway.structs import Struct, field
 
 # A look-up by an istr takes half as long: its lower case is known.
 PROTOCOL_VERSION: Final[str] = istr("MCP-Protocol-Version")

@@ -6,21 +6,22 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec import Struct
+
 from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.catalog.pages import PageCache, Projector
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.subscriptions import Subscriptions
+from gateway.discovery.tool_search import SEARCH_CATALOG
 from gateway.errors import InvalidCursor, InvalidParams
 from gateway.invocation.invocation import Call
 from gateway.jsonrpc import Raw
 from gateway.limits import Budget, StreamLimit
 from gateway.mcp.server_info import UNKNOWN, Introduction, ServerInfo
 from gateway.model import Caller
-from gateway.search.tools import SEARCH_CATALOG
 from gateway.settings import CatalogSettings
 from gateway.signing import Signer, SigningKeys
-from gateway.structs import Struct
 
 _CURSOR_TTL: Final = 600.0
 """Seconds for which a cursor is good."""

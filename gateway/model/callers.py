@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, NoReturn
 
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
 from gateway.model.tools import NameStyle
-from gateway.structs import Struct
+from gateway.networks import network_of
 
 
 class View(NamedTuple):
@@ -76,13 +79,18 @@ class Caller(Struct, frozen=True):
     """Hold who calls: the ``address`` that limits count by. ``principal`` is None for a caller without a token.
 
     ``view`` is whose catalog the caller sees. ``name_style`` is which names of tools it wants, None where it does not
-    say.
+    say. ``key`` is what limits count by: the identity, else the network of the address.
     """
 
     address: str = ""
     view: View = SHARED
     principal: Principal | None = None
     name_style: NameStyle | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        principal = self.principal
+        force_setattr(self, "key", network_of(self.address) if principal is None else principal.key)
 
     @property
     def identity(self) -> tuple[str, str]:

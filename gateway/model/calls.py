@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct, field
+
 from gateway.errors import ToolFault
 from gateway.model.listed import JsonObject
 from gateway.model.tools import Tool
-from gateway.structs import Struct, field
 
 
 class NoResult:

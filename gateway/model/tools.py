@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from gateway import jsonrpc
-from gateway.json_schema import without_closed_objects
 from gateway.model.listed import JsonObject, MessageForm, QuarantinedMethod, Schema, ServiceInfo, Structure
+from gateway.model.schema_keywords import without_closed_objects
 from gateway.text import did_you_mean
 
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gateway import jsonrpc
-from gateway.json_pointer import escape_pointer
-from gateway.json_schema import DEFINITIONS, LISTS, MAPS, ONE
+from gateway.jsonrpc.pointer import escape_pointer
 from gateway.model import Schema
+from gateway.model.schema_keywords import DEFINITIONS, LISTS, MAPS, ONE
 from gateway.schema.drafts import upgrade_keywords
 from gateway.schema.references import ReferenceResolver, SchemaScope
 from gateway.text import excerpt

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.json_pointer import resolve
-from gateway.json_schema import OF_ITEMS, OF_MEMBERS, in_place
 from gateway.jsonrpc import MAX_DEPTH
+from gateway.jsonrpc.pointer import resolve
+from gateway.model.schema_keywords import OF_ITEMS, OF_MEMBERS, in_place
 from gateway.schema.numbers import weigh_literals
 
 MAX_APPLICATORS: Final = 2000

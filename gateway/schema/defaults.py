@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gateway.json_schema import with_schemas
+from gateway.model.schema_keywords import with_schemas
 from gateway.schema.bundling import UnsoundSchema
 from gateway.schema.validation import ValidatorCache
 

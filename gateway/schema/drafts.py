@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from gateway.json_schema import DATA, KEYWORDS, OLDER
+from gateway.model.schema_keywords import DATA, KEYWORDS, OLDER
 
 Keywords: TypeAlias = dict[str, Any]
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from gateway.json_schema import LITERAL, MAPS
+from gateway.model.schema_keywords import LITERAL, MAPS
 from gateway.schema.numbers import compares_numbers
 
 MAX_WEIGHT: Final = 256 * 1024

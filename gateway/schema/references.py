@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urljoin
 
-from gateway.json_pointer import resolve
-from gateway.json_schema import DATA, MAPS
+from gateway.jsonrpc.pointer import resolve
+from gateway.model.schema_keywords import DATA, MAPS
 from gateway.schema.drafts import draft_of
 
 _Schema: TypeAlias = Mapping[str, Any] | bool

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway import jsonrpc
-from gateway.json_schema import LITERAL, MAPS, with_schemas
 from gateway.model import ServiceInfo
+from gateway.model.schema_keywords import LITERAL, MAPS, with_schemas
 from gateway.schema.patterns import relax_schema
 from gateway.text import excerpt, has_hidden_characters, printable
 

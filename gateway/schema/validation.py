@@ -20,7 +20,7 @@ import jsonschema_rs
 from cachetools import FIFOCache, LRUCache
 
 from gateway import jsonrpc
-from gateway.json_pointer import pointer_of
+from gateway.jsonrpc.pointer import pointer_of
 from gateway.schema.bundling import DIALECT, UnsoundSchema
 from gateway.schema.cost import Cost, TooCostly, measure_cost
 from gateway.schema.faults import MAX_FAULT, describe_fault

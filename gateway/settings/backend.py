@@ -67,7 +67,7 @@ HeaderValue = Annotated[SecretStr, AfterValidator(header_value)]
 
 def checked_mode(section: AnyCredentials, info: ValidationInfo) -> AnyCredentials:
     """Return the section if it fits its mode. Raises :class:`ValueError`. The faults come from ``context``, which
-    :func:`gateway.config.load_settings` gives: settings may not import the modes."""
+    :func:`gateway.config.source.load_settings` gives: settings may not import the modes."""
     if info.context is not None and (faults := [*info.context(section)]):
         raise ValueError("; ".join(faults))
     return section

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from gateway.background import Problem
+from gateway.concurrency.background import Problem
 from gateway.signing import SKEW, Seal, SigningKeys
 
 MAX_DOCUMENT: Final = 4 * 1024**2

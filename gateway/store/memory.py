@@ -11,7 +11,7 @@ from typing import Final
 
 from cachetools import TLRUCache
 
-from gateway.background import Problem
+from gateway.concurrency.background import Problem
 from gateway.store import MAX_DOCUMENT, purpose_of
 from gateway.store.topics import Topics
 

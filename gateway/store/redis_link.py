@@ -20,7 +20,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
-from gateway.background import Background, Problem, time_after
+from gateway.concurrency.background import Background, Problem, time_after
 from gateway.store import StoreFault, scripts
 from gateway.store.redis_client import CONNECT, RedisProcess, close_client, identify
 from gateway.telemetry.sampling import Sampler

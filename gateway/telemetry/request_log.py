@@ -12,11 +12,11 @@ import time
 from contextvars import ContextVar
 from typing import Any, Final
 
+from msgspec import Struct, field
 from multidict import MultiMapping, istr
 
-from gateway.exchange_memory import ExchangeMemory
-from gateway.structs import Struct, field
 from gateway.telemetry import logs
+from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.telemetry.trace_context import Trace, trace_id
 from gateway.text import printable
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final
+
+from msgspec import Struct, field
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError, ToolFault
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import JSON, HttpAnswer, raw_response
 from gateway.jsonrpc import Id
 from gateway.model import ANONYMOUS, Caller
-from gateway.structs import Struct, field
 from gateway.telemetry.request_log import RequestRecord
-from gateway.web.answer import COMMON_HEADERS, JSON, NO_STORE, HttpAnswer
-from gateway.web.request import HttpRequest
 
 _JSONRPC_TYPES: Final = (JSON, "application/json-rpc", "application/jsonrequest")
 """Content types of plain JSON-RPC ("JSON-RPC over HTTP", a draft that many clients follow)."""
@@ -81,18 +81,9 @@ def form_of_unknown(path: str) -> ErrorForm:
     return MCP if _MCP_PATH.fullmatch(path) else REST
 
 
-def raw_response(body: bytes, error: GatewayError) -> bytes:
-    """Return a whole HTTP answer, for a connection that no request was read from. The connection is closed then."""
-    fields = {
-        "Content-Type": JSON,
-        "Content-Length": len(body),
-        "Connection": "close",
-        **COMMON_HEADERS,
-        **NO_STORE,
-        **({} if error.retry_after is None else {"Retry-After": error.retry_after}),
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    return f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n{lines}\r\n".encode() + body
+def raw_refusal(error: GatewayError) -> bytes:
+    """Return a whole HTTP response to what was not a request, in MCP's form."""
+    return raw_response(MCP.error_bytes(error, None), error.status, error.retry_after)
 
 
 def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> HttpAnswer:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.errors import NotAcceptable
+from gateway.http_server.response import HttpAnswer, StreamedAnswer
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, McpReply, McpRequest, McpStreamReply
 from gateway.telemetry.request_log import LEFT
-from gateway.web.answer import HttpAnswer, StreamedAnswer
 from gateway.web.exchange import Exchange
 
 _UNBUFFERED: Final = {"X-Accel-Buffering": "no"}  # nginx passes each event on at once

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from gateway import jsonrpc
 from gateway.errors import GatewayError
+from gateway.http_server.connection_limit import ConnectionLimit
+from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.port import Bounds, Port, listen
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import TEXT, HttpAnswer
 from gateway.settings.server import ServerSettings
 from gateway.text import printable
-from gateway.web.answer import TEXT, HttpAnswer
-from gateway.web.connection_limit import ConnectionLimit
-from gateway.web.exchange import REST
-from gateway.web.held_answers import HeldAnswers
-from gateway.web.port import Bounds, Port, listen
-from gateway.web.request import HttpRequest
+from gateway.web.exchange import REST, raw_refusal
 
 ADMIN_CONNECTIONS: Final = 64
 _SHUTDOWN: Final = 0.1
@@ -52,6 +52,8 @@ class AdminHandler:
         if request.method not in methods:
             return _text("method not allowed\n", 405, Allow=", ".join(methods))
         return await handler(request)
+
+    raw_refusal = staticmethod(raw_refusal)
 
     def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
         return HttpAnswer(REST.error_bytes(error, None), error.status)

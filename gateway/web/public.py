@@ -11,22 +11,22 @@ rebinding) or has a foreign ``Origin``. Both are refused (2026-07-28, transports
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.errors import Challenged, Forbidden, GatewayError, MethodNotAllowed, MisdirectedRequest, NotFound
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import HttpAnswer, StreamedAnswer
+from gateway.networks import AddressReader
 from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
 from gateway.telemetry.request_log import RECORD, RequestRecord
 from gateway.telemetry.trace_context import PARENT, trace_of_http
-from gateway.web.answer import HttpAnswer, StreamedAnswer
-from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown
+from gateway.web.exchange import ErrorForm, Exchange, error_response, form_of_unknown, raw_refusal
 from gateway.web.mcp import EventStream
-from gateway.web.request import HttpRequest
 from gateway.web.site import Site
 
 _LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -91,6 +91,8 @@ class PublicHandler:
         response = error_response(exchange, error, _form(exchange, site))
         _complete(exchange, site, response)
         return response
+
+    raw_refusal = staticmethod(raw_refusal)
 
     def _begin_exchange(self, request: HttpRequest) -> tuple[Exchange, Site | None]:
         """Return the exchange, and the service whose mount its path begins with, if there is one."""
@@ -217,38 +219,6 @@ class Origins:
             if _port(own) == _port(host) and {_hostname(own), _hostname(host)} <= _LOOPBACK:
                 return True
         raise Forbidden("This origin may not call; server.allowed_origins names those that may")
-
-
-class AddressReader:
-    """Find the caller's address behind trusted reverse proxies."""
-
-    def __init__(self, trusted_proxies: Sequence[str]) -> None:
-        self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
-
-    def caller_address(self, peer: str, forwarded_for: Sequence[str]) -> str:
-        """Return ``peer``; where it is a trusted proxy, the rightmost ``X-Forwarded-For`` address that is not."""
-        if not self._trusted or not self.trusts(peer):
-            return peer
-        hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
-        for hop in reversed(hops):
-            try:
-                ipaddress.ip_address(hop)
-            except ValueError:
-                return peer  # a client may have written this and all to its left
-            if not self.trusts(hop):
-                return hop
-            peer = hop
-        return peer
-
-    def trusts(self, address: str) -> bool:
-        """Tell whether an address is a trusted proxy's."""
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
-            parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in self._trusted if network.version == parsed.version)
 
 
 def _hostname(host: str) -> str:

@@ -11,11 +11,11 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.discovery.discovery import Discovery
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
+from gateway.http_server.response import HttpAnswer
 from gateway.invocation.invocation import Invocation
 from gateway.mcp.operations import Operations
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
 from gateway.text import printable
-from gateway.web.answer import HttpAnswer
 from gateway.web.exchange import Exchange
 
 TOOLS: Final = "/mcp/tools"

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 
 from gateway import jsonrpc
-from gateway.batch import BatchBudget, answers_to
 from gateway.errors import CallLimited, GatewayError, InternalError
+from gateway.http_server.response import HttpAnswer
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Notification, Request
-from gateway.web.answer import HttpAnswer
+from gateway.mcp.batch import BatchBudget, answers_to
 from gateway.web.exchange import RPC, Exchange, error_response, rpc_error
 from gateway.web.tool_route import call_value, parse_call
 

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from gateway.auth.access import Access
 from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.metadata import ResourceMetadata, www_authenticate
+from gateway.concurrency.uses import UseCounter
 from gateway.discovery.discovery import Discovery
 from gateway.errors import (
     Challenged,
@@ -25,17 +26,16 @@ from gateway.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
-from gateway.exchange_memory import ExchangeMemory
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import JSON, HttpAnswer, StreamedAnswer
 from gateway.invocation.invocation import Invocation
-from gateway.json_bounds import UNSCANNED, UNSCANNED_COST, memory_cost
+from gateway.jsonrpc.bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
-from gateway.uses import UseCounter
-from gateway.web.answer import JSON, HttpAnswer, StreamedAnswer
+from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
 from gateway.web.mcp import EventStream, McpSurface
-from gateway.web.request import HttpRequest
 from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface
 from gateway.web.tool_route import ToolSurface
@@ -256,10 +256,10 @@ def _admit(request: HttpRequest, caller: Caller) -> ExchangeMemory:
     """Note whose answer a request gets, and return what counts its memory. Raise :class:`~gateway.errors.Overloaded`
     where too many answers are held."""
     wire = request.wire
-    wire.caller = caller
+    wire.owner = caller.key
     if wire.held.bytes >= wire.held.share:
-        wire.held.check(caller)
-    return ExchangeMemory(wire.held, caller)
+        wire.held.check(caller.key)
+    return ExchangeMemory(wire.held, caller.key)
 
 
 def _take(request: HttpRequest, memory: ExchangeMemory, size: int) -> None:
@@ -269,7 +269,7 @@ def _take(request: HttpRequest, memory: ExchangeMemory, size: int) -> None:
     if held.is_over(size) or not memory.take(size):
         if memory.size + size > held.most_large:
             raise TooLarge("As a value, the body would take more memory than server.max_buffered leaves for one")
-        raise held.no_room(memory.caller)
+        raise held.no_room(memory.owner)
 
 
 def _reading(handler: _Handler) -> Mapping[str, _Handler]:

@@ -20,12 +20,12 @@ from gateway.errors import (
     MissingParameter,
     UnknownTool,
 )
+from gateway.http_server.response import HttpAnswer
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
 from gateway.mcp.operations import Operations
 from gateway.model import Tool
 from gateway.telemetry.internal_errors import to_gateway_error
-from gateway.web.answer import HttpAnswer
 from gateway.web.exchange import RPC, Exchange, error_response
 from gateway.web.rest import json_value
 

@@ -21,11 +21,11 @@ from typing import Final
 import jwt
 
 from gateway.cli.demo import Bookshop, free_or_any
-from gateway.config import load_settings
-from gateway.server import Server
+from gateway.config.source import load_settings
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import HttpAnswer
+from gateway.process.server import Server
 from gateway.telemetry import logs
-from gateway.web.answer import HttpAnswer
-from gateway.web.request import HttpRequest
 from tests.authorization.servers import OidcProvider, Resource, oidc_provider
 from tests.services.process import ServiceFailed, free_port
 

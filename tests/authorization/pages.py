@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from gateway.settings import Settings
 
 ISSUERS: Final = Path(__file__).parents[2] / "docs" / "issuers"

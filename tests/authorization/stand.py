@@ -18,8 +18,8 @@ import jwt
 from aiohttp import ClientSession
 from multidict import CIMultiDict
 
-from gateway.config import load_settings
-from gateway.server import Server
+from gateway.config.source import load_settings
+from gateway.process.server import Server
 from gateway.settings import Settings
 from tests.authorization.issuer import ForgedIssuer
 from tests.fault.behaviours import Behaviour, Body, Exchange, result

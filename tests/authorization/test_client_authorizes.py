@@ -11,8 +11,8 @@ import pytest
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 
-from gateway.config import load_settings
-from gateway.server import Server
+from gateway.config.source import load_settings
+from gateway.process.server import Server
 from tests.authorization.conftest import Provider
 from tests.authorization.forge import claims_of, header_of
 from tests.authorization.person import METADATA, Browser, Declined, Storage, connected

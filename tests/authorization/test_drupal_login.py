@@ -11,8 +11,8 @@ import pytest
 from aiohttp import ClientSession
 from mcp.client.auth import OAuthClientProvider, OAuthRegistrationError
 
-from gateway.config import load_settings
-from gateway.server import Server
+from gateway.config.source import load_settings
+from gateway.process.server import Server
 from tests.authorization.drupal_site import CONSUMER, JWKS, DrupalSite, Permitted
 from tests.authorization.person import METADATA, REDIRECT, Browser, Storage, connected, npm_login
 from tests.fault.methods import ADD, ECHO

@@ -12,7 +12,7 @@ from gateway.auth.claims import issuer_policy
 from gateway.auth.introspection import MAX_PER_SECOND, MAX_UNDER_WAY, IntrospectionVerifier
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.outbound import Outbound
+from gateway.http_client.session import Outbound
 from gateway.settings import Issuer
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.rows import accepts, cannot_tell

@@ -18,7 +18,7 @@ from gateway.auth.presets import PRESETS
 from gateway.auth.refusals import InvalidToken
 from gateway.auth.verifier import SignatureVerifier, VerifiedToken, Verifier
 from gateway.credentials import credential_faults
-from gateway.outbound import Outbound
+from gateway.http_client.session import Outbound
 from gateway.settings import Issuer
 from tests.authorization import forge
 from tests.authorization.answers import Answer

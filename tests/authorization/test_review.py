@@ -18,7 +18,7 @@ from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.introspection import MAX_UNDER_WAY
 from gateway.auth.refusals import InvalidToken
 from gateway.auth.verifier import VerifiedToken
-from gateway.config import ConfigError
+from gateway.config.source import ConfigError
 from gateway.store.memory import MemoryStore
 from tests.authorization.forge import dpop_proof
 from tests.authorization.issuer import ForgedIssuer

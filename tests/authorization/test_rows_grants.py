@@ -14,7 +14,7 @@ from gateway.auth.claims import issuer_policy
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.verifier import SignatureVerifier, VerifiedToken
 from gateway.errors import AuthUnavailable, Unauthorized
-from gateway.outbound import Outbound
+from gateway.http_client.session import Outbound
 from gateway.settings import Issuer
 from tests.authorization.forge import OMIT, dpop_proof
 from tests.authorization.issuer import ForgedIssuer

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from gateway.discovery.shrink_guard import CONFIRMED_AFTER
 from gateway.discovery.views import DENIED_TTL
 from gateway.errors import AuthUnavailable, CatalogUnavailable, Forbidden, GatewayError, Unauthorized
 from gateway.model import SHARED
-from gateway.structs import replace
 from tests.authorization.world import ANN, ANN_LATER, BOB, MAX_STALE, TTL, World, a_world, caller, down, refusal
 from tests.waiting import PATIENCE
 

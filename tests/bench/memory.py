@@ -18,8 +18,8 @@ from gateway.auth.jwks import IssuerKeys
 from gateway.auth.verifier import SignatureVerifier
 from gateway.catalog.build import Builder
 from gateway.discovery.discovery import Discovery
+from gateway.http_client.session import Outbound
 from gateway.model import Caller, Listing, Method, View
-from gateway.outbound import Outbound
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Issuer, Params
 from tests.authorization.issuer import ForgedIssuer

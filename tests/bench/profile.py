@@ -18,21 +18,15 @@ from tests.bench.peers import environments
 
 STAGES: Final = {
     "event loop, sockets and kernel": (),
-    "HTTP: read the request, write the answer": (
-        "gateway/web/connection",
-        "gateway/web/request",
-        "gateway/web/wire",
-        "gateway/web/answer",
-        "gateway/web/slow_clients",
-    ),
-    "HTTP: route, check headers, find the caller": ("gateway/web/", "gateway/serving", "gateway/server"),
+    "HTTP: read the request, write the answer": ("gateway/http_server/",),
+    "HTTP: route, check headers, find the caller": ("gateway/web/", "gateway/process/"),
     "token": ("gateway/auth/",),
-    "limits": ("gateway/limits", "gateway/store/", "gateway/uses"),
+    "limits": ("gateway/limits", "gateway/store/", "gateway/concurrency/uses"),
     "protocol: eras, headers against body, envelope": ("gateway/mcp/",),
     "invocation: look up the tool, check arguments, shape the result": ("gateway/invocation/", "gateway/schema/"),
-    "JSON": ("gateway/jsonrpc", "gateway/json_"),
-    "send to the service and read its answer": ("gateway/backend/", "gateway/outbound", "gateway/credentials/"),
-    "line of log": ("gateway/telemetry/", "gateway/background"),
+    "JSON": ("gateway/jsonrpc/",),
+    "send to the service and read its answer": ("gateway/backend/", "gateway/http_client/", "gateway/credentials/"),
+    "line of log": ("gateway/telemetry/",),
     "other parts of the gateway": ("gateway/",),
 }
 """Each stage with the paths of its code; the first that fits counts."""

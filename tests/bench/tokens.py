@@ -10,7 +10,7 @@ from gateway.auth.authenticator import Authenticator, PresentedToken
 from gateway.auth.claims import issuer_policy
 from gateway.auth.jwks import IssuerKeys
 from gateway.auth.verifier import SignatureVerifier
-from gateway.outbound import Outbound
+from gateway.http_client.session import Outbound
 from gateway.settings import Issuer
 from tests.authorization.issuer import RESOURCE, ForgedIssuer
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from gateway.backend.transport import Transport
+from gateway.http_client.transport import Transport
 from gateway.store import Store
 from tests.contract.stores import KINDS, clock_for, opened
 from tests.contract.transports import TRANSPORTS, Make

@@ -14,8 +14,8 @@ from gateway.credentials.exchange import TokenExchange
 from gateway.credentials.grants import BackendEndpoint, TokenClient
 from gateway.credentials.login import LoginCredential
 from gateway.credentials.token_cache import TokenCache
+from gateway.http_client.session import Outbound
 from gateway.model import AccessToken, Caller, MessageForm, Principal, View
-from gateway.outbound import Outbound
 from gateway.settings import Credentials
 from tests.authorization.token_endpoint import TokenEndpoint, token_endpoint
 from tests.fault.behaviours import result

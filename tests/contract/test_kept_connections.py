@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.backend.transport import Transport
-from gateway.outbound import Interrupted
+from gateway.http_client.response import Interrupted
+from gateway.http_client.transport import Transport
 from tests.contract.transports import Make
 from tests.each import each
 from tests.waiting import PATIENCE

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import ALWAYS, ONE, PLAIN, BackendSource
-from gateway.outbound import Outbound
+from gateway.http_client.session import Outbound
 from tests.each import each
 from tests.fault.behaviours import InTurn, Raw, result
 from tests.fault.scripted import ScriptedBackend

@@ -8,10 +8,17 @@ from typing import Final
 
 import pytest
 
-from gateway.backend.lean import LeanTransport
-from gateway.backend.lean_connection import MAX_HEAD
-from gateway.backend.transport import Transport
-from gateway.outbound import Answer, AnswerTooLarge, BadHttp, Interrupted, Outbound, OutboundError
+from gateway.http_client.lean import LeanTransport
+from gateway.http_client.lean_connection import MAX_HEAD
+from gateway.http_client.response import (
+    Answer,
+    AnswerTooLarge,
+    BadHttp,
+    Interrupted,
+    OutboundError,
+)
+from gateway.http_client.session import Outbound
+from gateway.http_client.transport import Transport
 from tests.contract.transports import CALL
 from tests.each import each
 from tests.fault.behaviours import SUM, Body, Raw

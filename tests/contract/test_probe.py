@@ -12,11 +12,12 @@ from aiohttp import web
 
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
+from gateway.http_client.response import Answer
+from gateway.http_client.session import Outbound
 from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
 from gateway.listing.reader import ListingReader
 from gateway.model import Caller, Listing
-from gateway.outbound import Answer, Outbound
 from gateway.settings import Backend
 
 ALL: Final = [

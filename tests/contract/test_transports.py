@@ -1,4 +1,4 @@
-"""The contract of every transport (:class:`gateway.backend.transport.Transport`)."""
+"""The contract of every transport (:class:`gateway.http_client.transport.Transport`)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import Final
 
 import pytest
 
-from gateway.backend.http_digest import HttpDigest
-from gateway.backend.lanes import Lanes
-from gateway.backend.transport import Transport
-from gateway.outbound import (
+from gateway.http_client.digest import HttpDigest, Lanes
+from gateway.http_client.response import (
     Answer,
     AnswerTooLarge,
     BadHttp,
     ConnectFailed,
     DeadlinePassed,
     Interrupted,
-    Outbound,
     OutboundError,
 )
+from gateway.http_client.session import Outbound
+from gateway.http_client.transport import Transport
 from tests.contract.transports import CALL, TRANSPORTS, Make
 from tests.fault.behaviours import (
     CLOSE,

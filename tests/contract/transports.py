@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.backend.lean import LeanTransport
-from gateway.backend.transport import Transport
-from gateway.outbound import Outbound
+from gateway.http_client.lean import LeanTransport
+from gateway.http_client.session import Outbound
+from gateway.http_client.transport import Transport
 
 Make = Callable[[], Transport]
 TRANSPORTS: Final[dict[str, Make]] = {"Outbound": Outbound, "LeanTransport": LeanTransport}

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from aiohttp import ClientSession
 
-from gateway.server import Server
+from gateway.process.server import Server
 from gateway.settings import Settings
 from gateway.settings.services import inherit
 from tests.authorization.servers import MockServer, OidcProvider, Resource, mock_server, oidc_provider

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.cli.stdio_command import serve_client
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from tests.front import LEGACY, MODERN, ground
 from tests.waiting import PATIENCE
 

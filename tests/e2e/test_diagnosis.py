@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.cli.contact import ContactFailed, contact
-from gateway.cli.diagnosis import Diagnosis
-from gateway.config import load_settings
+from gateway.config.source import load_settings
+from gateway.diagnosis.no_listing import Diagnosis
 from gateway.listing.probe import DIALECTS
 from tests.each import each
 from tests.fault.behaviours import Behaviour, Body, Exchange, error, result

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.config import load_settings
-from gateway.remarks import remarks_on
+from gateway.config.source import load_settings
+from gateway.config.warnings import remarks_on
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.front import front

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.cli.stdio import MAX_UNDER_WAY, Conversation
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from gateway.model import AccessToken, Caller, Principal
 from tests.clients.backend import Backend
 from tests.e2e.stdio_client import META, connected, started

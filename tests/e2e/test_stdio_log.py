@@ -8,7 +8,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from gateway.cli.stdio import Conversation
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from gateway.model import Caller
 from tests.e2e.stdio_client import META
 from tests.fault.scripted import ScriptedBackend

@@ -16,7 +16,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from gateway.cli import main
-from gateway.config import ConfigSource
+from gateway.config.source import ConfigSource
 from tests.each import each
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend

@@ -13,7 +13,13 @@ from gateway.backend.admission import SHORT, CallAdmission, ListingAdmission, Tr
 from gateway.backend.breaker import CircuitOpen
 from gateway.backend.queue import NoTurn
 from gateway.backend.resending import Attempts, ResendBudget
-from gateway.outbound import Answer, ConnectFailed, DeadlinePassed, Outbound, OutboundError
+from gateway.http_client.response import (
+    Answer,
+    ConnectFailed,
+    DeadlinePassed,
+    OutboundError,
+)
+from gateway.http_client.session import Outbound
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import CLOSE, SUM, Cut, Hang, InTurn
 from tests.fault.scripted import ScriptedBackend

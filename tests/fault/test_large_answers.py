@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.backend.lean import LeanTransport
-from gateway.outbound import AnswerTooLarge
+from gateway.http_client.lean import LeanTransport
+from gateway.http_client.response import AnswerTooLarge
 from tests.fault.behaviours import Behaviour, Exchange, GzipBomb, Honest, Stream
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, front

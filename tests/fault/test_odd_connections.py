@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from gateway.backend.lean import LeanTransport
-from gateway.outbound import BadHttp
+from gateway.http_client.lean import LeanTransport
+from gateway.http_client.response import BadHttp
 from tests.contract.transports import CALL
 from tests.each import each
 from tests.fault.behaviours import SUM, Ending, Exchange, Raw, result

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from gateway.discovery.shared_listing import SharedListing
 from gateway.model import Caller, Listing, Method
 from gateway.store import MAX_DOCUMENT

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from gateway.outbound import DeadlinePassed, NoConnection, Outbound
+from gateway.http_client.response import DeadlinePassed, NoConnection
+from gateway.http_client.session import Outbound
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend

@@ -12,9 +12,9 @@ from typing import Final, TypeAlias, cast
 import h11
 
 from gateway.errors import MalformedHttp
-from gateway.web.request import HttpRequest
-from gateway.web.request_reader import RequestReader
-from gateway.web.wire import Wire
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.request_reader import RequestReader
+from gateway.http_server.wire import Wire
 
 SEED: Final = 21
 _METHODS: Final = (

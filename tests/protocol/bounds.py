@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.web.connection_limit import ConnectionLimit
-from gateway.web.held_answers import HeldAnswers
-from gateway.web.port import Bounds
+from gateway.http_server.connection_limit import ConnectionLimit
+from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.port import Bounds
 
 
 def wide(most: int = 1000, spare: int = 0) -> Bounds:

@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import ClientSession
 
-from gateway.config import load_settings
-from gateway.server import Server
+from gateway.config.source import load_settings
+from gateway.process.server import Server
 from gateway.settings import Settings
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from aiohttp import ClientSession
 
-from gateway.config import load_settings
-from gateway.server import Server
-from gateway.uses import UseCounter
-from gateway.web.port import Port
+from gateway.concurrency.uses import UseCounter
+from gateway.config.source import load_settings
+from gateway.http_server.port import Port
+from gateway.process.server import Server
 from gateway.web.public import PublicHandler
 from gateway.web.site import Site
 from tests.fault.methods import ADD, ECHO

@@ -15,9 +15,10 @@ import uvloop
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
-from gateway.web.answer import TEXT, HttpAnswer
-from gateway.web.port import listen
-from gateway.web.request import HttpRequest
+from gateway.http_server.port import listen
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import TEXT, HttpAnswer
+from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.program import Program, serving, settings
@@ -93,6 +94,8 @@ class Told:
 
     async def __call__(self, request: HttpRequest) -> HttpAnswer:
         return HttpAnswer(b"ok\n", content_type=TEXT)
+
+    raw_refusal = staticmethod(raw_refusal)
 
     def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
         return HttpAnswer(error.message.encode(), error.status, TEXT)

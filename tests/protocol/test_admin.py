@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import ClientConnectorError, ClientSession
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.fault.behaviours import Hang, error, result
 from tests.fault.methods import Rpc, openrpc
 from tests.fault.scripted import ScriptedBackend
@@ -115,7 +115,7 @@ async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_wi
         ended.set()
         raise ZeroDivisionError
 
-    gateway.background.start("sweeping", fails)
+    gateway.concurrency.background.start("sweeping", fails)
     async with asyncio.timeout(PATIENCE):
         await ended.wait()
     answer = await asked(session, gateway, "/readyz?verbose")

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from gateway.server import Server
-from gateway.web.port import listen
-from gateway.web.public import AddressReader, Origins, PublicHandler
+from gateway.http_server.port import listen
+from gateway.networks import AddressReader
+from gateway.process.server import Server
+from gateway.web.public import Origins, PublicHandler
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.bounds import wide

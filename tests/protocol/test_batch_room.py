@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.batch import BatchBudget
 from gateway.jsonrpc import decode
+from gateway.mcp.batch import BatchBudget
 from tests.fault.behaviours import InTurn, result
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, request

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import ClientSession
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.fault.behaviours import InTurn, result
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.streams import Stream

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import ClientSession
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface

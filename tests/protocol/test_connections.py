@@ -9,11 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import GatewayError
-from gateway.model import ANONYMOUS
-from gateway.server import Server
-from gateway.web.answer import TEXT, HttpAnswer
-from gateway.web.port import listen
-from gateway.web.request import HttpRequest
+from gateway.http_server.port import listen
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import TEXT, HttpAnswer
+from gateway.process.server import Server
+from gateway.web.exchange import raw_refusal
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.bounds import wide
 from tests.protocol.conftest import Start
@@ -95,6 +95,8 @@ class Broken:
     async def __call__(self, request: HttpRequest) -> HttpAnswer:
         raise ZeroDivisionError("canary")
 
+    raw_refusal = staticmethod(raw_refusal)
+
     def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
         return HttpAnswer(error.message.encode(), error.status, TEXT)
 
@@ -123,7 +125,7 @@ class Remembering(Broken):
     """Knows its first caller alone, and tells whom it knew before."""
 
     async def __call__(self, request: HttpRequest) -> HttpAnswer:
-        before, request.wire.caller = request.wire.caller, ANONYMOUS
+        before, request.wire.owner = request.wire.owner, "somebody"
         return HttpAnswer(repr(before).encode())
 
 

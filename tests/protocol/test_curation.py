@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from tests.fault.behaviours import error
 from tests.fault.methods import Rpc
 from tests.fault.scripted import ScriptedBackend

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import ClientSession
 
-from gateway.server import Server
+from gateway.process.server import Server
 from gateway.web import rest
 from tests.fault.behaviours import Hang, result
 from tests.fault.methods import openrpc

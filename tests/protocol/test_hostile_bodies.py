@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from gateway.server import Server
+from gateway.process.server import Server
 from gateway.web.site import BODY_TIMEOUT
 from tests.authorization.stand import stand
 from tests.clock import Clock, by_hand

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.outbound import ConnectFailed, Outbound
-from gateway.tls import TlsFiles
+from gateway.http_client.response import ConnectFailed
+from gateway.http_client.session import Outbound
+from gateway.http_client.tls import TlsFiles
 from tests.fault.methods import ADD
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Surface, front

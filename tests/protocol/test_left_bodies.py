@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
 from tests.front import Front, front

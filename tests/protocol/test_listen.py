@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.each import each
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, openrpc

@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from gateway.server import Server
-from gateway.web.connection import Connection
-from gateway.web.request import HttpRequest
-from gateway.web.request_reader import RequestReader
+from gateway.http_server.connection import Connection
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.request_reader import RequestReader
+from gateway.process.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend

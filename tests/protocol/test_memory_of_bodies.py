@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.authorization.stand import CALLS, MODERN, Bearer
 from tests.fault.behaviours import CLOSE, Behaviour, GzipBomb, Hang, error, result
 from tests.fault.load import session

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol.talk import Answer, Client, exchange, modern_headers, modern_request, request, status_of

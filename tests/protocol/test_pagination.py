@@ -20,7 +20,7 @@ from aiohttp import ClientSession
 from gateway.limits import Budget
 from gateway.mcp.operations import Cursors
 from gateway.model import ANONYMOUS
-from gateway.server import Server
+from gateway.process.server import Server
 from gateway.signing import SigningKeys, read_secrets
 from gateway.store.memory import MemoryStore
 from tests.each import each

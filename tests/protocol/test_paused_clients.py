@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.errors import GatewayError
-from gateway.web.answer import TEXT, HttpAnswer, StreamedAnswer
-from gateway.web.port import listen
-from gateway.web.request import HttpRequest
+from gateway.http_server.port import listen
+from gateway.http_server.request import HttpRequest
+from gateway.http_server.response import TEXT, HttpAnswer, StreamedAnswer
+from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import result
 from tests.protocol.bounds import wide
@@ -42,6 +43,8 @@ class Streaming:
         while part := await request.read():
             length += len(part)
         return HttpAnswer(b"%d" % length)
+
+    raw_refusal = staticmethod(raw_refusal)
 
     def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
         return HttpAnswer(error.message.encode(), error.status, TEXT)

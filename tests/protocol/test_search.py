@@ -10,8 +10,8 @@ import pytest
 from aiohttp import ClientSession
 from structlog.testing import capture_logs
 
-from gateway.config import load_settings
-from gateway.server import Server
+from gateway.config.source import load_settings
+from gateway.process.server import Server
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.front import SURFACES, Front, Surface, front

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import result
 from tests.fault.scripted import ScriptedBackend

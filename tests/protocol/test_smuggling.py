@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.each import each
 from tests.fault.scripted import ScriptedBackend
 from tests.protocol import smuggled

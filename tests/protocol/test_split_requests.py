@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.fault.scripted import ScriptedBackend
 from tests.program import serving
 from tests.protocol.watched import Watched

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import aiohttp
 import pytest
 
-from gateway.config import load_settings
-from gateway.server import Server
+from gateway.config.source import load_settings
+from gateway.process.server import Server
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import Hang
 from tests.fault.scripted import ScriptedBackend

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.server import Server
+from gateway.process.server import Server
 from tests.fault.behaviours import result
 from tests.fault.methods import ADD, ECHO, openrpc
 from tests.fault.scripted import ScriptedBackend

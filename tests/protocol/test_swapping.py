@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway.config import ConfigError, load_settings
-from gateway.server import Server
+from gateway.config.source import ConfigError, load_settings
+from gateway.process.server import Server
 from gateway.settings import Settings
 from tests.fault.behaviours import Hang
 from tests.fault.methods import ADD, ECHO

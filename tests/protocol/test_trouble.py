@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError
+from gateway.config.source import ConfigError
 from gateway.invocation.invocation import MAX_BROKEN_RESULT
 from gateway.listing.reader import MAX_LISTING
 from tests.each import each

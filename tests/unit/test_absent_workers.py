@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.workers.worker import SILENT
+from gateway.process.worker import SILENT
 from tests.parent import (
     CLOSED,
     LOOK,

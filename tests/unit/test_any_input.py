@@ -18,6 +18,7 @@ from gateway.backend.error_redaction import MAX_BYTES, ErrorRedactor
 from gateway.catalog.build import Builder
 from gateway.catalog.normalize import ToolPolicy, build_tool
 from gateway.errors import ParseError
+from gateway.jsonrpc.response import ResponseError, parse_response
 from gateway.listing.dialect import Dialect, NoListing
 from gateway.listing.drupal import Drupal
 from gateway.listing.introspection import SystemIntrospection
@@ -240,11 +241,11 @@ def test_any_bytes_are_a_message_or_an_error_of_ours(raw: bytes) -> None:
     with suppress(ParseError, jsonrpc.BadMessage):
         jsonrpc.parse_message(jsonrpc.decode_strictly(raw))
     with suppress(ValueError):
-        jsonrpc.parse_response(raw, "1")
+        parse_response(raw, "1")
 
 
 @STABLE
 @given(message=st.text(), data=DOCUMENTS)
 def test_any_fault_is_described_within_the_cap(message: str, data: Any) -> None:
-    described = ErrorRedactor(["backend.example"]).error_text(jsonrpc.ResponseError(1, message, data))
+    described = ErrorRedactor(["backend.example"]).error_text(ResponseError(1, message, data))
     assert 0 < len(described.encode()) <= MAX_BYTES

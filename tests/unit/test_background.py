@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.background import Background, keep_fresh, retry_delay
+from gateway.concurrency.background import Background, keep_fresh, retry_delay
 from tests.waiting import PATIENCE
 
 Work: TypeAlias = Callable[[], Awaitable[None]]

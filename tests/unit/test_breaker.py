@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.backend.breaker import PREFERENCE, Breaker, CircuitOpen
-from gateway.outbound import BadHttp, ConnectFailed, DeadlinePassed, Interrupted, NoConnection, OutboundError
+from gateway.http_client.response import BadHttp, ConnectFailed, DeadlinePassed, Interrupted, NoConnection
 from tests.manual_clock import ManualClock
 
 REFUSED = ConnectFailed("connection refused")
@@ -31,7 +31,7 @@ class Service:
         self.breaker = Breaker(self.answers.__getitem__, self.clock)
 
     def fails(
-        self, times: int, error: OutboundError = REFUSED, tool: str = "echo", caller: str = "ann", lasted: float = 0.0
+        self, times: int, error: Exception = REFUSED, tool: str = "echo", caller: str = "ann", lasted: float = 0.0
     ) -> None:
         for _ in range(times):
             self.breaker.fail(caller, tool, error, lasted)
@@ -66,7 +66,7 @@ def service() -> Service:
 
 @pytest.mark.parametrize("error", [REFUSED, NoConnection("no free connection")])
 def test_ten_exchanges_without_a_connection_and_none_with_one_open_it_whoever_calls(
-    service: Service, error: OutboundError
+    service: Service, error: Exception
 ) -> None:
     service.fails(9, error)
     assert service.admits()
@@ -298,7 +298,7 @@ def test_however_many_callers_and_tools_time_out_what_is_remembered_is_bounded(s
 
 
 @pytest.mark.parametrize("error", [Interrupted("broken off"), BadHttp("not HTTP")])
-def test_what_got_a_connection_and_did_not_time_out_opens_nothing(service: Service, error: OutboundError) -> None:
+def test_what_got_a_connection_and_did_not_time_out_opens_nothing(service: Service, error: Exception) -> None:
     service.fails(100, error)
     assert service.admits()
 

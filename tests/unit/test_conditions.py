@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from gateway.config import ConfigError, load_settings
+from gateway.config.layers import Layers
+from gateway.config.source import ConfigError, load_settings
 from gateway.credentials import credential_faults
-from gateway.layers import Layers
-from gateway.server import Server
+from gateway.process.server import Server
 from gateway.settings import Settings
 from tests.each import each
 from tests.front import built
@@ -33,7 +33,7 @@ def ground(*knobs: str, url: str = "https://backend.example.com/jsonrpc") -> tup
 
 
 def unjudged(knobs: Sequence[str]) -> Settings:
-    """Settings as they are without :func:`gateway.config.load_settings`, which would refuse them."""
+    """Settings as they are without :func:`gateway.config.source.load_settings`, which would refuse them."""
     layers = Layers({})
     for knob in knobs:
         layers.add_override(knob)

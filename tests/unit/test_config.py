@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from gateway.config import ConfigError, load_settings
+from gateway.config.source import ConfigError, load_settings
+from gateway.config.strict_yaml import read_yaml
 from gateway.settings.paths import knobs
-from gateway.strict_yaml import read_yaml
 from tests.configuring import BASE, ENVIRONMENT, OPEN, URL, faults, file
 from tests.each import each
 

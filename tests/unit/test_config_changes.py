@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config import ConfigError, differing, keep_for_process, load_settings, needs_restart
+from gateway.config.source import ConfigError, differing, keep_for_process, load_settings, needs_restart
 from gateway.settings import Settings
 from tests.configuring import URL
 from tests.unit.test_config_references import SECRET

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.config import load_settings
-from gateway.layers import environment_name, mistaken_names
+from gateway.config.layers import environment_name, mistaken_names
+from gateway.config.source import load_settings
 from gateway.settings.paths import find_knob, knobs
 from tests.configuring import ENVIRONMENT, URL
 from tests.each import each

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.config import ConfigError, load_settings
-from gateway.layers import environment_name
-from gateway.references import read_yaml_with_references
+from gateway.config.layers import environment_name
+from gateway.config.references import read_yaml_with_references
+from gateway.config.source import ConfigError, load_settings
 from gateway.settings import Settings
 from tests.configuring import ENVIRONMENT, URL, secret_of
 

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from gateway.cli.config_reference import STARTER, render
-from gateway.config import ConfigError, load_settings
+from gateway.config.source import ConfigError, load_settings
+from gateway.config.strict_yaml import read_yaml
 from gateway.credentials import MODES
 from gateway.listing import static
 from gateway.listing.probe import DIALECTS
 from gateway.settings import Settings, is_loopback
 from gateway.settings.paths import documents, knobs
-from gateway.strict_yaml import read_yaml
 from tests.each import each
 
 ROOT = Path(__file__).parents[2]

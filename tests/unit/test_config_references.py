@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, load_settings
+from gateway.config.source import ConfigError, load_settings
 from tests.configuring import BASE, OPEN, URL, faults, file, secret_of
 
 SECRET = "hunter2-hunter2"

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.errors import Overloaded
-from gateway.web.connection_limit import ConnectionLimit, Place
+from gateway.http_server.connection_limit import ConnectionLimit, Place
 from tests.each import each
 
 PROXY = "10.0.0.1"

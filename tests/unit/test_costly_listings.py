@@ -11,6 +11,7 @@ import pytest
 
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
+from gateway.http_client.response import Answer
 from gateway.listing import help as help_pages
 from gateway.listing import introspection, openrpc, smd
 from gateway.listing.dialect import NoListing
@@ -18,7 +19,6 @@ from gateway.listing.docstrings import parse_docstring
 from gateway.listing.jsonrpc_mcp import JsonrpcMcp
 from gateway.listing.plain import Plain
 from gateway.listing.typewords import schema_of_word
-from gateway.outbound import Answer
 from tests.pace import quickly
 
 

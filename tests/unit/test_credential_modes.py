@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, load_settings
+from gateway.config.source import ConfigError, load_settings
 from gateway.credentials import AUTO, MODES, credential_modes
 from gateway.credentials.contract import credential_sections
 from gateway.credentials.none import NoCredential

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.config import ConfigError, load_settings
+from gateway.config.source import ConfigError, load_settings
 from gateway.listing import custom
 from gateway.listing.custom import Custom
 from gateway.listing.dialect import NoListing

@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from gateway import __version__, cli
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from gateway.credentials import credential_modes
 from gateway.credentials.none import NoCredential
+from gateway.http_server.port import listen
 from gateway.settings import Settings, is_loopback
 from gateway.web.ops import AdminHandler
-from gateway.web.port import listen
 from tests.kustomize import Resources, container_of, environment, render
 from tests.protocol.bounds import wide
 

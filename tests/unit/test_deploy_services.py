@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from tests.kustomize import Resources, container_of, environment, render
 from tests.unit.test_deploy import DEPLOY, OLDEST_KUBERNETES
 

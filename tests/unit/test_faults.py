@@ -9,7 +9,7 @@ import pytest
 
 from gateway.backend.error_redaction import MAX_BYTES, ErrorRedactor
 from gateway.backend.redaction import secrets_in_headers
-from gateway.jsonrpc import ResponseError
+from gateway.jsonrpc.response import ResponseError
 from tests.each import each
 from tests.pace import quickly
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.serving import FileWatcher
+from gateway.process.serving import FileWatcher
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import jsonrpc
-from gateway.json_bounds import SMALL, is_deeper_than, may_have_huge_numbers, may_nest_deeper
+from gateway.jsonrpc.bounds import SMALL, is_deeper_than, may_have_huge_numbers, may_nest_deeper
 from tests.each import each
 from tests.pace import quickly
 

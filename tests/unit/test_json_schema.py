@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from jsonschema_specifications import REGISTRY
 
 from gateway.catalog.arguments import header_parameters, publish_names
-from gateway.json_schema import (
+from gateway.listing import truenas
+from gateway.model.schema_keywords import (
     ANNOTATIONS,
     DATA,
     DEFINITIONS,
@@ -23,7 +24,6 @@ from gateway.json_schema import (
     OLDER,
     ONE,
 )
-from gateway.listing import truenas
 from gateway.schema.bundling import UnsoundSchema, bundle_schema
 from gateway.schema.cost import measure_cost
 from gateway.schema.drafts import upgrade_keywords

@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import ParseError
-from gateway.jsonrpc import (
-    MAX_CONTAINERS,
-    MAX_DEPTH,
-    BadMessage,
-    decode,
-    decode_strictly,
-    encode,
-    encode_canonical,
-)
+from gateway.jsonrpc import MAX_CONTAINERS, MAX_DEPTH, BadMessage, decode, decode_strictly, encode, encode_canonical
 from tests.each import each
 from tests.pace import quickly
 

@@ -16,16 +16,15 @@ from gateway.jsonrpc import (
     Notification,
     Raw,
     Request,
-    ResponseError,
     decode,
     encode,
     error_bytes,
     joined_response,
     parse_message,
-    parse_response,
     request_bytes,
     response_bytes,
 )
+from gateway.jsonrpc.response import ResponseError, parse_response
 from tests.each import each
 from tests.unit.test_jsonrpc import HUGE
 

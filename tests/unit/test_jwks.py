@@ -13,7 +13,7 @@ from jwt.algorithms import ECAlgorithm
 
 from gateway.auth.jwks import COOLDOWN, MAX_STALE, IssuerKeys
 from gateway.auth.refusals import InvalidToken, Undecidable
-from gateway.outbound import Answer, ConnectFailed
+from gateway.http_client.response import Answer, ConnectFailed
 from gateway.settings import Issuer
 from tests.each import each
 from tests.manual_clock import ManualClock

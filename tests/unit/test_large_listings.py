@@ -21,9 +21,9 @@ from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
 from gateway.discovery.discovery import Discovery
+from gateway.http_client.response import Answer
 from gateway.listing.openrpc import OpenRpc
 from gateway.model import ANONYMOUS, Caller, Catalog, Listing
-from gateway.outbound import Answer
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 from tests.bench.work import openrpc

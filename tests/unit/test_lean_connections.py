@@ -11,9 +11,16 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.backend.lean import MAX_IDLE, LeanTransport
-from gateway.backend.lean_connection import MAX_HEAD
-from gateway.outbound import KEEPALIVE, BadHttp, ConnectFailed, DeadlinePassed, Interrupted, NoConnection
+from gateway.http_client.lean import MAX_IDLE, LeanTransport
+from gateway.http_client.lean_connection import MAX_HEAD
+from gateway.http_client.response import (
+    KEEPALIVE,
+    BadHttp,
+    ConnectFailed,
+    DeadlinePassed,
+    Interrupted,
+    NoConnection,
+)
 from tests.clock import Clock, by_hand
 from tests.each import each
 from tests.fault.behaviours import SUM, Hang, result

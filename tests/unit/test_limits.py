@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 
 from gateway.errors import RateLimited
-from gateway.limits import MAX_HANDLES, Budget, network_of
+from gateway.limits import MAX_HANDLES, Budget
 from gateway.model import AccessToken, Caller, Principal
+from gateway.networks import AddressReader, network_of
 from gateway.store.memory import MemoryStore
-from gateway.web.public import AddressReader
 from tests.each import each
 from tests.manual_clock import ManualClock
 

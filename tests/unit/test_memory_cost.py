@@ -10,11 +10,9 @@ import pytest
 
 from gateway import jsonrpc
 from gateway.errors import Overloaded
-from gateway.exchange_memory import ExchangeMemory
-from gateway.json_bounds import memory_cost
-from gateway.limits import rate_limit_key
-from gateway.model import ANONYMOUS, Caller
-from gateway.web.held_answers import HeldAnswers
+from gateway.http_server.held_bytes import HeldAnswers
+from gateway.jsonrpc.bounds import memory_cost
+from gateway.telemetry.exchange_memory import ExchangeMemory
 
 SIZE: Final = 200_000
 PARTS: Final = (
@@ -55,7 +53,7 @@ def test_members_that_are_serialized_already_give_the_same_json() -> None:
 
 def test_an_exchange_is_counted_until_the_last_who_uses_it_has_ended() -> None:
     held = HeldAnswers(2**20)
-    memory = ExchangeMemory(held, ANONYMOUS)
+    memory = ExchangeMemory(held, "")
     assert memory.take(100_000)
     memory.users += 1
     memory.end()
@@ -70,7 +68,7 @@ def test_an_exchange_is_counted_until_the_last_who_uses_it_has_ended() -> None:
 
 def test_one_exchange_alone_may_take_more_than_a_share_and_two_may_not() -> None:
     held = HeldAnswers(2**20)
-    first, second = ExchangeMemory(held, ANONYMOUS), ExchangeMemory(held, ANONYMOUS)
+    first, second = ExchangeMemory(held, ""), ExchangeMemory(held, "")
     assert first.take(300_000)
     assert first.take(100_000)
     assert not second.take(100_000)
@@ -80,8 +78,8 @@ def test_one_exchange_alone_may_take_more_than_a_share_and_two_may_not() -> None
 
 
 def test_who_holds_nothing_is_let_in_while_others_are_refused_until_a_sixteenth_more_is_held() -> None:
-    held, hoarder, newcomer = HeldAnswers(2**20), Caller("127.0.0.2"), Caller("127.0.0.3")
-    held.add(rate_limit_key(hoarder), 7 * 2**17)
+    held, hoarder, newcomer = HeldAnswers(2**20), "hoarder", "newcomer"
+    held.add(hoarder, 7 * 2**17)
     held.check(newcomer)
     with pytest.raises(Overloaded, match="too many answers and bodies of slow clients"):
         held.check(hoarder)

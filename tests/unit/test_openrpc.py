@@ -11,12 +11,12 @@ import pytest
 from gateway.backend.request_parts import RequestParts
 from gateway.backend.source import BackendSource
 from gateway.catalog.build import Builder
+from gateway.http_client.session import Outbound
 from gateway.listing.dialect import NoListing
 from gateway.listing.documents import inline_documents
 from gateway.listing.openrpc import parse_listing
 from gateway.listing.static import Static
 from gateway.model import Catalog
-from gateway.outbound import Outbound
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
 

@@ -189,17 +189,17 @@ def test_no_target_of_speed_is_softer_than_was_promised() -> None:
 @pytest.mark.parametrize(
     ("frames", "stage"),
     [
-        (["run (gateway/serving.py:9)", "run (asyncio/runners.py:118)"], LOOP),
+        (["run (gateway/process/serving.py:9)", "run (asyncio/runners.py:118)"], LOOP),
         (["run (asyncio/runners.py:118)", "call_soon (uvloop/loop.pyx:9)"], LOOP),
         (
             [
                 "run (asyncio/runners.py:118)",
-                "_serve (gateway/web/connection.py:60)",
+                "_serve (gateway/http_server/connection.py:60)",
                 "check (gateway/auth/tokens.py:3)",
             ],
             "token",
         ),
-        (["post (gateway/web/mcp.py:3)", "dump (gateway/jsonrpc.py:8)", "encode (structlog/x.py:1)"], "JSON"),
+        (["post (gateway/web/mcp.py:3)", "dump (gateway/jsonrpc/__init__.py:8)", "encode (structlog/x.py:1)"], "JSON"),
         (["new (gateway/something.py:3)"], "other parts of the gateway"),
     ],
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.outbound import ConnectFailed, Outbound
-from gateway.resolver import Reach
+from gateway.http_client.resolver import Reach
+from gateway.http_client.response import ConnectFailed
+from gateway.http_client.session import Outbound
 from tests.fault.scripted import ScriptedBackend
 from tests.resolving import Names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from gateway.web.refusal_log import RefusalLog
+from gateway.http_server.refusal_log import RefusalLog
 
 
 def test_of_a_thousand_addresses_that_are_refused_ten_are_named_and_each_of_these_when_it_is_over() -> None:

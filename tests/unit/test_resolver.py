@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.outbound import NoConnection, Outbound
-from gateway.resolver import MAX_AT_ONCE
+from gateway.http_client.resolver import MAX_AT_ONCE
+from gateway.http_client.response import NoConnection
+from gateway.http_client.session import Outbound
 from tests.fault.scripted import ScriptedBackend
 from tests.resolving import Names
 from tests.waiting import PATIENCE

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.auth.dpop import ProofChecker
 from gateway.auth.refusals import InvalidProof
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from gateway.errors import InvalidCursor, InvalidParams, RateLimited, SessionNotFound
 from gateway.invocation.input_requests import CONFIRM, InputRequests
 from gateway.limits import Budget

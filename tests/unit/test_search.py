@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 from gateway.catalog.build import Builder
+from gateway.discovery.tool_search import CALL_TOOL, MAX_BYTES, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch, words_of
 from gateway.model import Binding, Catalog, Listing, Method, NameStyle, Parameter, Structure, Tool
 from gateway.schema.validation import ValidatorCache
-from gateway.search.tools import CALL_TOOL, MAX_BYTES, SEARCH_CATALOG, SEARCH_TOOLS, ToolSearch, words_of
 from gateway.settings import CatalogSettings, Params
 from tests.each import each
 from tests.pace import quickly

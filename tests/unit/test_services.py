@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gateway.config import ConfigError, files_of, load_settings, needs_restart
-from gateway.layers import mistaken_names
+from gateway.config.layers import mistaken_names
+from gateway.config.source import ConfigError, files_of, load_settings, needs_restart
 from gateway.settings import ServiceSettings, Settings
 
 PUBLIC = "https://gw.example.com"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.single_flight import SingleFlight
+from gateway.concurrency.single_flight import SingleFlight
 
 
 class Work:

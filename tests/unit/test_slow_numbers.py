@@ -8,7 +8,7 @@ import pytest
 
 from gateway import jsonrpc
 from gateway.errors import ParseError
-from gateway.json_bounds import has_slow_numbers
+from gateway.jsonrpc.bounds import has_slow_numbers
 from tests.each import each
 from tests.pace import quickly
 

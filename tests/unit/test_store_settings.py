@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, files_of, load_settings, needs_restart
+from gateway.config.source import ConfigError, files_of, load_settings, needs_restart
 from gateway.settings import Settings
 from gateway.settings.store import RedisAddress, StoreSettings, parse_address
 from tests.each import each

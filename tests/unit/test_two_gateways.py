@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config import load_settings
+from gateway.config.source import load_settings
 from tests.kustomize import Resources, container_of, environment, render
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"

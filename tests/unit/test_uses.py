@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.uses import UseCounter
+from gateway.concurrency.uses import UseCounter
 from tests.waiting import PATIENCE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.cli import report
-from gateway.config import ConfigError, load_settings
+from gateway.config.source import ConfigError, load_settings
 from gateway.settings import Settings, worker_faults
 from tests.each import each
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.web.accepting import bind
-from gateway.workers.link import VARIABLE, NotAWorker, inherit
-from gateway.workers.parent import Parent
-from gateway.workers.worker import Worker
+from gateway.http_server.accepting import bind
+from gateway.process.link import VARIABLE, NotAWorker, inherit
+from gateway.process.parent import Parent
+from gateway.process.worker import Worker
 from tests.parent import (
     GROUND,
     MANY,
@@ -35,8 +35,8 @@ from tests.waiting import until
 # A parent as a process of its own: it says its port, and logs, on standard output.
 SERVE = """
 import asyncio, sys
-from gateway.config import load_settings
-from gateway.workers.parent import serve
+from gateway.config.source import load_settings
+from gateway.process.parent import serve
 script, folder, *knobs = sys.argv[1:]
 command = (sys.executable, "-S", "-c", script, folder)
 sys.exit(asyncio.run(serve(load_settings(None, knobs, {}), command, lambda port: print(port, flush=True))))

@@ -1,0 +1,217 @@
+"""Merge YAML file, environment and command line into one tree of knobs, before it is checked.
+
+Later layers win: the file, then ``GATEWAY__SECTION__KNOB`` from the environment, then ``--set section.knob=value``.
+In the latter two, the value of a text knob is used as it is; knobs of every other type are YAML, as in the file.
+``GATEWAY__SECTION__KNOB_FILE`` names a file whose content is the value of a text knob.
+
+In each layer ``${NAME}`` is an environment variable, ``${file:/path}`` the content of a file without its last newline,
+``$${`` a literal ``${``; their values are not resolved again. Relative file names in the file start from its folder,
+others from the working directory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.config.references import ConfigReferences, UnresolvedReference, read_text, read_yaml_with_references
+from gateway.config.strict_yaml import NotYaml, read_yaml
+from gateway.settings import Settings
+from gateway.settings.paths import Key, Knob, find_knob, nearest_knob
+
+ENVIRONMENT_PREFIX: Final = "GATEWAY__"
+_FILE_SUFFIX: Final = "_FILE"
+SERVICE_FILES: Final = (
+    "backend.tls.ca_file",
+    "backend.tls.cert_file",
+    "backend.tls.key_file",
+    "backend.listing.file",
+    "auth.issuers.*.ca_file",
+    "catalog.pin",
+    "catalog.fallback",
+)
+"""Knobs of a service that name a file."""
+SERVER_FILES: Final = ("server.secret_file", "store.ca_file")
+"""Knobs of the process that name a file, which is read when it starts, and not again."""
+_FILES: Final = (*SERVER_FILES, *SERVICE_FILES, *(f"services.*.{path}" for path in SERVICE_FILES))
+
+
+def mistaken_names(environ: Mapping[str, str]) -> list[str]:
+    """Return a warning for each variable that looks like a knob but is not one, such as ``GATEWAY_BACKEND_URL``."""
+    knob = re.compile(f"GATEWAY_((?:{'|'.join(Settings.model_fields).upper()})(?:_.*)?)")
+    found = [match for match in map(knob.fullmatch, sorted(environ)) if match]
+    return [
+        f"{m[0]} is not read: names of knobs begin {ENVIRONMENT_PREFIX}{_suggestion([m[1].lower()])}" for m in found
+    ]
+
+
+def environment_name(path: Sequence[Key]) -> str:
+    """Return the name of a knob's environment variable: ``catalog.ttl`` has ``GATEWAY__CATALOG__TTL``."""
+    return ENVIRONMENT_PREFIX + "__".join(map(str, path)).upper()
+
+
+def _suggestion(path: Sequence[str]) -> str:
+    guess = nearest_knob(path)
+    return f"; did you mean {environment_name(guess)}?" if guess else ""
+
+
+class Layers:
+    """Hold the knobs that the layers have set so far, as a ``tree``.
+
+    ``files`` are those that were read, or that could not be read. ``faults`` has a line for each value that cannot be
+    read, and ``unread_paths`` the paths of those values.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.tree: dict[str, Any] = {}
+        self.files: set[Path] = set()
+        self.faults: list[str] = []
+        self.unread_paths: list[tuple[Key, ...]] = []
+        self._environ = environ
+        self._outside = ConfigReferences(environ, Path(), self.files)
+
+    def add_file(self, file: Path) -> None:
+        self.files.add(file)
+        try:
+            tree = read_yaml_with_references(read_text(file, str(file)), str(file))
+        except (UnresolvedReference, NotYaml) as error:
+            self._add_fault((), str(error))
+            return
+        if tree is None:
+            return
+        if not isinstance(tree, dict):
+            self._add_fault((), f"{file}: must be a mapping with sections such as backend:")
+            return
+        self.tree = self._resolve(tree, (), "", ConfigReferences(self._environ, file.parent, self.files))
+        make_files_absolute(self.tree, file.parent)
+
+    def add_environment(self) -> None:
+        for name, text in sorted(self._environ.items()):
+            if name.startswith(ENVIRONMENT_PREFIX):
+                self._add_variable(name, text)
+
+    def add_override(self, override: str) -> None:
+        dotted, separator, text = override.partition("=")
+        if not separator:
+            self.faults.append(f"--set {override}: must be section.knob=value")
+            return
+        path = dotted.split(".")
+        origin = f"--set {dotted}"
+        self._set_value(path, self._read_value(find_knob(path), path, text, origin), origin)
+
+    def _add_variable(self, name: str, text: str) -> None:
+        path = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
+        knob = find_knob(path)
+        if knob is not None:
+            self._set_value(knob.path, self._read_value(knob, knob.path, text, name), name)
+            return
+        plain = name.removesuffix(_FILE_SUFFIX)
+        knob = find_knob([*path[:-1], path[-1].removesuffix(_FILE_SUFFIX.lower())]) if plain != name else None
+        if knob is None:
+            self.faults.append(f"{name}: is not a knob{_suggestion(path)}")
+        elif not knob.is_text:
+            self.faults.append(f"{name}: only a text can be in a file of its own; write ${{file:...}} in {plain}")
+        elif plain in self._environ:
+            self.faults.append(f"{name}: {plain} is set too; keep one of them")
+        elif not text:
+            self._add_fault(knob.path, f"{name}: is empty; it must name a file")
+        else:
+            self._set_value(knob.path, self._content(knob, text, name), name)
+
+    def _content(self, knob: Knob, file: str, origin: str) -> str | None:
+        try:
+            return self._outside.content(self._outside.resolve(file)) or _empty_value(knob)
+        except UnresolvedReference as error:
+            return self._add_fault(knob.path, f"{origin}: {error}")
+
+    def _read_value(self, knob: Knob | None, path: Sequence[Key], text: str, origin: str) -> Any:
+        """Return the value of a knob from the environment or the command line."""
+        if knob is not None and knob.is_text:
+            if not knob.is_secret and _is_quoted(text):
+                return self._add_fault(path, f"{origin}: text is taken as it is here, quotes and all: leave them out")
+            return self._resolve(text, path, origin, self._outside) or _empty_value(knob)
+        try:
+            tree = read_yaml_with_references(text, origin)
+        except NotYaml:
+            # YAML's own message may quote the value, which may be a secret.
+            return self._add_fault(path, f"{origin}: cannot be read as YAML; quote the value as YAML does")
+        return self._resolve(tree, path, origin, self._outside)
+
+    def _resolve(self, value: Any, path: Sequence[Key], where: str, references: ConfigReferences) -> Any:
+        """Return ``value`` with its references resolved; ``where`` names it in faults."""
+        if isinstance(value, dict):
+            return {
+                key: self._resolve(child, (*path, key), f"{where}.{key}".lstrip("."), references)
+                for key, child in value.items()
+            }
+        if isinstance(value, list):
+            return [
+                self._resolve(child, (*path, index), f"{where}[{index}]", references)
+                for index, child in enumerate(value)
+            ]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        try:
+            text = references.resolve(value)
+        except UnresolvedReference as error:
+            return self._add_fault(path, f"{where}: {error}")
+        knob = find_knob(path)
+        if knob is None or knob.is_json:
+            return text
+        if knob.is_text:
+            return text or _empty_value(knob)
+        try:
+            return read_yaml(text, where)
+        except NotYaml:
+            return self._add_fault(path, f"{where}: the values of its references cannot be read as YAML")
+
+    def _add_fault(self, path: Sequence[Key], fault: str) -> str:
+        """Report a value that cannot be read. Return the text that takes its place in the tree."""
+        self.faults.append(fault)
+        self.unread_paths.append(tuple(path))
+        return ""
+
+    def _set_value(self, path: Sequence[Key], value: Any, origin: str) -> None:
+        node: Any = self.tree
+        for key in path[:-1]:
+            if node.get(key) is None:
+                node[key] = {}  # None: the file has the section's name alone
+            node = node[key]
+            if not isinstance(node, dict):
+                self.faults.append(f"{origin}: {key} is not a section")
+                return
+        node[path[-1]] = value
+
+
+def _empty_value(knob: Knob) -> str | None:
+    """Return the value that an empty text stands for."""
+    return None if knob.is_optional else ""
+
+
+def _is_quoted(text: str) -> bool:
+    if text.strip()[:1] not in ("'", '"'):
+        return False
+    try:
+        return isinstance(read_yaml(text, ""), str)
+    except NotYaml:
+        return False
+
+
+def make_files_absolute(tree: Any, folder: Path) -> None:
+    """Resolve the relative names of files in a tree of knobs against a folder."""
+    for path in _FILES:
+        _make_absolute(tree, path.split("."), folder)
+
+
+def _make_absolute(tree: Any, path: Sequence[str], folder: Path) -> None:
+    """Resolve the relative file name at ``path`` against ``folder``."""
+    key, *rest = path
+    if key == "*":
+        for element in tree if isinstance(tree, list) else tree.values() if isinstance(tree, dict) else ():
+            _make_absolute(element, rest, folder)
+    elif isinstance(tree, dict) and rest:
+        _make_absolute(tree.get(key), rest, folder)
+    elif isinstance(tree, dict) and isinstance(tree.get(key), str):
+        tree[key] = str(folder / tree[key])

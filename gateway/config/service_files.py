@@ -1,0 +1,90 @@
+"""The files that a service's settings name, read when the service is built."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from gateway.catalog.pins import PinError, Pins, read_pins
+from gateway.config import source as config
+from gateway.http_client.tls import TlsFiles
+from gateway.listing.dialect import NoListing
+from gateway.listing.reader import form_of
+from gateway.listing.static import read_fallback
+from gateway.model import Listing
+from gateway.settings import ServiceSettings
+
+LISTED: Final = "backend.listing.file"
+"""Knob whose file is read with each listing, so that a change of the file needs no other service."""
+
+
+@dataclass(frozen=True)
+class ServiceFiles:
+    """Hold what was read from a service's files. ``digests`` are SHA-256 of their content, by knob."""
+
+    digests: Mapping[str, bytes]
+    pins: Pins | None = field(compare=False, default=None)
+    fallback: Listing | None = field(compare=False, default=None)
+
+    @classmethod
+    async def read(cls, settings: ServiceSettings) -> Self:
+        """Read the files. Raises :class:`config.ConfigError` where one cannot be used."""
+        digests = await asyncio.to_thread(_read_digests, settings)
+        await asyncio.to_thread(_check_tls, settings)
+        return cls(digests, await asyncio.to_thread(_read_pins, settings), await _read_fallback(settings))
+
+    def of(self, section: str) -> dict[str, bytes]:
+        """Return the digests of the files that a section names."""
+        return {knob: digest for knob, digest in self.digests.items() if knob.startswith(f"{section}.")}
+
+
+def _read_digests(settings: ServiceSettings) -> dict[str, bytes]:
+    digests = {}
+    for knob, file in config.files_of_service(settings):
+        if knob != LISTED:
+            with suppress(OSError):  # code that needs the file reports what is wrong with it
+                digests[knob] = hashlib.sha256(file.read_bytes()).digest()
+    return digests
+
+
+def _check_tls(settings: ServiceSettings) -> None:
+    """Raise :class:`config.ConfigError` where a TLS file is unusable, before anything is open that must be closed."""
+    issuers = settings.auth.issuers if settings.auth.mode != "off" else ()
+    knob = settings.knob("backend.tls")
+    try:
+        backend_tls(settings).context()
+        knob = settings.knob("auth.issuers.ca_file")
+        for issuer in issuers:
+            TlsFiles(issuer.ca_file, ca_knob=knob).context()
+    except OSError as error:
+        raise config.ConfigError([f"{knob}: {error.filename}: {error.strerror}"]) from None
+
+
+def backend_tls(settings: ServiceSettings) -> TlsFiles:
+    """Return the TLS files for the backend, with their knobs for errors."""
+    files = settings.backend.tls
+    knobs = settings.knob("backend.tls.ca_file"), settings.knob("backend.tls.cert_file")
+    return TlsFiles(files.ca_file, files.cert_file, files.key_file, *knobs)
+
+
+def _read_pins(settings: ServiceSettings) -> Pins | None:
+    if settings.catalog.pin is None:
+        return None
+    try:
+        return Pins(read_pins(Path(settings.catalog.pin)))
+    except PinError as error:
+        raise config.ConfigError([f"{settings.knob('catalog.pin')}: {error}"]) from None
+
+
+async def _read_fallback(settings: ServiceSettings) -> Listing | None:
+    if settings.catalog.fallback is None:
+        return None
+    try:
+        return await read_fallback(settings.catalog.fallback, form_of(settings.backend))
+    except NoListing as error:
+        raise config.ConfigError([f"{settings.knob('catalog.fallback')}: {error}"]) from None

@@ -1,0 +1,276 @@
+"""Load and compare configurations; all faults are reported at once. :mod:`gateway.config.layers` reads the values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from gateway import credentials
+from gateway.auth.audiences import shared_audience_faults
+from gateway.config.layers import SERVER_FILES, SERVICE_FILES, Layers
+from gateway.settings import ServiceSettings, Settings
+from gateway.settings.paths import Key, as_written, find_knob, keys_of, knobs
+from gateway.settings.services import INHERITED
+from gateway.text import did_you_mean
+
+_MESSAGES: Final = {
+    "missing": "is required",
+    "string_type": "must be a text; in quotes, if YAML takes it for something else",
+    "tuple_type": "must be a list, such as [one, two]",
+    "dict_type": "must be a mapping, such as {{name: value}}",
+    "model_type": "must be a mapping, such as {{name: value}}",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must have at least {min_length} character",
+    "string_pattern_mismatch": "must match {pattern}",
+}
+"""Messages of ours for faults that pydantic would describe in words of Python, with the names of its own details."""
+RESTART: Final = ("server.", "store.", "telemetry.")
+"""Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
+other knobs belong to a service, which a reload replaces as a whole."""
+LIVE: Final = ("server.allowed_hosts", "server.allowed_origins", "telemetry.log.level")
+
+
+class ConfigError(Exception):
+    """Raised where the configuration cannot be used; ``faults`` has one line for each thing that is wrong with it."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = tuple(faults)
+
+
+class ConfigSource:
+    """Hold where settings come from: a file, the environment, ``overrides``, and ``defaults`` for sections that none of
+    these has. ``files`` are those that the last load read: the file itself, and the files whose content is the value of
+    a knob."""
+
+    def __init__(
+        self, file: Path | None, overrides: Iterable[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        self.files: frozenset[Path] = frozenset()
+        self._file = file
+        self._overrides = tuple(overrides)
+        self._defaults = defaults
+
+    def load_settings(self) -> Settings:
+        """Return the settings. Raises :class:`ConfigError`. Sets ``files`` in either case."""
+        read: set[Path] = set()
+        try:
+            return load_settings(self._file, self._overrides, read=read, defaults=self._defaults)
+        finally:
+            self.files = frozenset(read)
+
+
+def load_settings(
+    file: Path | None = None,
+    overrides: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
+    read: set[Path] | None = None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> Settings:
+    """Return the settings from all layers, with ``defaults`` for sections that no layer has. Adds the files that were
+    read to ``read``. Raises :class:`ConfigError`."""
+    layers = Layers(os.environ if environ is None else environ)
+    if file is not None:
+        layers.add_file(file)
+    layers.add_environment()
+    for override in overrides:
+        layers.add_override(override)
+    layers.tree = {**defaults, **layers.tree}
+    if read is not None:
+        read |= layers.files
+    faults = layers.faults
+    try:
+        settings = Settings.model_validate(layers.tree, context=credentials.section_faults)
+        if not layers.unread_paths:  # else a value that could not be read would be reported as missing
+            faults += _by_origin(_faults_of_services(settings), layers.tree)
+    except ValidationError as error:
+        faults += _faults_of(error, layers)
+    if faults:
+        raise ConfigError(list(dict.fromkeys(faults)))
+    return settings
+
+
+def _faults_of_services(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the credentials of services, and with audiences that they share."""
+    services = settings.by_mount.values()
+    for service in services:
+        yield from credentials.credential_faults(service)
+    yield from shared_audience_faults(services)
+
+
+def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
+    """Yield the faults of the values that could be read, but none of a section that holds one which could not."""
+    details = error.errors(include_url=False, include_input=False)
+    top_level_faults = {(detail["loc"], detail["msg"]) for detail in details}
+    for detail in details:
+        where = detail["loc"] if detail["type"] != "missing" else _missing_knob(detail["loc"])
+        where = where[:-1] if where[-1:] == ("[key]",) else where  # the name is wrong, not the value
+        if _is_default(layers.tree, where, (detail["loc"][2:], detail["msg"]) in top_level_faults):
+            where = where[2:]
+        if any(all(one == other for one, other in zip(path, where, strict=False)) for path in layers.unread_paths):
+            continue
+        path = ".".join(str(part) for part in where)
+        text = _message(detail, where, layers.tree)
+        if path:
+            yield f"{path}: {text}"
+        else:
+            yield from _by_origin(text.splitlines(), layers.tree)
+
+
+def _by_origin(faults: Iterable[str], tree: Mapping[str, Any]) -> Iterator[str]:
+    """Yield faults of services, which begin with a knob. One that comes from the top level names the top level's."""
+    for fault in faults:
+        path = fault.partition(": ")[0].split(".")
+        if _is_default(tree, path):
+            for section in INHERITED:
+                fault = fault.replace(f"services.{path[1]}.{section}", section)
+        yield fault
+
+
+def _is_default(tree: Mapping[str, Any], path: Sequence[Key], same_fault: bool = False) -> bool:
+    """Tell whether the value at a path of a service is inherited from the top level of ``tree``. A map is merged from
+    both; then ``same_fault`` decides: whether the top level has the same fault."""
+    if len(path) < 3 or path[0] != "services" or path[2] not in INHERITED:
+        return False
+    own: Any = tree["services"][path[1]]
+    default: Any = tree
+    for key in path[2:]:
+        if not isinstance(own, dict) or not isinstance(default, dict) or key not in default:
+            return False
+        if key not in own:
+            return True
+        own, default = own[key], default[key]
+    return same_fault and isinstance(own, dict)
+
+
+def _missing_knob(location: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return the path of a missing knob; for a missing section, that of its first required knob."""
+    section = find_knob(location)
+    required = [name for name, field in keys_of(section).items() if field.is_required()] if section else []
+    return (*location, *required[:1])
+
+
+def _message(detail: Mapping[str, Any], where: tuple[Key, ...], tree: Mapping[str, Any]) -> str:
+    """Return the words for a fault of pydantic's at the knob ``where``."""
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key{_suggestion(where)}"
+    if detail["type"] == "literal_error":
+        knob = find_knob(where)
+        words = [
+            word for kind in (knob.kinds if knob else ()) if get_origin(kind) is Literal for word in get_args(kind)
+        ]
+        return f"must be one of {', '.join(words)}{did_you_mean(_value_at(tree, where), words)}"
+    if detail["type"] in ("tuple_type", "model_type") and "issuers" in where[-2:]:
+        return "has the form [{issuer: https://login.example.com}]"
+    section, message, values = find_knob(where[:-1]), _MESSAGES.get(detail["type"]), detail.get("ctx", {})
+    if section and where and (field := keys_of(section).get(str(where[-1]))):
+        values = {name: as_written(value, field) for name, value in values.items()}
+    text: str = message.format_map(values) if message else detail["msg"]
+    return text.removeprefix("Value error, ")
+
+
+def _value_at(tree: Any, path: Sequence[Key]) -> Any:
+    for key in path:
+        try:
+            tree = tree[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return tree
+
+
+def _suggestion(location: tuple[int | str, ...]) -> str:
+    """Return the known keys of the section, and the one that is probably meant: here, or the only one elsewhere."""
+    section = find_knob(location[:-1])
+    known = list(keys_of(section)) if section else []
+    elsewhere = [path for path, _ in knobs() if path.rpartition(".")[2] == location[-1] and "*" not in path]
+    meant = did_you_mean(location[-1], known)
+    if not meant and len(elsewhere) == 1:
+        meant = f"; did you mean {elsewhere[0]}?"
+    return (f"; known here: {', '.join(known)}" if known else "") + meant
+
+
+def differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each knob that differs between two settings, and of each service that only one of them has."""
+    if isinstance(old, BaseModel) and isinstance(new, BaseModel):
+        old, new = _knob_values(old), _knob_values(new)
+    if old == new:
+        return
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        yield path
+        return
+    for name in dict.fromkeys((*old, *new)):
+        yield from differing(old.get(name), new.get(name), f"{path}.{name}".lstrip("."))
+
+
+def _knob_values(section: BaseModel) -> dict[str, Any]:
+    return {field.alias or name: getattr(section, name) for name, field in type(section).model_fields.items()}
+
+
+def needs_restart(old: Settings, new: Settings) -> tuple[str, ...]:
+    """Return the knobs that differ and that a reload does not apply."""
+    return tuple(path for path in differing(old, new) if path.startswith(RESTART) and path not in LIVE)
+
+
+def keep_for_process(old: Settings, new: Settings) -> Settings:
+    """Return ``new`` as a reload applies it: a knob that needs a restart keeps its old value.
+
+    Raises :class:`ConfigError` where that mixture is invalid: with ``server.host`` changed to loopback, ``new`` may
+    turn authentication off, but the port is still bound to the old address.
+    """
+    kept = new
+    for path in needs_restart(old, new):
+        kept = _with_value_of(old, kept, path.split("."))
+    faults = [fault for service in kept.by_mount.values() for fault in service.faults()]
+    if faults := list(dict.fromkeys([*faults, *_faults_of_services(kept)])):
+        raise ConfigError(
+            [f"{fault}; a reload keeps the old value of server knobs that need a restart" for fault in faults]
+        )
+    return kept
+
+
+def _with_value_of(source: BaseModel, section: BaseModel, path: Sequence[str]) -> Any:
+    """Return ``section`` with the knob at ``path`` as it is in ``source``."""
+    name, *rest = path
+    value = getattr(source, name)
+    return section.model_copy(update={name: _with_value_of(value, getattr(section, name), rest) if rest else value})
+
+
+def files_of(settings: Settings) -> Iterator[tuple[str, Path]]:
+    """Yield the files that the settings name, as pairs of knob and file."""
+    for path in SERVER_FILES:
+        yield from _named_files(settings, path.split("."), "")
+    for service in settings.by_mount.values():
+        for knob, file in files_of_service(service):
+            yield service.knob(knob), file
+
+
+def files_of_service(settings: ServiceSettings) -> Iterator[tuple[str, Path]]:
+    """Yield the files that one service names, as pairs of knob and file; knobs are relative to the service."""
+    for path in SERVICE_FILES:
+        yield from _named_files(settings, path.split("."), "")
+
+
+def _named_files(value: Any, path: Sequence[str], knob: str) -> Iterator[tuple[str, Path]]:
+    if not path:
+        if value is not None:
+            yield knob.lstrip("."), Path(value)
+    elif path[0] == "*":
+        for index, element in enumerate(value):
+            yield from _named_files(element, path[1:], f"{knob}.{index}")
+    else:
+        yield from _named_files(getattr(value, path[0]), path[1:], f"{knob}.{path[0]}")

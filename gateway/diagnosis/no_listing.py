@@ -1,0 +1,346 @@
+"""Find the one cause for which a service gave no listing, and the one thing to do next.
+
+The causes are asked for in turn, and the first that holds is told: what stops every question comes first. Most show in
+the answers that the search for a listing already has. A few need other questions, to the same host or the other way
+of reaching it; those carry no credential.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from gateway.credentials import correct_credentials, credential_modes
+from gateway.diagnosis.elsewhere import Elsewhere
+from gateway.listing.dialect import NoListing, Step
+from gateway.listing.drupal import PATH as DRUPAL_PATH
+from gateway.listing.probe import HELD_BACK
+from gateway.model import HttpFacts, Listing
+from gateway.settings import ServiceSettings
+from gateway.text import excerpt, masked_url, printable
+from gateway.units import format_duration
+
+_SHOWN: Final = 300
+_LOGIN_PAGE: Final = re.compile(
+    rb"""type\s*=\s*["']?password|<title>[^<]{0,80}\b(?:log|sign)[ -]?(?:in|on)\b""", re.IGNORECASE
+)
+_LOGIN_ADDRESS: Final = re.compile(r"log-?in|sign-?in|\bsso\b|oauth|saml|authorize", re.IGNORECASE)
+_ABOUT_ACCESS: Final = re.compile(
+    r"\bauth|unauthori[sz]ed|not authori[sz]ed|log(?:ged)? ?in|credential|\btoken\b|session|password|permission|"
+    r"access denied|forbidden",
+    re.IGNORECASE,
+)
+_WANTS_CERTIFICATE: Final = re.compile(rb"No required SSL certificate|certificate required", re.IGNORECASE)
+_REMEDIES: Final = {
+    "its name cannot be resolved": "correct the name of the host",
+    "its TLS certificate is for another name": "use a name of the host that its certificate has",
+    "its TLS certificate has expired, or is not valid yet": "renew the certificate of the service",
+}
+_GATEWAY_STATUSES: Final = (502, 504)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
+_SECONDS: Final = re.compile(r"[0-9]{1,6}")
+_XML: Final = re.compile(r"[/+]xml$")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Hold why there is no listing, and what to do next: a sentence each. ``in_file`` says that a file of the operator
+    is the cause."""
+
+    cause: str
+    next: str
+    in_file: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Hold what is known of a service that gave no listing. ``steps`` are the questions and their answers.
+    ``probe_listing`` searches for a listing in any dialect, and raises :class:`NoListing`."""
+
+    settings: ServiceSettings
+    steps: tuple[Step, ...]
+    has_token: bool
+    elsewhere: Elsewhere
+    probe_listing: Callable[[], Awaitable[Listing]]
+
+    @property
+    def knob(self) -> str:
+        """Return the knob with the address that was asked."""
+        return self.settings.knob("backend.url" if self.settings.backend.listing.url is None else "backend.listing.url")
+
+    @property
+    def url(self) -> str:
+        return self.settings.backend.listing.url or self.settings.backend.url
+
+    @property
+    def place(self) -> str:
+        return urlsplit(self.url).netloc
+
+    @property
+    def calls(self) -> tuple[Step, ...]:
+        """Return the steps that are JSON-RPC calls, or all where none is: other addresses may behave otherwise."""
+        return tuple(step for step in self.steps if not step.question.startswith("GET ")) or self.steps
+
+    @property
+    def http(self) -> HttpFacts | None:
+        """Return the first HTTP answer to a call."""
+        return next((step.answer.http for step in self.calls if step.answer.http is not None), None)
+
+
+NEEDS_TOKEN: Final = Diagnosis("It lists its methods only to callers with a token.", "Give one with --token-file.")
+Rule = Callable[[Trouble], Awaitable[Diagnosis | None]]
+
+
+async def diagnose(trouble: Trouble) -> Diagnosis:
+    """Return the first cause that holds."""
+    for rule in _RULES:
+        found = await rule(trouble)
+        if found is not None:
+            return found
+    return _not_json_rpc(trouble)
+
+
+async def _faulty_file(trouble: Trouble) -> Diagnosis | None:
+    if trouble.settings.backend.listing.dialect != "static":
+        return None
+    faults = "\n".join(map(str, trouble.steps))
+    return Diagnosis(faults, "Correct the file, as docs/listings.md shows.", in_file=True)
+
+
+async def _other_scheme(trouble: Trouble) -> Diagnosis | None:
+    """Tell whether the address has http for https, or the reverse."""
+    parts, first = urlsplit(trouble.url), trouble.calls[0].answer if trouble.steps else None
+    if first is None or first.late:
+        return None
+    if parts.scheme == "https":
+        suspicious = first.unreachable and first.summary.startswith("TLS failed")
+    else:  # a TLS server closes the connection, or complains in plain text, mostly with HTTP 400
+        suspicious = not first.unreachable and (first.http is None or (first.http.status == 400 and not first.error))
+    other = parts._replace(scheme="http" if parts.scheme == "https" else "https").geturl()
+    if not suspicious or not await trouble.elsewhere.speaks(other):
+        return None
+    cause = "speaks HTTP without TLS" if parts.scheme == "https" else "speaks TLS"
+    return Diagnosis(f"{trouble.place} {cause}.", _set(trouble.knob, other))
+
+
+async def _unreachable(trouble: Trouble) -> Diagnosis | None:
+    step = next((step for step in trouble.steps if step.answer.unreachable), None)
+    if step is None:
+        return None
+    # Of the HTTP client: what is wrong, then maybe what to do about it.
+    cause, _, remedy = step.answer.summary.partition("; ")
+    if cause == "connection refused":
+        found = f"Nothing listens at {trouble.place}."
+        return Diagnosis(found, f"Start the service, or set {trouble.knob} to where it listens.")
+    remedy = _REMEDIES.get(cause, remedy) or f"check {trouble.knob}, and that this machine can reach the service"
+    return Diagnosis(f"{trouble.place} cannot be used: {cause}.", _sentence(remedy))
+
+
+async def _client_certificate(trouble: Trouble) -> Diagnosis | None:
+    http = trouble.http
+    if http is None or http.status not in (400, 403, 495, 496) or not _WANTS_CERTIFICATE.search(http.start):
+        return None
+    tls = trouble.settings.knob("backend.tls")
+    return Diagnosis(f"{trouble.place} wants a client certificate.", f"Set {tls}.cert_file and {tls}.key_file.")
+
+
+async def _redirect(trouble: Trouble) -> Diagnosis | None:
+    http = trouble.http
+    location = "" if http is None or not 300 <= http.status < 400 else http.headers.get("Location", "")
+    if http is None or not location:
+        return None
+    target = urljoin(trouble.url, location).partition("#")[0]
+    if _LOGIN_ADDRESS.search(urlsplit(target).path):
+        cause = f"It redirects to a login page (HTTP {http.status}, to {_shown(target)})."
+        return Diagnosis(cause, _set_credentials(trouble))
+    if urlsplit(target).scheme not in ("http", "https"):
+        return None
+    return Diagnosis(f"It redirects elsewhere (HTTP {http.status}).", _set(trouble.knob, target))
+
+
+async def _denied(trouble: Trouble) -> Diagnosis | None:
+    step = next((step for step in trouble.calls if step.answer.denied), None)
+    if any(step.answer is HELD_BACK for step in trouble.steps):
+        choose = f"Set {trouble.settings.knob('backend.listing.dialect')}: drupal, to offer all that jsonrpc lists, or"
+        cause = "jsonrpc_mcp refuses these credentials its list, and jsonrpc gives its own."
+        return Diagnosis(cause, f"{choose} use credentials that jsonrpc_mcp accepts.")
+    return None if step is None else _access(trouble, step)
+
+
+async def _error_about_access(trouble: Trouble) -> Diagnosis | None:
+    """Tell whether calls fail with JSON-RPC errors about access. An unknown method is no such error."""
+    errors = [step for step in trouble.calls if step.answer.error]
+    about = [step for step in errors if _ABOUT_ACCESS.search(step.answer.error)]
+    return _access(trouble, about[0]) if about and len(about) * 2 > len(errors) else None
+
+
+def _access(trouble: Trouble, step: Step) -> Diagnosis:
+    settings, http = trouble.settings, step.answer.http
+    said = step.answer.summary
+    modes = credential_modes(settings)
+    if modes.lists_per_caller:
+        if trouble.has_token:
+            cause = f"It does not accept this token, or lists no methods for its bearer ({said})."
+            return Diagnosis(cause, "Use the token of a caller who may list its methods.")
+        return NEEDS_TOKEN
+    mode = modes.effective_listing
+    if mode.name == "none":
+        scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
+        asked = f": it asks for {scheme}" if _SCHEME.fullmatch(scheme) else ""
+        return Diagnosis(f"It wants credentials, and none are sent ({said}{asked}).", _set_credentials(trouble))
+    if http is not None and http.status == 403:
+        cause = f"It refuses the credentials that are sent, or they lack the right to list ({said})."
+    else:
+        cause = f"It refuses the credentials that are sent ({said})."
+    return Diagnosis(cause, correct_credentials(settings))
+
+
+async def _unavailable(trouble: Trouble) -> Diagnosis | None:
+    http = trouble.http
+    if http is None or http.status not in (429, 500, 503, *_GATEWAY_STATUSES):
+        return None
+    if http.status == 500:  # as some answer an unknown method, with an error of JSON-RPC
+        failed = Diagnosis("The service fails (HTTP 500).", "Look into the log of the service.")
+        return None if any(step.answer.error for step in trouble.calls) else failed
+    if http.status in _GATEWAY_STATUSES:
+        cause = f"A proxy answers at {trouble.place}, but not the service behind it (HTTP {http.status})."
+        return Diagnosis(cause, "Start the service behind the proxy.")
+    after = http.headers.get("Retry-After", "")
+    when = f"in {after} s" if _SECONDS.fullmatch(after) else "later"
+    state = "is in maintenance or overloaded" if http.status == 503 else "gets too many requests"
+    return Diagnosis(f"The service {state} (HTTP {http.status}).", f"Run this command again {when}.")
+
+
+async def _slow(trouble: Trouble) -> Diagnosis | None:
+    if not any(step.answer.late for step in trouble.steps) or any(step.answer.error for step in trouble.calls):
+        return None
+    listing, knob, how = trouble.settings.backend.listing, trouble.settings.knob("backend.listing.timeout"), "raise"
+    cause = "It accepts the connection, but does not answer in time."
+    if listing.dialect == "auto":
+        how = f"set {trouble.settings.knob('backend.listing.dialect')}: one question may then take all of"
+    return Diagnosis(cause, f"If it is only slow, {how} {knob}, which is {format_duration(listing.timeout)}.")
+
+
+async def _other_dialect(trouble: Trouble) -> Diagnosis | None:
+    """Tell whether the service lists its methods in another dialect than the one that is named."""
+    named, knob = trouble.settings.backend.listing.dialect, trouble.settings.knob("backend.listing.dialect")
+    if named == "auto" or (named == "custom" and await _error_about_access(trouble)):
+        return None
+    try:
+        listing = await trouble.probe_listing()
+    except NoListing:
+        return None
+    return Diagnosis(f"It does not speak {named}, but {listing.dialect}.", f"Set {knob}: {listing.dialect}")
+
+
+async def _drupal(trouble: Trouble) -> Diagnosis | None:
+    """Tell whether this is Drupal without a module that lists methods."""
+    if not any(_is_drupal(step.answer.http) for step in trouble.steps):
+        return None
+    if any(step.answer.error for step in trouble.calls):
+        cause = f"This is Drupal, and its module jsonrpc_discovery is off: {DRUPAL_PATH} is not there."
+        return Diagnosis(cause, "drush en jsonrpc_discovery")
+    return Diagnosis("This is Drupal, and no module answers at this address.", "drush en jsonrpc jsonrpc_discovery")
+
+
+def _is_drupal(http: HttpFacts | None) -> bool:
+    if http is None:
+        return False
+    return http.headers.get("X-Generator", "").startswith("Drupal") or "X-Drupal-Dynamic-Cache" in http.headers
+
+
+async def _other_address(trouble: Trouble) -> Diagnosis | None:
+    """Tell whether the address is not that of the JSON-RPC endpoint, and which is."""
+    http = trouble.http
+    if http is None or any(step.answer.error for step in trouble.calls):
+        return None
+    page = "html" in http.content_type and http.status < 300
+    login = page and _LOGIN_PAGE.search(http.start) is not None
+    if http.status not in (404, 405) and not page:
+        return None
+    answering = await trouble.elsewhere.find_endpoint(trouble.url)
+    if login and answering is None:
+        return Diagnosis(f"It answers with a login page (HTTP {http.status}).", _set_credentials(trouble))
+    what = "a login page" if login else "a web page" if page else f"HTTP {http.status}"
+    cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it answers {what}"
+    if answering is not None:
+        return Diagnosis(f"{cause}, but {_path(answering)} is one.", _set(trouble.knob, answering))
+    return Diagnosis(
+        f"{cause}, and so do the usual paths ({', '.join(trouble.elsewhere.paths)}).",
+        f"Set {trouble.knob} to the JSON-RPC endpoint; the service's own documentation has it.",
+    )
+
+
+async def _no_listing(trouble: Trouble) -> Diagnosis | None:
+    """Tell whether the service speaks JSON-RPC, and only has no listing that can be read."""
+    if not any(step.answer.error or step.answer.summary.startswith("JSON, but ") for step in trouble.calls):
+        return None
+    listing = trouble.settings.knob("backend.listing")
+    if trouble.settings.backend.listing.dialect == "custom":
+        return Diagnosis(
+            "It speaks JSON-RPC, and has no listing where the knobs for dialect: custom look for it.",
+            f"Compare {listing}.custom with what the service answers.",
+        )
+    return Diagnosis(
+        "It speaks JSON-RPC, and does not list its methods in a known form.",
+        f"Describe them in a file: {listing}.dialect: static and {listing}.file; or, if it has a list in a form of its "
+        f"own, say how to read that: {listing}.dialect: custom. See docs/listings.md.",
+    )
+
+
+def _not_json_rpc(trouble: Trouble) -> Diagnosis:
+    step = trouble.calls[0] if trouble.steps else None
+    http = None if step is None else step.answer.http
+    correct = f"Set {trouble.knob} to the JSON-RPC endpoint."
+    if http is not None and _XML.search(http.content_type):
+        return Diagnosis(f"It answers in XML ({http.content_type}), as XML-RPC and SOAP do.", correct)
+    if http is not None and http.status == 426:
+        correct = f"Set {trouble.knob} to an HTTP address of the service."
+        return Diagnosis("It wants a WebSocket (HTTP 426), which cannot be reached yet.", correct)
+    said = "there was no answer" if step is None else step.answer.summary
+    if ", broken JSON: " in said:
+        correct = "Correct the service: it must send JSON in UTF-8, and only that."
+        return Diagnosis(f"It answers with broken JSON: {said}.", correct)
+    return Diagnosis(f"It does not answer as a JSON-RPC service: {said}.", correct)
+
+
+_RULES: Final[Sequence[Rule]] = (
+    _faulty_file,
+    _other_scheme,
+    _unreachable,
+    _client_certificate,
+    _redirect,
+    _denied,
+    _unavailable,
+    _slow,
+    _other_dialect,
+    _drupal,
+    _error_about_access,
+    _other_address,
+    _no_listing,
+)
+
+
+def _set(knob: str, url: str) -> str:
+    return f"Set {knob} to {_shown(url)}"
+
+
+def _set_credentials(trouble: Trouble) -> str:
+    knob = trouble.settings.knob
+    return f"Set {knob('backend.credentials')}, or {knob('backend.listing.credentials')} for the listing alone."
+
+
+def _shown(url: str) -> str:
+    """Return an address, maybe of the service's choice, without tokens and safe to print."""
+    return excerpt(printable(masked_url(url)), _SHOWN)
+
+
+def _path(url: str) -> str:
+    return urlsplit(_shown(url)).path or "/"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."

@@ -1,0 +1,148 @@
+"""Show what an access token says beside what the service wants. Nothing of it is verified here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+from gateway.auth import compact
+from gateway.auth.claims import IssuerPolicy, check_token_kind, claim_at, issuer_policy
+from gateway.auth.presets import PRESETS
+from gateway.auth.refusals import InvalidToken
+from gateway.settings import ServiceSettings
+from gateway.text import excerpt
+
+_SHOWN: Final = 200
+_WIDTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Hold one thing that a token says, "-" where it does not, and what is wanted, "" where anything will do."""
+
+    name: str
+    has: str
+    wanted: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenReport:
+    """Hold what a token says. ``refusal`` is why it is not accepted, "" where it is. ``preset`` is the one that would
+    accept it, "" where the configured one fits or none does. ``rows`` are empty for an opaque token, which only its
+    issuer can read. ``next`` is what to do, "" where the token is accepted."""
+
+    rows: tuple[Row, ...]
+    refusal: str = ""
+    preset: str = ""
+    next: str = ""
+
+    @classmethod
+    def of(cls, settings: ServiceSettings, given: Sequence[IssuerPolicy], raw: str, refusal: str = "") -> Self:
+        try:
+            token = compact.parse_compact(raw)
+            typ = token.typ
+        except InvalidToken:
+            return cls((), refusal)
+        policies = {policy.issuer.issuer: policy for policy in given}
+        issuer = token.claims.get("iss")
+        policy = policies.get(issuer) if isinstance(issuer, str) else None
+        if policy is None and len(policies) == 1:
+            policy = next(iter(policies.values()))
+        rows = tuple(_rows(settings, policy, policies, _text(token.header.get("typ")), token.claims))
+        if not refusal:
+            return cls(rows)
+        stranger = isinstance(issuer, str) and issuer not in policies
+        if policy is None or stranger or typ in policy.token_types:
+            return cls(rows, refusal, next=_next(settings, given, policy, issuer, token.claims))
+        number = [one.issuer for one in settings.auth.issuers].index(policy.issuer.issuer)
+        knob = settings.knob(f"auth.issuers.{number}.preset")
+        preset = _fitting_preset(settings, policy, typ, token.claims)
+        types = " or ".join(map(str, policy.token_types))
+        other = f"Get a token whose typ is {types}, or set {knob} if docs/issuers has a page about its issuer."
+        return cls(rows, refusal, preset, f"Set {knob}: {preset}" if preset else other)
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each row, and the preset that fits."""
+        if not self.rows:
+            yield "  the token is opaque: only its issuer can read it"
+            return
+        width = max(len(row.has) for row in self.rows)
+        for row in self.rows:
+            wanted = f"wanted: {row.wanted}" if row.wanted else ""
+            yield f"  {row.name:<{_WIDTH}}  {row.has:<{width}}  {wanted}".rstrip()
+        if self.next:
+            yield f"next         {self.next}"
+
+
+def _rows(
+    settings: ServiceSettings,
+    policy: IssuerPolicy | None,
+    policies: Mapping[str, IssuerPolicy],
+    typ: str,
+    claims: Mapping[str, Any],
+) -> Iterator[Row]:
+    scopes = settings.auth.scopes
+    yield Row("iss", _text(claims.get("iss")), " or ".join(policies))
+    yield Row("aud", _text(claims.get("aud")), "" if policy is None else " or ".join(sorted(policy.audiences)))
+    types = () if policy is None else policy.token_types
+    yield Row("typ", typ, " or ".join("absent" if name is None else name for name in types))
+    yield Row("exp", _time(claims.get("exp")), "after now")
+    granted = () if policy is None else (claim_at(claims, path) for path in policy.scope_claims)
+    yield Row(
+        "scopes", _text(next(filter(None, granted), None)), " ".join(dict.fromkeys((*scopes.list_, *scopes.call)))
+    )
+
+
+def _next(
+    settings: ServiceSettings,
+    given: Sequence[IssuerPolicy],
+    policy: IssuerPolicy | None,
+    issuer: Any,
+    claims: Mapping[str, Any],
+) -> str:
+    """Return what to do about a token of the right kind that is refused; "" where its claims do not tell."""
+    if policy is None or (isinstance(issuer, str) and issuer != policy.issuer.issuer):
+        issuers = " or ".join(one.issuer.issuer for one in given)
+        return f"Add the issuer to {settings.knob('auth.issuers')}, or use a token of {issuers}."
+    expires = claims.get("exp")
+    if isinstance(expires, int | float) and expires < time.time():
+        return "Get a new token."
+    audiences = claims.get("aud")
+    if not policy.audiences.intersection(audiences if isinstance(audiences, list) else [audiences]):
+        return f"Get a token whose aud is {' or '.join(sorted(policy.audiences))}."
+    return ""
+
+
+def _text(value: Any) -> str:
+    texts = value if isinstance(value, list) else [value]
+    return excerpt(" ".join(str(text) for text in texts if text is not None), _SHOWN) or "-"
+
+
+def _time(value: Any) -> str:
+    """Return a NumericDate (RFC 7519 §2) as a date, and whether it is over."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e11:
+        return _text(value)
+    over = ", which is over" if value < time.time() else ""
+    return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%SZ}{over}"
+
+
+def _fitting_preset(settings: ServiceSettings, policy: IssuerPolicy, typ: str | None, claims: Mapping[str, Any]) -> str:
+    """Return the preset whose rules accept this kind of token, "" where none does. Of several, it is the one that has
+    fixed values for more claims, or whose name the issuer has, or that finds the client in more claims."""
+    fitting = []
+    for order, (name, preset) in enumerate(PRESETS.items()):
+        if preset.opaque or not (typ != "jwt" or preset.fixed_claims or name in policy.issuer.issuer):
+            continue  # many issuers that are none of ours make tokens of the type JWT, too
+        issuer = policy.issuer.model_copy(update={"preset": name})
+        other = issuer_policy(issuer, settings.resource, extra_audiences=True, implies={})
+        try:
+            check_token_kind(other, typ, claims)
+        except InvalidToken:
+            continue
+        if all(claims.get(claim) is not None for claim in other.required_claims):
+            clients = sum(claim in claims for claim in preset.client_claims)
+            fitting.append((len(preset.fixed_claims), name in issuer.issuer, clients, -order, name))
+    return max(fitting)[-1] if fitting else ""

@@ -1,0 +1,158 @@
+"""Answer the challenges of HTTP Digest (RFC 7616) in the HTTP client, over lanes of one connection each.
+
+aiohttp computes the answers. A request goes out without an answer first, or with one to the last challenge. A 401 with
+a challenge means that the service did not execute it, so it is sent again, once, with the answer.
+
+monerod keeps the challenge with the connection: where a pool sends the answer over another one, it is refused (34 % of
+calls, with ten at a time). So each lane has one connection, and its own state of Digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Final, cast
+
+import aiohttp
+from aiohttp.client_middleware_digest_auth import CHALLENGE_FIELDS, SUPPORTED_ALGORITHMS
+
+from gateway.http_client.response import Answer, NoConnection
+from gateway.http_client.session import Outbound
+
+_MAX_CHALLENGE: Final = 64 * 1024
+_CHUNK: Final = 16 * 1024
+_NAME: Final = r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)"
+_PART: Final = re.compile(rf'{_NAME}[ \t]*+=[ \t]*+(?:"((?:[^"\\]|\\.)*+)"|{_NAME})|{_NAME}')
+"""A parameter of a challenge, else a scheme. A token68 (RFC 9110 §11.2) passes for a scheme, one that nobody has."""
+
+
+class HttpDigest(aiohttp.DigestAuthMiddleware):
+    """Answer challenges with a user name and a password. The body of a challenge is read to its end, so that its
+    connection is free for the answer: some services keep a challenge with its connection."""
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        response: aiohttp.ClientResponse | None = None
+
+        async def send(request: aiohttp.ClientRequest) -> aiohttp.ClientResponse:
+            nonlocal response
+            response = await handler(request)
+            if response.status != 401:
+                return response
+            await _drain(response)
+            return cast("aiohttp.ClientResponse", _with_one_challenge(response))
+
+        await super().__call__(request, send)
+        assert response is not None  # noqa: S101, it sends at least once
+        return response
+
+
+def _with_one_challenge(response: aiohttp.ClientResponse) -> SimpleNamespace:
+    """Return what aiohttp reads of a refusal, with the first challenge that it can answer as the only one (RFC 7616
+    §3.7): by itself it looks at the first challenge of the first header alone."""
+    challenges = _challenges(", ".join(response.headers.getall("WWW-Authenticate", ())))
+    headers = {}
+    for scheme, challenge in challenges:
+        if scheme == "digest" and _is_answerable(challenge):
+            # Some services name auth-int and do not compute it.
+            chosen = challenge | ({"qop": "auth"} if "auth" in _protections(challenge) else {})
+            headers["www-authenticate"] = "Digest " + ", ".join(f'{name}="{one}"' for name, one in chosen.items())
+            break
+    return SimpleNamespace(status=response.status, headers=headers, url=response.url)
+
+
+def _challenges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the challenges in a header (RFC 9110 §11.6.1): the scheme, and those parameters that Digest knows. Names
+    are lower-case; values stand as between quotes."""
+    scheme, parameters = "", dict[str, str]()
+    for name, quoted, plain, next_scheme in _PART.findall(header):
+        if next_scheme:
+            yield scheme, parameters
+            scheme, parameters = next_scheme.lower(), {}
+        elif name.lower() in CHALLENGE_FIELDS:
+            parameters[name.lower()] = quoted or plain
+    yield scheme, parameters
+
+
+def _is_answerable(challenge: Mapping[str, str]) -> bool:
+    if "realm" not in challenge or not challenge.get("nonce"):
+        return False
+    protections = _protections(challenge)
+    known = not protections or not protections.isdisjoint(("auth", "auth-int"))
+    return known and challenge.get("algorithm", "MD5").upper() in SUPPORTED_ALGORITHMS
+
+
+def _protections(challenge: Mapping[str, str]) -> set[str]:
+    return {*filter(None, map(str.strip, challenge.get("qop", "").split(",")))}
+
+
+async def _drain(response: aiohttp.ClientResponse) -> None:
+    """Read a body that nobody needs. Raises :class:`aiohttp.ClientPayloadError` for one that is too long."""
+    size = 0
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        size += len(chunk)
+        if size > _MAX_CHALLENGE:
+            response.close()
+            raise aiohttp.ClientPayloadError("the body of a challenge is too long")
+
+
+_AT_ONCE: Final = 0.001
+"""Seconds that count as no wait."""
+
+
+class Lanes:
+    """Hold at most ``most`` lanes. ``open_lane`` makes one, which must use one connection at a time."""
+
+    def __init__(self, open_lane: Callable[[], Outbound], most: int) -> None:
+        self._open_lane = open_lane
+        self._most = most
+        self._lanes: list[Outbound] = []
+        self._idle: list[Outbound] = []
+        self._free = asyncio.Semaphore(most)
+
+    def __repr__(self) -> str:
+        return f"<Lanes {len(self._lanes)} of at most {self._most}, {len(self._idle)} idle>"
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
+        async with self._lane(timeout) as (lane, remaining):
+            return await lane.post(url, body, headers, timeout=remaining, max_bytes=max_bytes)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
+        async with self._lane(timeout) as (lane, remaining):
+            return await lane.get(url, headers, timeout=remaining, max_bytes=max_bytes)
+
+    async def close(self) -> None:
+        for lane in self._lanes:
+            await lane.close()
+
+    @asynccontextmanager
+    async def _lane(self, timeout: float) -> AsyncIterator[tuple[Outbound, float]]:
+        """Yield an idle lane and the seconds that remain. The one used last comes first: its challenge is fresh."""
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._free.acquire()
+        except TimeoutError:
+            raise NoConnection(f"no free connection within {timeout:g} s") from None
+        waited = time.monotonic() - begun
+        try:
+            if not self._idle:
+                self._idle.append(self._open_lane())
+                self._lanes.append(self._idle[-1])
+            lane = self._idle.pop()
+            try:
+                # Without a wait it is the same number each time, by which the HTTP client finds its time-out object.
+                yield lane, timeout if waited < _AT_ONCE else max(_AT_ONCE, timeout - waited)
+            finally:
+                self._idle.append(lane)
+        finally:
+            self._free.release()

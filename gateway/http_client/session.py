@@ -1,0 +1,251 @@
+"""Send requests over a hardened aiohttp session: to issuers, through proxies, and where a service wants HTTP Digest.
+
+No redirects are followed (a credential must reach one origin alone), no cookies are kept, the environment's proxies
+are ignored, sizes are capped after decompression and the whole exchange has a deadline. What aiohttp raises becomes
+an :class:`OutboundError` here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import WeakSet
+
+import aiohttp
+from cachetools import LRUCache
+from yarl import URL
+
+from gateway.http_client.resolver import AddressRefused, Reach, Resolver
+from gateway.http_client.response import (
+    CHUNK,
+    CONNECT_TIMEOUT,
+    DNS_TTL,
+    KEEPALIVE,
+    Answer,
+    AnswerTooLarge,
+    BadHttp,
+    ConnectFailed,
+    DeadlinePassed,
+    Interrupted,
+    NoConnection,
+    NoRoom,
+    OutboundError,
+    has_input,
+)
+from gateway.http_client.tls import CERTIFICATE_ALERT, TlsFiles, certificate_reason, tls_reason
+
+
+class _AiohttpResolver(aiohttp.abc.AbstractResolver):
+    """Give aiohttp the addresses that our :class:`Resolver` finds."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [
+            {"hostname": host, "host": found.host, "port": port, "family": found.family, "proto": 0, "flags": numeric}
+            for found in await self._resolver.addresses(host, port, family)
+        ]
+
+    async def close(self) -> None:
+        """Do nothing: a look-up that hangs ends by itself."""
+
+
+@dataclass(slots=True)
+class _Exchange:
+    connected: bool = False
+
+
+_EXCHANGE: Final[ContextVar[_Exchange]] = ContextVar("exchange")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Record when an exchange gets its connection: until then no byte of it was sent. And do not use a kept connection
+    that the other side has closed, or on which it sent what nobody asked for.
+
+    aiohttp notices a close when the loop reads it, which may be a moment too late: then the request would be written,
+    and nobody could say whether it took effect. What was sent unasked it would take for the next answer.
+
+    ``connect`` belongs to aiohttp's documented connectors, but its arguments do not: they are passed through.
+    """
+
+    def __init__(self, **knobs: Any) -> None:
+        super().__init__(**knobs)
+        self._used: WeakSet[asyncio.BaseProtocol] = WeakSet()
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Any:
+        while True:
+            connection = await super().connect(*args, **kwargs)
+            protocol: Any = connection.protocol
+            if protocol not in self._used:
+                self._used.add(protocol)
+                break
+            if not protocol.should_close and not has_input(connection.transport):
+                break
+            connection.close()
+        _EXCHANGE.get().connected = True
+        return connection
+
+
+class Outbound:
+    """Hold a pool of at most ``connections``; 0 means any number. Every request gets ``headers``, and passes through
+    ``middlewares``. Make it and close it in the loop that uses it.
+
+    ``reserve`` is asked before bytes of an answer are kept, and gets them back, as a negative number, once all are
+    read."""
+
+    def __init__(
+        self,
+        *,
+        connections: int = 100,
+        tls: TlsFiles | None = None,
+        proxy: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        reach: Reach | None = None,
+        reserve: Callable[[int], bool] = lambda _: True,
+        middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
+    ) -> None:
+        self._reserve = reserve
+        self._connections = connections
+        self._proxy = proxy
+        self._tls = tls or TlsFiles()
+        self._timeouts: LRUCache[float, aiohttp.ClientTimeout] = LRUCache(1000)
+        self._urls: LRUCache[str, URL] = LRUCache(1000)
+        self._session = aiohttp.ClientSession(
+            connector=_Connector(
+                limit=connections,
+                ttl_dns_cache=DNS_TTL,
+                keepalive_timeout=KEEPALIVE,
+                ssl=self._tls.context() if self._tls.ca or self._tls.cert else True,
+                resolver=_AiohttpResolver(Resolver(reach)),
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            headers=headers,
+            skip_auto_headers=("User-Agent",),
+            middlewares=middlewares,
+        )
+
+    def __repr__(self) -> str:
+        hosts = sorted({f"{url.host}:{url.port}" for url in self._urls.values()})
+        state = "closed" if self._session.closed else f"at most {self._connections} connections"
+        return f"<Outbound to {', '.join(hosts[:3]) or 'nothing yet'}, {state}>"
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer:
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
+        return await self._exchange("POST", url, body, headers, timeout, max_bytes)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer:
+        """Send a request, ``timeout`` in seconds for all of it. Raises :class:`OutboundError`."""
+        if self._session.closed:  # a fetch in the background may begin while the gateway ends
+            raise ConnectFailed("the gateway ends")
+        return await self._exchange("GET", url, None, headers, timeout, max_bytes)
+
+    async def _exchange(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout: float, max_bytes: int
+    ) -> Answer:
+        exchange = _Exchange()
+        _EXCHANGE.set(exchange)
+        try:
+            async with self._session.request(
+                method,
+                self._url(url),
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                proxy=self._proxy,
+                timeout=self._timeout(timeout),
+            ) as response:
+                # aiohttp also returns 101, which is not final, and 600 to 999, which HTTP does not have (RFC 9110 §15).
+                if not 200 <= response.status <= 599:
+                    raise BadHttp(f"status {response.status}")
+                content = await _read_body(response, max_bytes, self._reserve)
+                return Answer(response.status, response.headers, content)
+        except OutboundError:
+            raise
+        except aiohttp.ConnectionTimeoutError as error:
+            raise ConnectFailed("no connection in time") from error
+        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
+            raise ConnectFailed(_reason(error, self._tls)) from error
+        except TimeoutError as error:
+            if not exchange.connected:
+                raise NoConnection(f"no free connection within {timeout:g} s") from error
+            raise DeadlinePassed(f"no complete answer within {timeout:g} s") from error
+        # A refused client certificate shows only on the first read with TLS 1.3, after the handshake is over for us.
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
+            cause = error.__cause__
+            if isinstance(cause, aiohttp.http_exceptions.ContentEncodingError):
+                raise BadHttp("its body is not compressed as it says") from error
+            if isinstance(cause, ssl.SSLError) and CERTIFICATE_ALERT.search(cause.reason or ""):
+                raise ConnectFailed(tls_reason(cause, self._tls)) from error
+            raise Interrupted("the connection ended before the answer did") from error
+        except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, ValueError) as error:
+            raise BadHttp("the answer is not valid HTTP") from error
+
+    def _url(self, url: str) -> URL:
+        known = self._urls.get(url)
+        if known is None:
+            known = self._urls[url] = URL(url)
+        return known
+
+    def _timeout(self, total: float) -> aiohttp.ClientTimeout:
+        known = self._timeouts.get(total)
+        if known is None:
+            # aiohttp rounds deadlines of 5 s and more up to a whole second of the loop's clock; inf turns that off.
+            known = aiohttp.ClientTimeout(
+                total=total, sock_connect=min(CONNECT_TIMEOUT, total), ceil_threshold=math.inf
+            )
+            self._timeouts[total] = known
+        return known
+
+
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int, reserve: Callable[[int], bool]) -> bytes:
+    length = response.content_length
+    if length is not None and length > max_bytes:
+        raise AnswerTooLarge(f"larger than {max_bytes} bytes")
+    # Content-Length counts the compressed bytes: it bounds the body only where that is not compressed (zip bombs).
+    if length is not None and length <= CHUNK and "Content-Encoding" not in response.headers:
+        return await response.read()
+    chunks = []
+    size = reserved = 0
+    try:
+        async for chunk in response.content.iter_chunked(CHUNK):
+            size += len(chunk)
+            if size > max_bytes:
+                raise AnswerTooLarge(f"larger than {max_bytes} bytes")
+            if not reserve(len(chunk)):
+                raise NoRoom("too many answers are held")
+            reserved = size
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        reserve(-reserved)
+        chunks.clear()  # the traceback of an error refers to them
+
+
+def _reason(error: aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError, tls: TlsFiles) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return certificate_reason(error.certificate_error, tls)
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return tls_reason(error.os_error, tls)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return str(error.os_error) if isinstance(error.os_error, AddressRefused) else "its name cannot be resolved"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}"
+    if isinstance(error.os_error, ConnectionRefusedError):
+        return "connection refused"
+    return "no connection"

@@ -1,0 +1,51 @@
+"""Define the interface of the HTTP clients towards a service, and choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from gateway.http_client.digest import HttpDigest, Lanes
+from gateway.http_client.lean import LeanTransport
+from gateway.http_client.response import Answer
+from gateway.http_client.session import Outbound
+from gateway.http_client.tls import TlsFiles
+from gateway.settings import ServiceSettings
+
+
+class Transport(Protocol):
+    """Exchange requests and responses over HTTP. Implementations raise :class:`OutboundError` alone.
+
+    :class:`LeanTransport` is the usual one; :class:`Outbound` (aiohttp) serves proxies, :class:`Lanes` HTTP Digest.
+    """
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, timeout: float, max_bytes: int
+    ) -> Answer: ...
+
+    async def get(self, url: str, headers: Mapping[str, str], *, timeout: float, max_bytes: int) -> Answer: ...
+
+
+def open_transport(
+    settings: ServiceSettings,
+    tls: TlsFiles,
+    headers: Mapping[str, str],
+    reserve: Callable[[int], bool],
+    *,
+    digest: bool,
+) -> LeanTransport | Outbound | Lanes:
+    """Return the HTTP client towards a backend. With ``digest`` it has a lane for each connection; else the
+    queue in front of it bounds the connections. ``reserve`` is as for :class:`Outbound`."""
+    backend = settings.backend
+    user, password = backend.credentials.user, backend.credentials.password
+    if not digest or user is None or password is None:
+        if backend.transport == "session" or backend.proxy is not None:
+            return Outbound(connections=0, tls=tls, proxy=backend.proxy, headers=headers, reserve=reserve)
+        return LeanTransport(tls=tls, headers=headers, reserve=reserve)
+    secret = password.get_secret_value()
+
+    def open_lane() -> Outbound:
+        lane = (HttpDigest(user, secret),)
+        return Outbound(connections=1, tls=tls, proxy=backend.proxy, headers=headers, middlewares=lane, reserve=reserve)
+
+    return Lanes(open_lane, settings.connections)

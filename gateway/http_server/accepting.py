@@ -1,0 +1,267 @@
+"""Listen on a port and accept connections, under asyncio and uvloop alike.
+
+uvloop's own server takes one connection a turn, so that of many that come at once the last ones wait long. Without
+descriptors it closes connections without a word. Here up to :data:`_AT_ONCE` are accepted in a turn. Without
+descriptors they wait in the kernel's queue, the log says so, and accepting is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import select
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from gateway.errors import Overloaded
+from gateway.http_server.connection import Connection
+from gateway.http_server.connection_limit import ConnectionLimit, Place
+from gateway.http_server.handler import Serving
+
+_BACKLOG: Final = 4096
+"""Connections that wait to be accepted; net.core.somaxconn may allow fewer. One that finds no place waits a second."""
+_AT_ONCE: Final = 128
+_PAUSE: Final = 1.0  # seconds
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_UNSENT: Final = 128 * 1024
+"""Bytes that the kernel holds for a client beyond those that are on their way. By itself it would take megabytes, which
+nobody counts."""
+_MAX_REQUEST: Final = 64 * 1024
+
+log = structlog.get_logger()
+
+
+async def bind(host: str, port: int) -> list[socket.socket]:
+    """Return a bound socket for each address of a host; an :class:`Acceptor` makes them listen. Raise :class:`OSError`
+    where one cannot be bound."""
+    resolve = asyncio.get_running_loop().getaddrinfo
+    try:
+        found = await resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise OSError(error.errno, f"{host} port {port}: the name cannot be resolved") from error
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+            # A system without IPv6 may have names such as localhost resolve to it nevertheless.
+            with suppress(_FamilyUnsupported):
+                sockets.append(_bound(family, address))
+        if not sockets:
+            raise OSError(errno.EADDRNOTAVAIL, f"{host} port {port}: no address of it can be bound")
+    except OSError:
+        for bound in sockets:
+            bound.close()
+        raise
+    return sockets
+
+
+def bind_beside(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+    """Return sockets at the same addresses. The kernel gives each new connection to one of those that listen there, by
+    a hash of its addresses and ports (SO_REUSEPORT, Linux). Raise :class:`OSError` where that cannot be."""
+    for bound in sockets:
+        # After it is bound, not before: so that :func:`bind` fails where another program listens.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return [_bound(bound.family, bound.getsockname(), shares=True) for bound in sockets]
+
+
+class _FamilyUnsupported(Exception):
+    """Raised where the system does not have a family of addresses."""
+
+
+def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
+    try:
+        bound = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _bind_failure(error, address) from error
+    try:
+        if os.name == "posix":  # on Windows this would take the port of another program
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if shares:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise _bind_failure(error, address) from error
+    bound.setblocking(False)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # accepted sockets inherit it
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
+    return bound
+
+
+def _bind_failure(error: OSError, address: Any) -> Exception:
+    """Return what to raise in place of an error that names no address."""
+    if error.errno == errno.EAFNOSUPPORT:
+        return _FamilyUnsupported()
+    return OSError(error.errno, f"{address[0]} port {address[1]}: {os.strerror(error.errno or 0).lower()}")
+
+
+class Acceptor:
+    """Listen on the bound ``sockets`` of a port until :meth:`close`. Each connection is a
+    :class:`Connection` of ``serving``.
+
+    ``spare`` descriptors are held open. One is given up for a connection that finds no other, and had again later: so
+    the admin port answers while the process has none left.
+    """
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        serving: Serving,
+        limit: ConnectionLimit,
+        spare: int = 0,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sockets = self._own = tuple(sockets)
+        self._serving = serving
+        self._limit = limit
+        self._most_spare = spare
+        self._spare: list[int] = []
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._resuming: asyncio.TimerHandle | None = None
+        self._filling: asyncio.TimerHandle | None = None
+        self._exhausted = False
+        self._closed = False
+        self.port: int = sockets[0].getsockname()[1]
+        for listening in self._sockets:
+            listening.listen(_BACKLOG)
+        self._fill_spare()
+        self._resume()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "paused" if self._resuming else "accepting"
+        return f"<Acceptor of port {self.port}, {state}, {self._limit!r}>"
+
+    async def close(self) -> None:
+        """Accept no more. Return once every accepted connection has its protocol."""
+        for timer in (self._resuming, self._filling):
+            if timer is not None:
+                timer.cancel()
+        for listening in () if self._closed else self._sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self._closed = True
+        for descriptor in self._spare:
+            os.close(descriptor)
+        self._spare.clear()
+        if self._connecting:
+            await asyncio.wait(self._connecting)
+
+    def borrow(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept from these sockets, too. The next call, or :meth:`close`, closes them."""
+        if self._closed:
+            return
+        for listening in self._sockets[len(self._own) :]:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self._sockets = (*self._own, *sockets)
+        for listening in sockets:
+            listening.setblocking(False)
+            listening.listen(_BACKLOG)
+        if self._resuming is None:
+            self._resume()
+
+    def _resume(self) -> None:
+        self._resuming = None
+        for listening in self._sockets:
+            self._loop.add_reader(listening, self._accept_waiting, listening)
+
+    def _pause(self, error: OSError) -> None:
+        """Leave new connections in the kernel's queue for a while: the loop would turn without rest otherwise."""
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+        self._resuming = self._loop.call_later(_PAUSE, self._resume)
+        if not self._exhausted:
+            self._exhausted = True
+            log.error(
+                "no connection can be accepted",
+                port=self.port,
+                reason=os.strerror(error.errno or 0).lower(),
+                open=self._limit.open,
+                remedy="raise the limit of open files (ulimit -n), or lower server.max_connections",
+            )
+
+    def _accept_waiting(self, listening: socket.socket) -> None:
+        """Accept what waits, at most :data:`_AT_ONCE`: the requests of others get their turn in between."""
+        for _ in range(_AT_ONCE):
+            try:
+                accepted, address = self._accept(listening)
+            except (BlockingIOError, InterruptedError):
+                if self._exhausted:
+                    self._exhausted = False
+                    log.info("connections are accepted again", port=self.port)
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    if _has_waiting(listening):
+                        self._pause(error)
+                    return
+                continue  # accept(2): it also reports what went wrong with the one connection
+            self._admit(accepted, address)
+
+    def _accept(self, listening: socket.socket) -> tuple[socket.socket, Any]:
+        try:
+            return listening.accept()
+        except OSError as error:
+            if error.errno not in _EXHAUSTED or not self._spare or not _has_waiting(listening):
+                raise
+        os.close(self._spare.pop())
+        return listening.accept()
+
+    def _admit(self, accepted: socket.socket, address: Any) -> None:
+        accepted.setblocking(False)
+        try:
+            place = self._limit.enter(address[0])
+        except Overloaded as error:
+            _refuse(accepted, self._serving.handler.raw_refusal(error))
+            return
+        task = self._loop.create_task(self._connect(accepted, place))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, accepted: socket.socket, place: Place) -> None:
+        connection = Connection(self._serving, partial(self._lost, place))
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+            if not connection.transport.is_closing():
+                place.connection = connection
+        except OSError:
+            accepted.close()
+            self._lost(place)
+
+    def _lost(self, place: Place) -> None:
+        self._limit.leave(place)
+        if len(self._spare) < self._most_spare and self._filling is None and not self._closed:
+            self._filling = self._loop.call_later(_PAUSE, self._fill_spare)  # its descriptor is still open
+
+    def _fill_spare(self) -> None:
+        self._filling = None
+        try:
+            while len(self._spare) < self._most_spare:
+                self._spare.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            self._filling = self._loop.call_later(_PAUSE, self._fill_spare)
+
+
+def _has_waiting(listening: socket.socket) -> bool:
+    """Tell whether a connection waits. Without descriptors ``accept`` fails even where none does."""
+    if not hasattr(select, "poll"):  # Windows
+        return True
+    poll = select.poll()
+    poll.register(listening, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _refuse(accepted: socket.socket, response: bytes) -> None:
+    """Respond to a connection without reading its request, and close it."""
+    with suppress(OSError):
+        accepted.recv(_MAX_REQUEST)  # closing with bytes unread is a reset, which may overtake the answer
+    with suppress(OSError):
+        accepted.send(response)
+    accepted.close()

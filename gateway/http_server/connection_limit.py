@@ -1,0 +1,106 @@
+"""Bound the open connections of a port, and how many of them one address may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain, islice
+from typing import Final
+
+from gateway.errors import Overloaded
+from gateway.http_server.connection import Connection
+from gateway.http_server.refusal_log import RefusalLog
+from gateway.networks import network_of
+
+SHARE: Final = 4
+SHARE_FROM_HALF: Final = 16
+"""One address may have one connection in four; once half of all are open, one in sixteen (decision 31)."""
+_LOOKED_AT: Final = 16
+"""Networks, and connections of each, that are looked at to find an idle one."""
+_REMEDY: Final = "raise the knob, or look who holds them"
+_SHARE_REMEDY: Final = "if this is a reverse proxy, name it in server.trusted_proxies"
+
+
+class Place:
+    """Hold the place of one connection, once there is one; ``network`` is "" for a trusted proxy's."""
+
+    __slots__ = ("connection", "network")
+
+    def __init__(self, network: str) -> None:
+        self.network = network
+        self.connection: Connection | None = None
+
+
+class ConnectionLimit:
+    """Count connections: at most ``most``, and of one network a share of that, unless ``trusts`` says that its address
+    is a trusted proxy's, which has the connections of many clients. Where all are taken, an idle one of the network
+    that has most makes room for another network."""
+
+    def __init__(self, most: int, trusts: Callable[[str], bool]) -> None:
+        self.most = most
+        self.open = 0
+        self._trusts = trusts
+        self._places: dict[str, dict[Place, None]] = {}
+        self._by_count: dict[int, dict[str, None]] = {}
+        """The networks by how many connections they have: so the largest are found without looking at all."""
+        self._log = RefusalLog("connections", "server.max_connections")
+
+    def __repr__(self) -> str:
+        return f"<ConnectionLimit {self.open} of {self.most}, {len(self._places)} networks>"
+
+    @property
+    def share(self) -> int:
+        """Return how many connections a network may have now."""
+        return max(1, self.most // (SHARE if self.open < self.most // 2 else SHARE_FROM_HALF))
+
+    def enter(self, address: str) -> Place:
+        """Count a connection from an address, and return what :meth:`leave` takes at its end. Raise
+        :class:`Overloaded` where there are too many."""
+        place = Place("" if self._trusts(address) else network_of(address))
+        held = len(self._places.get(place.network, ()))
+        if place.network and held >= self.share:
+            self._log.count(place.network, self.share, _SHARE_REMEDY)
+            raise Overloaded("Too many connections from this address", retry_after=1)
+        if self.open >= self.most and not self._close_idle(held + 1):
+            self._log.count("", self.most, _REMEDY)
+            raise Overloaded("Too many connections", retry_after=1)
+        self.open += 1
+        if place.network:
+            self._places.setdefault(place.network, {})[place] = None
+            self._sort(place.network, held, held + 1)
+        return place
+
+    def leave(self, place: Place) -> None:
+        """Count the end of a connection, once."""
+        place.connection = None
+        if place.network:
+            places = self._places.get(place.network, {})
+            if place not in places:
+                return  # it was closed to make room
+            del places[place]
+            self._sort(place.network, len(places) + 1, len(places))
+            self._log.note(place.network, len(places), self.share)
+        self.open -= 1
+        self._log.note("", self.open, self.most)
+
+    def _sort(self, network: str, before: int, now: int) -> None:
+        if before:
+            del self._by_count[before][network]
+            if not self._by_count[before]:
+                del self._by_count[before]
+        if now:
+            self._by_count.setdefault(now, {})[network] = None
+        else:
+            del self._places[network]
+
+    def _close_idle(self, more_than: int) -> bool:
+        """Close an idle connection of a network that has more than so many. Return whether there was one. The largest
+        networks are looked at first, and of each the connections at which nobody has looked for longest."""
+        counts = sorted((count for count in self._by_count if count > more_than), reverse=True)
+        for network in list(islice(chain.from_iterable(map(self._by_count.__getitem__, counts)), _LOOKED_AT)):
+            for place in list(islice(self._places[network], _LOOKED_AT)):
+                self._places[network][place] = self._places[network].pop(place)
+                if place.connection is not None and place.connection.is_waiting:
+                    place.connection.cut()
+                    self.leave(place)
+                    return True
+        return False

@@ -1,0 +1,162 @@
+"""Bound the bytes of exchanges in this process: bodies and what is made of them, answers that it reads, and those that
+clients do not take."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+from collections import Counter
+from typing import Final
+
+from gateway.errors import Overloaded
+from gateway.http_server.refusal_log import RefusalLog
+
+_SHARE: Final = 4
+"""One caller's answers may have a quarter of the bound, so that one alone makes nobody else wait (decision 31)."""
+_FULL: Final = 7 / 8
+"""The part of the bound from which only callers that hold nothing are let in. The rest is for answers of others."""
+_OVER: Final = 17 / 16
+"""How much of the bound such callers may fill. Small answers need no room: they are read at once."""
+_LARGE: Final = 5 / 8
+"""The part of the bound that large bodies and results may take as values. So calls of small ones go on."""
+_SMALL: Final = 32 * 1024
+"""Bytes of one body or result for which there is always room, once a call is let in."""
+_RETRY_AFTER: Final = 5
+_UNSENT: Final = "; the call was not sent, so it is safe to repeat"
+_OTHERS: Final = f"The gateway holds too many answers and bodies of slow clients{_UNSENT}"
+_YOURS: Final = f"Too many of your answers and bodies are held: read or send faster{_UNSENT}"
+_REMEDY: Final = "raise the knob if the memory allows it, or look whose clients are slow"
+_MUCH: Final = 2 * 1024 * 1024
+"""Bytes whose end is worth it: less is soon used again."""
+_LITTLE: Final = 1 / 4
+"""The part of the most that was held, below which most of it is free."""
+_DELAY: Final = 4.0
+"""Seconds until then, so that a collection takes a hundredth of the time at most. What ends meanwhile is included."""
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
+"""Function of glibc; it does nothing elsewhere."""
+
+
+class HeldAnswers:
+    """Count the bytes of large answers while they are read, of bodies that do not come with their heads until they are
+    whole, what exchanges take until they end, and what the kernel does not take of an answer, until its client has it
+    or is cut off. ``most`` is ``server.max_buffered``, ``most_large`` what large bodies and results may take of it, and
+    ``share`` what one caller may. Who holds little may count in :attr:`bytes` itself."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.bytes = 0
+        self.most_large = int(most * _LARGE)
+        self._full = int(most * _FULL)
+        self.share = most // _SHARE
+        self._by_owner: Counter[str] = Counter()
+        self._log = RefusalLog("calls", "server.max_buffered")
+        self._log_large = RefusalLog("large bodies and results", "server.max_buffered")
+        self._freed = FreedMemory()
+
+    def __repr__(self) -> str:
+        return f"<HeldAnswers {self.bytes} of {self.most} bytes, {len(self._by_owner)} callers>"
+
+    @property
+    def waiting(self) -> int:
+        """Return the bytes that wait for clients, and those of their bodies."""
+        return self._by_owner.total()
+
+    @property
+    def callers(self) -> int:
+        """Return how many callers something is held of."""
+        return len(self._by_owner)
+
+    def check(self, owner: str) -> None:
+        """Raise :class:`Overloaded` where too much is held, or waits for this owner. It never is below ``share``."""
+        own = self._by_owner[owner]
+        if self.bytes >= self._full and (own or self.is_over(0)):
+            self._log.count("", self.most, _REMEDY)
+            raise Overloaded(_OTHERS, retry_after=_RETRY_AFTER)
+        if own >= self.share:
+            raise Overloaded(_YOURS, retry_after=_RETRY_AFTER)
+
+    def is_over(self, size: int) -> bool:
+        """Tell whether bytes of a body find no room, however few they are. Many may be let in before any is counted."""
+        return self.bytes + size >= self.most * _OVER
+
+    def take(self, owner: str, size: int, own: int, *, is_text: bool) -> bool:
+        """Count ``size`` more bytes of an exchange of ``owner`` that takes ``own`` already. Return False, and count
+        nothing, where there is no room. One exchange alone may take more than its caller's share."""
+        if is_text:
+            if self.bytes + size > self.most:
+                return False
+        elif own + size > _SMALL:
+            of_owner = self._by_owner[owner]
+            if self.bytes + size > self.most_large or (of_owner != own and of_owner + size > self.share):
+                return False
+        self.add(owner, size)
+        return True
+
+    def give_back(self, owner: str, size: int) -> None:
+        """Count the end of what :meth:`take` counted."""
+        self.remove(owner, size)
+
+    def no_room(self, owner: str) -> Overloaded:
+        """Return the error for a body that finds no room."""
+        if self._by_owner[owner] >= self.share // 2:
+            return Overloaded(_YOURS, retry_after=_RETRY_AFTER)
+        self._log_large.count("", self.most_large, _REMEDY)
+        return Overloaded(f"The gateway holds too many large bodies and results{_UNSENT}", retry_after=_RETRY_AFTER)
+
+    def reserve(self, size: int) -> bool:
+        """Count bytes that were read, or with a negative ``size`` are passed on. Return whether there is room."""
+        if size > 0 and self.bytes + size > self.most:
+            self._log.count("", self.most, _REMEDY)
+            return False
+        self.bytes += size
+        self._freed.note(self.bytes)
+        if size < 0:
+            self._log.note("", self.bytes, self._full)
+        return True
+
+    def reserve_listing(self, size: int) -> bool:
+        """Do as :meth:`reserve` for listings, each of which may take more than there is while little else is held:
+        without them there are no tools."""
+        if size > 0 and self.bytes <= self.share:
+            self.bytes += size
+            return True
+        return self.reserve(size)
+
+    def add(self, owner: str, size: int) -> None:
+        """Count ``size`` bytes that begin to wait for ``owner``."""
+        self.bytes += size
+        self._freed.note(self.bytes)
+        self._by_owner[owner] += size
+
+    def remove(self, owner: str, size: int) -> None:
+        """Count the end of what :meth:`add` counted."""
+        self.bytes -= size
+        self._freed.note(self.bytes)
+        self._log.note("", self.bytes, self._full)
+        self._log_large.note("", self.bytes, self.most_large)
+        self._by_owner[owner] -= size
+        if not self._by_owner[owner]:
+            del self._by_owner[owner]
+
+
+class FreedMemory:
+    """Notice when little is held of much, and then give memory back to the system. The C library would keep it for a
+    process that may never need it."""
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, held: int) -> None:
+        """Note how many bytes are held, after there were more or less."""
+        if held > self._most:
+            self._most = held
+        elif self._most > _MUCH and held < self._most * _LITTLE and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_DELAY, self._give_back)
+            self._most = held
+
+    def _give_back(self) -> None:
+        self._timer = None
+        gc.collect()  # errors and tasks refer to each other in circles, and to bodies
+        _trim(0)

@@ -1,0 +1,177 @@
+"""One request of a client: its head, and its body as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+from typing import Final
+
+from multidict import CIMultiDict, MultiMapping
+from yarl import URL
+
+from gateway.errors import MalformedHttp
+from gateway.http_server.wire import Wire
+
+HTTP10: Final = "1.0"
+_NO_QUERY: Final[MultiMapping[str]] = CIMultiDict()
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_UNREAD: Final = 32 * 1024
+"""Bytes of a body that may wait until somebody reads them. Then the client waits."""
+_PART: Final = 48
+"""Bytes that Python takes for each part of it beside its text: chunks may have a byte each."""
+
+
+class HttpRequest:
+    """Hold one request. ``version`` is "1.1" or "1.0", ``keep_alive`` whether the client wants the connection to go on
+    after the answer. ``is_whole`` tells whether all of the body has come, ``has_answer`` whether the answer has begun,
+    ``is_answered`` whether all of it is on its way.
+    """
+
+    __slots__ = (
+        "__dict__",  # of the cached URL, which most requests need not have
+        "_arrived", "_broken", "_is_dropped", "_parts", "fault", "has_answer", "headers", "is_answered",
+        "is_begun", "is_stream", "is_whole", "keep_alive", "method", "path", "safe_path", "target", "unread", "version",
+        "wire",
+    )  # fmt: skip
+
+    def __init__(
+        self, wire: Wire, method: str, target: str, version: str, headers: MultiMapping[str], keep_alive: bool
+    ) -> None:
+        self.wire = wire
+        self.method = method
+        self.target = target
+        self.version = version
+        self.headers = headers
+        self.keep_alive = keep_alive
+        self.fault: MalformedHttp | None = None
+        """Fault of its framing: then it is refused."""
+        self.is_begun = self.is_whole = self.has_answer = self.is_answered = self.is_stream = False
+        self._parts: list[bytes] = []
+        self.unread = 0
+        self._is_dropped = False
+        self._broken: Exception | None = None
+        self._arrived: asyncio.Future[None] | None = None
+        if target[:1] == "/" and "%" not in target and "?" not in target and "#" not in target:
+            self.path = self.safe_path = target
+        else:
+            self.path, self.safe_path = self.url.path, self.url.path_safe
+
+    def __repr__(self) -> str:
+        return f"<HttpRequest {self.method} {self.path[:100]!r}>"
+
+    @cached_property
+    def url(self) -> URL:
+        """Return the target as a URL; its parts are encoded as they came. Raise :class:`MalformedHttp` where it is none
+        (RFC 9112 §3.2)."""
+        target = self.target
+        try:
+            if self.method == "CONNECT":
+                url = URL.build(authority=target, encoded=True)
+            elif target[:1] == "/":
+                path, _, query = target.partition("#")[0].partition("?")
+                return URL.build(path=path, query_string=query, encoded=True)
+            elif target == "*" and self.method == "OPTIONS":
+                return URL(target, encoded=True)
+            else:
+                url = URL(target, encoded=True)
+            is_known = self.method == "CONNECT" or target == "*" or (url.raw_host and url.scheme in ("http", "https"))
+            if is_known and "@" not in url.raw_authority:  # RFC 9110 §4.2.4
+                return url
+        except ValueError:
+            pass
+        raise MalformedHttp("The target of the request is not a URL")
+
+    @property
+    def query(self) -> MultiMapping[str]:
+        return self.url.query if "?" in self.target else _NO_QUERY
+
+    @property
+    def host(self) -> str:
+        """Return the host that the target names, else the Host header (RFC 9112 §3.2.2). Where HTTP/1.0 has none, that
+        is the address at which the client arrived."""
+        host = self.headers.get("Host")
+        if self.target[:1] != "/":
+            host = self.url.raw_authority or host
+        if host is not None:
+            return host
+        address = self.wire.transport.get_extra_info("sockname")
+        return "" if address is None else f"{address[0]}:{address[1]}"
+
+    # The body.
+
+    def feed(self, part: bytes) -> None:
+        """Take a part of the body."""
+        if self._is_dropped:
+            return
+        self._parts.append(part)
+        self.unread += len(part) + _PART
+        if self.unread > _UNREAD:
+            self.wire.pause_reading()
+        if self._arrived is not None:
+            self._wake()
+
+    def end(self) -> bool:
+        """Note that the body is whole. Return whether it was dropped, since the answer did not need it."""
+        self.is_whole = True
+        if self.unread > _UNREAD:  # what follows is bounded elsewhere, and perhaps nobody takes this
+            self.wire.resume_reading()
+        if self._arrived is not None:
+            self._wake()
+        return self._is_dropped
+
+    def fail(self, error: Exception | None = None) -> None:
+        """Note that the rest of the body cannot be read, nor another request. :meth:`read` raises ``error``."""
+        self._broken = error or ConnectionResetError("the body is incomplete")
+        self.keep_alive = False
+        if self._arrived is not None:
+            self._wake()
+
+    def drop_body(self) -> None:
+        """Forget what came of the body, and what comes."""
+        self._is_dropped = True
+        self.take()
+
+    def take(self) -> bytes:
+        """Return what has come of the body and was not taken yet."""
+        parts = self._parts
+        if len(parts) == 1:  # nearly always
+            part = parts.pop()
+        else:
+            part = b"".join(parts)
+            parts.clear()
+        if self.unread > _UNREAD and not self.is_whole:  # else :meth:`end` did so
+            self.wire.resume_reading()
+        self.unread = 0
+        if self.wire.counted:
+            self.wire.count_ahead()
+        return part
+
+    async def read(self) -> bytes:
+        """Return the next part of the body as soon as there is one, ``b""`` after the last. Raise
+        :class:`ConnectionResetError` where the rest does not come, :class:`~gateway.errors.Overloaded` where it finds
+        no room."""
+        while not self._parts and not self.is_whole:
+            if self._broken is not None:
+                raise self._broken
+            self._arrived = asyncio.get_running_loop().create_future()
+            try:
+                await self._arrived
+            finally:
+                self._arrived = None
+        return self.take()
+
+    def ask_for_body(self) -> None:
+        """Send 100 Continue where the client holds its body back until it is asked (RFC 9110 §10.1.1).
+
+        Call it once the head is accepted: who is refused keeps its body.
+        """
+        if self.version != HTTP10 and "Expect" in self.headers:
+            self.send_interim()
+
+    def send_interim(self) -> None:
+        """Send an interim answer, which every client of HTTP/1.1 must accept (RFC 9110 §15.2)."""
+        self.wire.transport.write(_CONTINUE)
+
+    def _wake(self) -> None:
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)

@@ -1,0 +1,53 @@
+"""Tell networks and trusted proxies from their addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from functools import lru_cache
+
+
+@lru_cache(4096)
+def network_of(address: str) -> str:
+    """Return the network of one caller: an IPv4 address, or an IPv6 /64, whose addresses one caller can all use."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+class AddressReader:
+    """Find the caller's address behind trusted reverse proxies."""
+
+    def __init__(self, trusted_proxies: Sequence[str]) -> None:
+        self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
+
+    def caller_address(self, peer: str, forwarded_for: Sequence[str]) -> str:
+        """Return ``peer``; where it is a trusted proxy, the rightmost ``X-Forwarded-For`` address that is not."""
+        if not self._trusted or not self.trusts(peer):
+            return peer
+        hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
+        for hop in reversed(hops):
+            try:
+                ipaddress.ip_address(hop)
+            except ValueError:
+                return peer  # a client may have written this and all to its left
+            if not self.trusts(hop):
+                return hop
+            peer = hop
+        return peer
+
+    def trusts(self, address: str) -> bool:
+        """Tell whether an address is a trusted proxy's."""
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
+            parsed = parsed.ipv4_mapped
+        return any(parsed in network for network in self._trusted if network.version == parsed.version)

@@ -1,0 +1,1 @@
+"""Run the process: ports, the table of services, reload, signals, workers."""

@@ -1,0 +1,192 @@
+"""Keep several workers running that serve one public port, and answer probes for them.
+
+Each worker has a listening socket of its own (SO_REUSEPORT). The parent holds all of them, so a socket outlives its
+worker: connections that wait there are accepted by the others, to which the parent lends it, and by the worker's
+successor. The parent itself accepts none. A worker that hangs is killed and replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import structlog
+
+from gateway.concurrency.background import retry_delay
+from gateway.config.warnings import log_remarks
+from gateway.http_server.accepting import bind, bind_beside
+from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.port import Port
+from gateway.process.signals import call_on_hangup, stop_on_signal
+from gateway.process.worker import Worker
+from gateway.settings import Settings
+from gateway.web.ops import AdminHandler, listen_for_probes
+
+DIVIDED: Final = "server.max_connections, server.max_buffered, backend.connections"
+OF_EACH: Final = "limits.concurrent, limits.streams, callers' own listings, the breaker"
+"""Lists of what workers divide among them, and of what each has for itself."""
+_GRACE: Final = 5.0
+"""Seconds after which a worker that should have ended is killed."""
+_LOOK: Final = 0.25
+"""Seconds from one look at the workers to the next."""
+
+log = structlog.get_logger()
+
+
+class Parent:
+    """Hold the sockets, the workers and the admin port. ``command`` starts a worker; ``delay`` returns the seconds
+    before the next attempt by the number of failures in a row, and ``pause`` waits so many seconds. ``port`` and
+    ``admin_port`` are the bound ones."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        command: Sequence[str],
+        delay: Callable[[int], float] = retry_delay,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self.port = 0
+        self.admin_port = 0
+        self.workers: list[Worker] = []
+        self._settings = settings.server
+        self._command = command
+        self._delay = delay
+        self._pause = pause
+        self._admin: Port | None = None
+        self._absent: list[Worker] = []
+        self._watching: asyncio.Task[None] | None = None
+        self._keeping: list[asyncio.Task[int]] = []
+        self._stopping = False
+
+    def __repr__(self) -> str:
+        return f"<Parent port={self.port} admin_port={self.admin_port} {self.workers}>"
+
+    async def start(self) -> int | None:
+        """Open the ports, and start the workers. The first one starts alone: where it ends before it serves, so would
+        the others. Return its exit code then, None where it serves. Raises :class:`OSError` where a port is taken."""
+        server = self._settings
+        groups = [await bind(server.host, server.port)]
+        groups += [bind_beside(groups[0]) for _ in range(1, server.workers)]
+        self.port = groups[0][0].getsockname()[1]
+        self.workers = [
+            Worker(number, sockets, self._command, self._delay, lambda: all(one.absence() for one in self.workers))
+            for number, sockets in enumerate(groups, start=1)
+        ]
+        self._watching = asyncio.create_task(self._watch())
+        handler = AdminHandler(self.unready, lambda: [worker.status() for worker in self.workers], self.list_anew)
+        self._admin = await listen_for_probes(handler, server, HeldAnswers(server.max_buffered))
+        self.admin_port = self._admin.number
+        if self._stopping:  # meanwhile: a host's name may take long to look up
+            await self.stop()
+            return 0
+        first, *others = self.workers
+        self._keep(first, must_serve=True)
+        served = asyncio.create_task(first.served.wait())
+        await asyncio.wait([served, *self._keeping], return_when=asyncio.FIRST_COMPLETED)
+        if not served.done():
+            served.cancel()
+            return self._keeping[0].result()
+        for worker in others:
+            self._keep(worker, must_serve=False)
+        return None
+
+    async def stop(self) -> None:
+        """Let every worker finish what is under way, all within the same time, and end."""
+        self._stopping = True
+        for worker in self.workers:
+            worker.stop()
+        if self._keeping:
+            most = self._settings.drain_delay + self._settings.shutdown_timeout + _GRACE
+            _, late = await asyncio.wait(self._keeping, timeout=most)
+            if late:
+                log.error("workers did not end in time, and are killed", workers=len(late))
+                self.kill()
+                await asyncio.wait(late)
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._admin is not None:
+            await self._admin.close()
+
+    def kill(self) -> None:
+        """End all workers at once, whatever they do."""
+        for worker in self.workers:
+            worker.kill()
+
+    def reload(self) -> None:
+        """Have every worker read the configuration, and list anew."""
+        for worker in self.workers:
+            worker.tell("reload")
+
+    async def list_anew(self) -> str:
+        """Have every worker list anew. Return why that failed, "" if it did not."""
+        troubles = await asyncio.gather(*(worker.refresh() for worker in self.workers))
+        named = zip(self.workers, troubles, strict=True)
+        return "; ".join(f"worker {worker.number}: {trouble}" for worker, trouble in named if trouble)
+
+    def unready(self) -> str | None:
+        """Return why no worker can answer, None if one can."""
+        if self._stopping:
+            return "stopping"
+        reasons = [(worker.number, worker.unready()) for worker in self.workers]
+        if any(reason is None for _, reason in reasons):
+            return None
+        return "; ".join(f"worker {number}: {reason}" for number, reason in reasons)
+
+    def _keep(self, worker: Worker, must_serve: bool) -> None:
+        self._keeping.append(asyncio.create_task(worker.keep_running(must_serve)))
+
+    async def _watch(self) -> None:
+        while True:
+            await self._pause(_LOOK)
+            for worker in self.workers:
+                worker.look(_LOOK)
+            if not self._stopping:
+                self._lend()
+
+    def _lend(self) -> None:
+        """Divide the sockets of the workers that accept no connections among those that do."""
+        absent = [worker for worker in self.workers if worker.absence()]
+        serving = [worker for worker in self.workers if not worker.absence()]
+        for number, worker in enumerate(serving):
+            worker.lend([one for other in absent[number :: len(serving)] for one in other.sockets])
+        for worker in absent:
+            if serving and worker not in self._absent and worker.served.is_set():
+                log.warning("other workers accept its connections", worker=worker.number, reason=worker.absence())
+        self._absent = absent
+
+
+async def serve(settings: Settings, command: Sequence[str], started: Callable[[int], None]) -> int:
+    """Serve with ``server.workers`` processes until SIGTERM or SIGINT; a second one ends all at once. SIGHUP is passed
+    on. ``started`` is called with the public port once a worker serves. Return the exit code. Raises :class:`OSError`
+    where a port is taken."""
+    parent = Parent(settings, command)
+    stop = asyncio.Event()
+    stop_on_signal(stop, parent.kill)
+    call_on_hangup(parent.reload)
+    asked = asyncio.create_task(stop.wait())
+    starting = asyncio.create_task(_start(parent, settings, started))
+    try:
+        await asyncio.wait([asked, starting], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done() and (code := starting.result()) is not None:
+            return code
+        await asked
+        log.info("stopping", reason="signal")
+    finally:
+        asked.cancel()
+        await parent.stop()
+        await asyncio.wait([starting])
+    log.info("stopped")
+    return 0
+
+
+async def _start(parent: Parent, settings: Settings, started: Callable[[int], None]) -> int | None:
+    log.info("several workers", divided=DIVIDED, of_each_worker=OF_EACH)
+    code = await parent.start()
+    if code is None:
+        server = settings.server
+        log_remarks(settings)
+        log.info("gateway started", host=server.host, port=parent.port, admin_port=parent.admin_port,
+                 workers=server.workers)  # fmt: skip
+        started(parent.port)
+    return code

@@ -1,0 +1,287 @@
+"""The two ports of the process, and the table from path to service, which a reload swaps.
+
+A reload compares settings to find the services that are changed, new or gone. It builds every new service before it
+swaps any, so that a faulty configuration changes nothing. An old service is closed once its last call has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import Any, Final
+
+import structlog
+
+from gateway.concurrency.background import Background, Problem, time_after
+from gateway.config import source as config
+from gateway.config.service_files import ServiceFiles
+from gateway.config.source import ConfigError
+from gateway.config.warnings import log_remarks
+from gateway.discovery.garbage_collection import COLLECTOR
+from gateway.http_server.accepting import bind
+from gateway.http_server.connection_limit import ConnectionLimit
+from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.port import Bounds, Port, listen_on
+from gateway.networks import AddressReader
+from gateway.process import descriptors
+from gateway.service.mount import Mount
+from gateway.service.service import Service
+from gateway.settings import ServiceSettings, Settings
+from gateway.signing import read_secrets
+from gateway.store import ServerStore, StoreFault
+from gateway.store.choice import PER_PROCESS, make_store
+from gateway.store.memory import MemoryStore
+from gateway.telemetry import logs
+from gateway.web.ops import ADMIN_CONNECTIONS, AdminHandler, listen_for_probes
+from gateway.web.public import Origins, PublicHandler
+
+_OTHER_DESCRIPTORS: Final = 64
+"""Descriptors for files that are read, names that are looked up, and each service's issuers."""
+
+log = structlog.get_logger()
+
+
+class Server:
+    """Run a gateway on its two ports. ``port`` and ``admin_port`` are the bound ones once it is started. ``store``, not
+    opened, takes the place of the one that the settings name. A worker is given the bound ``sockets`` of its public
+    port; the admin port is its parent's."""
+
+    def __init__(
+        self, settings: Settings, store: ServerStore | None = None, sockets: Sequence[socket.socket] | None = None
+    ) -> None:
+        self.settings = settings
+        self.port = 0
+        self.admin_port = 0
+        self.background = Background()
+        self.held = HeldAnswers(settings.server.share(settings.server.max_buffered))
+        self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
+        self.problems: Sequence[Problem] = ()
+        """Hold what /status says of the configuration and its files. The file watcher sets it."""
+        self.services: Mapping[str, Service] = {}
+        """The services by mount: "" or ``/crm``."""
+        self._given_store = store
+        self._sockets = sockets
+        self._store: ServerStore = MemoryStore()
+        self._mounts: dict[str, Mount] = {}
+        self._retiring: dict[Service, asyncio.Task[None]] = {}
+        self._ports: list[Port] = []
+        self._stopping = False
+
+    def __repr__(self) -> str:
+        state = f"{'stopping ' if self._stopping else ''}port={self.port} admin_port={self.admin_port}"
+        return f"<Server {state} services={list(self.services.values())} retiring={len(self._retiring)}>"
+
+    async def start(self) -> None:
+        """Build the services and listen. Raises :class:`OSError` where a port is taken, :class:`ConfigError`,
+        :class:`gateway.signing.SecretError`."""
+        server = self.settings.server
+        self._secrets = read_secrets(server.secret_file)
+        self._public = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
+        await self._open_store()
+        try:
+            await self.reload(self.settings)
+            if self._sockets is None:
+                handler = AdminHandler(self.unready, lambda: [self.status()], self.list_anew)
+                admin = await listen_for_probes(handler, server, self.held)
+                self._ports.append(admin)
+                self.admin_port = admin.number
+            limit = self._connection_limit()
+            bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
+            sockets = self._sockets or await bind(server.host, server.port)
+            public = listen_on(sockets, self._public, bounds)
+            self._ports.append(public)
+            self.port = public.number
+        except (OSError, ConfigError):
+            await self.stop()
+            raise
+        if self._sockets is not None:
+            log.info("worker started", port=self.port, max_connections=limit.most)
+            return
+        log_remarks(self.settings)
+        if not self._store.is_shared:
+            log.info("the store is in memory", of_each_process=PER_PROCESS)
+        log.info(
+            "gateway started", host=server.host, port=self.port, admin_port=self.admin_port, max_connections=limit.most
+        )
+
+    async def reload(self, new: Settings) -> None:
+        """Apply ``new``, and the files that it names as they are now, without losing a request. Knobs of the process
+        keep their values, see :func:`config.needs_restart`.
+
+        Raises :class:`ConfigError` with all faults; then nothing has changed.
+        """
+        kept = config.keep_for_process(self.settings, new)
+        built = await self._build(kept.by_mount)
+        # Nothing is awaited from here on, so that no request meets a half of the swap.
+        before, self.settings = self.services, kept
+        self.services = {mount: built.get(mount) or before[mount] for mount in kept.by_mount}
+        self._public.sites = {mount: service.site for mount, service in self.services.items()}
+        self._public.origins = self._origins()
+        for service in built.values():
+            service.start()
+        for mount, service in before.items():
+            if self.services.get(mount) is not service:
+                self._retire(mount, service, built.get(mount))
+        logs.set_level(kept.telemetry.log.level)
+
+    async def wait_until_listed(self) -> None:
+        """Wait until each service has tried to fetch its listing once."""
+        for service in self.services.values():
+            await service.discovery.first_attempt_over.wait()
+
+    async def list_anew(self) -> str:
+        """Fetch the listing of each service now, whatever the age of the old one. Return why that failed, "" if it did
+        not."""
+        return "; ".join(filter(None, await asyncio.gather(*map(self._list_anew, list(self.services)))))
+
+    def borrow(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept connections from these sockets of other workers, too."""
+        self._ports[-1].borrow(sockets)
+
+    async def stop(self) -> None:
+        """Serve on for ``server.drain_delay``, so that proxies learn that this gateway ends. Then finish the requests
+        that are under way, at most for ``server.shutdown_timeout``, and close everything."""
+        self._stopping = True
+        for port in self._ports:
+            port.drain()
+        if self.port:  # else nobody was served yet
+            await asyncio.sleep(self.settings.server.drain_delay)
+        await self.background.stop()
+        for service in self.services.values():
+            await service.background.stop()
+        for mount in self._mounts.values():
+            mount.subscriptions.close()
+        for port in reversed(self._ports):  # the admin port last: probes are answered until the end
+            await port.close()
+        for mount in self._mounts.values():
+            await mount.close()
+        for service in self._retiring:
+            service.uses.give_up()  # its port is closed: no call can still be answered
+        await asyncio.gather(*self._retiring.values(), return_exceptions=True)
+        for service in self.services.values():
+            await service.close()
+        await self._store.close()
+
+    async def _open_store(self) -> None:
+        """Open the store that the settings name. Raises :class:`ConfigError`."""
+        try:
+            self._store = self._given_store or make_store(self.settings.store)
+            await self._store.open()
+        except StoreFault as fault:
+            raise ConfigError([f"store.url: {fault}"]) from None
+
+    async def _build(self, wanted: Mapping[str, ServiceSettings]) -> dict[str, Service]:
+        """Make the services that are new or changed. Raises :class:`ConfigError`."""
+        built: dict[str, Service] = {}
+        faults: list[str] = []
+        async with AsyncExitStack() as undo:
+            for mount, settings in wanted.items():
+                before = self.services.get(mount)
+                try:
+                    files = await ServiceFiles.read(settings)
+                    if before is None or not before.is_made_of(settings, files):
+                        path = self._mounts.setdefault(mount, Mount(answers=self.held))
+                        service = await Service.build(settings, files, self._store, self._secrets, path, before)
+                        built[mount] = service
+                        undo.push_async_callback(service.close)
+                except ConfigError as error:
+                    faults += error.faults
+            if faults:
+                raise ConfigError(faults)
+            undo.pop_all()
+        return built
+
+    async def _list_anew(self, mount: str) -> str:
+        """Fetch the listing of the service at one mount, and of each service that a reload puts there meanwhile."""
+        asked: Service | None = None
+        trouble = ""
+        while (service := self.services.get(mount)) not in (None, asked):
+            asked = service
+            with service.uses:
+                service.shared_listing.ask_anew()
+                trouble = await service.discovery.refresh_now()
+        return _named(asked, trouble) if asked and trouble else ""
+
+    def _retire(self, mount: str, service: Service, successor: Service | None) -> None:
+        """Close a service once its calls have ended, and after those of the services that it replaced: they may share
+        what it closes."""
+        predecessors = [task for one, task in self._retiring.items() if one.settings.mount == mount]
+        unused = self._mounts.pop(mount) if successor is None else None
+        if unused is not None:
+            unused.subscriptions.close()
+
+        async def retire() -> None:
+            await service.background.stop()
+            if predecessors:
+                await asyncio.wait(predecessors)
+            await service.uses.wait_until_idle()
+            if unused is not None:
+                await unused.close()
+            await service.close(successor)
+
+        task = self._retiring[service] = asyncio.create_task(retire())
+        task.add_done_callback(lambda _: self._retired(service))
+
+    def _retired(self, service: Service) -> None:
+        """Forget a service. After the last one collect garbage: services are large, and hold reference cycles."""
+        del self._retiring[service]
+        if not self._retiring and not self._stopping:
+            asyncio.get_running_loop().call_soon(COLLECTOR.look_through)  # later: this frame still refers to it
+
+    def _connection_limit(self) -> ConnectionLimit:
+        """Return how many connections the public port may have: what the settings say, or what the system allows."""
+        server = self.settings.server
+        asked = most = server.share(server.max_connections)
+        allowed = descriptors.raise_limit()
+        if allowed is not None:
+            to_services = sum(service.connections for service in self.settings.by_mount.values())
+            others = _OTHER_DESCRIPTORS * (1 + len(self.services)) + ADMIN_CONNECTIONS
+            most = min(most, descriptors.connections_that_fit(allowed, to_services + others))
+        if most < asked:
+            log.warning(
+                "server.max_connections is lowered to what the limit of open files allows",
+                asked=asked,
+                max_connections=most,
+                limit=allowed,
+                remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
+            )
+        return ConnectionLimit(most, self._public.addresses.trusts)
+
+    def _origins(self) -> Origins:
+        server = self.settings.server
+        return Origins(server.public_url, server.allowed_hosts, server.allowed_origins)
+
+    def unready(self) -> str | None:
+        """Return why no service can answer, None if one can."""
+        if self._stopping:
+            return "stopping"
+        reasons = [(service, service.unready()) for service in self.services.values()]
+        if any(reason is None for _, reason in reasons):
+            return None
+        return "; ".join(_named(service, str(reason)) for service, reason in reasons)
+
+    def status(self) -> dict[str, Any]:
+        """Return what ``/status`` says of the process (config/status.schema.json). A leak shows under way, as a number
+        that does not come down again."""
+        calls = sum(mount.concurrency.total for mount in self._mounts.values())
+        streams = sum(mount.streams.total for mount in self._mounts.values())
+        found = *self.problems, self._store.problem
+        return {
+            "unready": self.unready(),
+            "worker": None,
+            "process": os.getpid(),
+            "configuration": self.configuration,
+            "services": [service.status() for service in self.services.values()],
+            "problems": [asdict(problem) for problem in found if problem.cause],
+            "jobs": [*self.background.describe()],
+            "under_way": {"calls": calls, "streams": streams, "tasks": len(asyncio.all_tasks())},
+        }
+
+
+def _named(service: Service, text: str) -> str:
+    """Return a text with the name of its service in front; a service at the root has none."""
+    return f"{service.name}: {text}" if service.name else text

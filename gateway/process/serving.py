@@ -1,0 +1,272 @@
+"""Run a gateway as a process: signals, reloads, and the garbage collector's thresholds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import hashlib
+import stat
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import structlog
+
+from gateway.concurrency.background import Problem, time_after
+from gateway.config.layers import SERVER_FILES
+from gateway.config.service_files import LISTED
+from gateway.config.source import ConfigError, ConfigSource, differing, files_of, needs_restart
+from gateway.process.link import Inheritance, ParentLink
+from gateway.process.server import Server
+from gateway.process.signals import call_on_hangup, stop_on_signal
+from gateway.settings import Settings
+
+# Python 3.11 has (700, 10, 10).
+_GC_THRESHOLDS: Final = (10_000, 20, 50)
+_INTERVAL: Final = 0.25
+_CONFIGURATION: Final = "the configuration"
+
+_Status: TypeAlias = tuple[int, ...] | None
+
+log = structlog.get_logger()
+
+
+async def serve(
+    settings: Settings,
+    source: ConfigSource,
+    started: Callable[[int], None] = lambda _: None,
+    inheritance: Inheritance | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. SIGHUP reloads the configuration from
+    ``source`` and refreshes the listings; a change of a file does so for what depends on the file. ``started`` is
+    called with the public port once it is open. A worker has an ``inheritance``, and also does what its parent says.
+    Raises what :meth:`Server.start` raises."""
+    server = Server(settings, sockets=None if inheritance is None else inheritance.sockets)
+    stop = asyncio.Event()
+    reloads = Reloads(server, source)
+    stop_on_signal(stop)
+    call_on_hangup(reloads.ask)
+    await server.start()
+    reloads.start()
+    started(server.port)
+    tuning = asyncio.create_task(_tune_gc(server))
+    talking = asyncio.create_task(_talk(inheritance, server, stop, reloads))
+    try:
+        await stop.wait()
+        log.info("stopping", reason="signal")
+    finally:
+        tuning.cancel()
+        await server.stop()
+        talking.cancel()
+    log.info("stopped")
+
+
+async def _talk(inheritance: Inheritance | None, server: Server, stop: asyncio.Event, reloads: Reloads) -> None:
+    """Report to the parent, and do what it says, where there is one."""
+    if inheritance is not None:
+        await ParentLink(inheritance, server.status, stop.set, reloads.ask, server.list_anew, server.borrow).talk()
+
+
+async def _tune_gc(server: Server) -> None:
+    """Exclude the objects made at start from garbage collection. They stay until the end, and each full collection
+    would go through all of them and hold up calls for tens of milliseconds."""
+    await server.wait_until_listed()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+class Reloads:
+    """Reload a server when the configuration of ``source``, or a file that it names, changes. Make it before the server
+    starts: it notices what changes from then on.
+
+    Each file is checked a few times a second. inotify would be faster, but it does not work on every file system, and
+    it misses Kubernetes's way to change a mounted file: it swaps a symbolic link in the path. The list of files is made
+    for each check, so that files which a reload has just named are watched too.
+    """
+
+    def __init__(self, server: Server, source: ConfigSource) -> None:
+        self._server = server
+        self._source = source
+        self._reload_wanted = asyncio.Event()
+        self._listing_wanted = asyncio.Event()
+        self._refused: Settings | None = None
+        self._touched: set[str] = set()
+        """Knobs whose files changed since the last reload."""
+        self._refusal = Problem()
+        self._gone: dict[Path, Problem] = {}
+        self._watcher = FileWatcher()
+        self._watcher.add_new(self._files())
+        self._report()
+
+    def start(self) -> None:
+        """Start watching, in the background of the server, which must be started."""
+        self._server.background.start("reload", self._watch)
+        self._server.background.start("listing on demand", self._list_on_demand)
+
+    def ask(self) -> None:
+        """Reload the configuration and refresh the listings soon, whether or not anything changed."""
+        self._reload_wanted.set()
+        self._listing_wanted.set()
+
+    async def _watch(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_INTERVAL):
+                    await self._reload_wanted.wait()
+            if self._reload_wanted.is_set():
+                self._reload_wanted.clear()
+                await self._reload()
+            files = self._files()
+            for file in await asyncio.to_thread(self._watcher.changed, files):
+                self._handle_change(file, files[file])
+            gone = {file: self._gone.get(file) or _warn(file, files[file]) for file in self._watcher.gone()}
+            self._gone, self._server.problems = gone, (self._refusal, *gone.values())
+
+    async def _list_on_demand(self) -> None:
+        while True:
+            await self._listing_wanted.wait()
+            self._listing_wanted.clear()
+            await self._server.list_anew()
+
+    async def _reload(self) -> None:
+        self._refused = None
+        try:
+            self._refused = settings = await asyncio.to_thread(self._load)
+            before = self._server.settings
+            await self._server.reload(settings)
+        except ConfigError as error:
+            log.error("configuration refused, the old one stays", faults=list(error.faults))
+            self._server.configuration["refused"] = list(error.faults)
+            self._refusal.set(f"the configuration was refused, the old one stays: {'; '.join(error.faults)}")
+            return
+        self._refused = None
+        self._report()
+        waiting = needs_restart(before, settings)
+        for knob in waiting:
+            log.warning("knob keeps its old value until a restart", knob=knob)
+        if waiting:
+            self._refusal.set(f"kept as before until a restart: {', '.join(waiting)}")
+        touched, self._touched = sorted(self._touched), set()
+        changed = dict.fromkeys((*differing(before, self._server.settings), *touched))
+        log.info("configuration reloaded", changed=list(changed))
+
+    def _report(self) -> None:
+        """Tell the server that what was read last is in force."""
+        files = sorted(map(str, self._source.files))
+        self._server.configuration = {"files": files, "since": time_after(), "refused": []}
+        self._refusal.set("")
+
+    def _load(self) -> Settings:
+        """Return the settings. Raises :class:`ConfigError`. A file that is named for the first time is watched before
+        it is read: else a change in between would be missed."""
+        while True:
+            fault: ConfigError | None = None
+            try:
+                settings = self._source.load_settings()
+            except ConfigError as error:
+                fault = error
+            if not self._watcher.add_new(self._source.files):
+                break  # no file that was read is new to the watcher
+        if fault is not None:
+            raise fault
+        self._watcher.add_new(file for _, file in files_of(settings))
+        return settings
+
+    def _files(self) -> dict[Path, set[str]]:
+        """Return the files to watch, each with the knobs that name it. Those of refused settings are among them: a
+        change of one may be what makes the settings valid."""
+        files: dict[Path, set[str]] = {file: {_CONFIGURATION} for file in self._source.files}
+        for knob, file in files_of(self._server.settings):
+            files.setdefault(file, set()).add(knob)
+        for knob, file in files_of(self._refused) if self._refused else ():
+            if knob not in SERVER_FILES:
+                files.setdefault(file, set()).add(knob)
+        return files
+
+    def _handle_change(self, file: Path, knobs: set[str]) -> None:
+        for knob in sorted(knobs):
+            if knob in SERVER_FILES:
+                log.warning("a file changed that is read at the start: restart to use it", knob=knob, file=str(file))
+            elif knob.endswith(LISTED):
+                self._listing_wanted.set()
+            else:
+                if knob != _CONFIGURATION:
+                    self._touched.add(knob)
+                self._reload_wanted.set()
+
+
+@dataclass(slots=True)
+class _FileState:
+    """A file as it was at the last check that found it. ``unsettled`` means that it may still be being written,
+    ``missed`` counts the checks since."""
+
+    status: _Status
+    digest: bytes | None
+    unsettled: bool = False
+    missed: int = 0
+
+
+class FileWatcher:
+    """Hold the state of files, and find those that changed since the last check."""
+
+    def __init__(self) -> None:
+        self._states: dict[Path, _FileState] = {}
+
+    def add_new(self, files: Iterable[Path]) -> bool:
+        """Record the state of the files that are not watched yet. Return whether there are any."""
+        new = [file for file in files if file not in self._states]
+        for file in new:
+            status = _status_of(file)
+            self._states[file] = _FileState(status, None if status is None else _digest_of(file))
+        return bool(new)
+
+    def changed(self, files: Collection[Path]) -> list[Path]:
+        """Return those of ``files`` whose content changed, and watch no others from now on. A file being written
+        is returned once two checks in a row find the same status, a removed one once it is back, a new one not."""
+        self.add_new(files)
+        self._states = {file: self._states[file] for file in files}
+        changed = []
+        for file, state in self._states.items():
+            status = _status_of(file)
+            state.missed = 0 if status else state.missed + 1
+            if status is not None and status != state.status:
+                state.status, state.unsettled = status, True
+            elif status is not None and state.unsettled:
+                digest = _digest_of(file)
+                state.unsettled = digest is None
+                if digest is not None and digest != state.digest:
+                    state.digest = digest
+                    changed.append(file)
+        return changed
+
+    def gone(self) -> list[Path]:
+        """Return the files that were there, and that the last two checks did not find: one may be in replacement."""
+        return [file for file, state in self._states.items() if state.status and state.missed > 1]
+
+
+def _warn(file: Path, knobs: set[str]) -> Problem:
+    knob = ", ".join(sorted(knobs))
+    log.warning("a watched file is gone: put it back, or change the knob", knob=knob, file=str(file))
+    return Problem(f"{knob}: {file} is gone", time_after())
+
+
+def _status_of(file: Path) -> _Status:
+    """Return what changes with the file, None if it is gone. Also None for a pipe or a device: reading one again would
+    take data that is meant for others, or wait for ever."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _digest_of(file: Path) -> bytes | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).digest()
+    except OSError:
+        return None

@@ -1,1 +1,0 @@
-"""Tool search: two tools in place of thousands, and the ranking behind them."""

@@ -1,0 +1,1 @@
+"""Build one fronted service, which is one protected resource, from its settings."""
