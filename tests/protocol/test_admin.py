@@ -115,7 +115,7 @@ async def test_asked_verbosely_it_names_the_background_work_and_what_it_ended_wi
         ended.set()
         raise ZeroDivisionError
 
-    gateway.concurrency.background.start("sweeping", fails)
+    gateway.background.start("sweeping", fails)
     async with asyncio.timeout(PATIENCE):
         await ended.wait()
     answer = await asked(session, gateway, "/readyz?verbose")

@@ -136,7 +136,7 @@ async def test_the_caller_of_a_request_is_not_the_one_of_the_request_before_it()
         raw = await all_said(port.number, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.0\r\n\r\n")
     finally:
         await port.close()
-    assert raw.count(b"\r\n\r\nNone") == 2
+    assert raw.count(b"\r\n\r\n''") == 2
 
 
 async def test_a_port_that_is_taken_is_told() -> None:
