@@ -3,7 +3,8 @@
 ``python -m tests.request_path`` counts one warm ``tools/call`` and one warm ``tools/list`` of MCP 2026-07-28 with
 ``auth.mode: off`` and logs at level warning, from the first byte to the last. A *change* is a function that begins in
 another file than the function before it; what a coroutine does after a wait is no new beginning. Transport
-(:data:`TRANSPORT`) is counted apart from what is ours. ``--steps`` prints the functions, too. Exit code: 0 where the targets are met, 1 where one is missed.
+(:data:`TRANSPORT`) is counted apart from what is ours. ``--steps`` prints the functions, too. Exit code: 0 where the
+targets are met, 1 where one is missed.
 """
 
 from __future__ import annotations
