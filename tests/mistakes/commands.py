@@ -6,6 +6,7 @@ told = await run_all({"no URL": Command(("check",))})
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import multiprocessing
 import os
@@ -106,10 +107,15 @@ def _become(command: Command, printed: int) -> None:
     if command.folder:
         os.chdir(command.folder)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115, until the end
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
     from gateway.cli import COMMAND, main
 
-    main(list(command.arguments), prog_name=COMMAND)
+    # The end of a fork leaves out what the end of a program does: the last log lines are written there.
+    atexit._clear()
+    try:
+        main(list(command.arguments), prog_name=COMMAND)
+    finally:
+        atexit._run_exitfuncs()
 
 
 def _run_orders() -> None:

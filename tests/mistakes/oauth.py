@@ -20,6 +20,7 @@ from tests.authorization import forge
 from tests.authorization.forge import OMIT
 from tests.authorization.issuer import ForgedIssuer
 from tests.authorization.keys import ec_key, octets, rsa_key
+from tests.authorization.token_endpoint import token_endpoint
 from tests.mistakes.commands import Command, run_all
 from tests.mistakes.mistake import Mistake, Told
 from tests.program import serving
@@ -38,6 +39,7 @@ class World:
     issuer: ForgedIssuer
     broken: ForgedIssuer
     tokens: Mapping[str, str]
+    token_endpoint: str
 
     def filled(self, text: str) -> str:
         """Put the addresses of this run in place of their names."""
@@ -58,6 +60,7 @@ class World:
             "<broken>": self.broken.issuer,
             "<login>": self.places.url("login", "/signin"),
             "<closed>": self.places.url("closed", ""),
+            "<token>": self.token_endpoint,
             "<service>": self.places.urls["service"],
             "<dir>": str(self.places.directory),
         }
@@ -98,25 +101,26 @@ class Asked:
 
 CHECKED: Final = (
     # Issuers
-    Checked(Mistake("The issuer has a slash at the end that it does not have itself.",
-                    "<issuer>/", "auth.issuers.0.issuer to <issuer>", 1), ("auth.issuers=[{issuer: '<issuer>/'}]",)),
-    Checked(Mistake("The issuer's address says http, far from here.", "http://login.example.com",
-                    "https://", 2), ("auth.issuers=[{issuer: 'http://login.example.com'}]",)),
+    Checked(Mistake("The issuer lacks the slash at the end that its tokens have.",
+                    "<issuer>/", "Add the issuer to auth.issuers", 1), token="slash"),
+    Checked(Mistake("The issuer's address says http, far from here.", "auth.issuers.0.issuer",
+                    "must be https", 2), ("auth.issuers=[{issuer: 'http://login.example.com'}]",)),
     Checked(Mistake("The issuer is a realm that is not there.", "<origin>/realms/nobody", "auth.issuers.0.issuer", 1),
             ("auth.issuers=[{issuer: '<origin>/realms/nobody'}]",)),
     Checked(Mistake("The issuer is the address of its keys.", "<issuer>/jwks", "auth.issuers.0.issuer", 1),
             ("auth.issuers=[{issuer: '<issuer>/jwks'}]",)),
-    Checked(Mistake("The issuer is the address of its metadata.", ".well-known", "auth.issuers.0.issuer", 2),
+    Checked(Mistake("The issuer is the address of its metadata.", ".well-known", "auth.issuers.0.issuer", 1),
             ("auth.issuers=[{issuer: '<issuer>/.well-known/openid-configuration'}]",)),
-    Checked(Mistake("The issuer is the address of its login page.", "HTML", "auth.issuers.0.issuer", 1),
+    Checked(Mistake("The issuer is the address of its login page.", "<login>", "auth.issuers.0.issuer", 1),
             ("auth.issuers=[{issuer: '<login>'}]",)),
-    Checked(Mistake("The issuer's keys cannot be had.", "<broken>/jwks: HTTP 500", "log of the issuer", 1),
+    Checked(Mistake("The issuer's keys cannot be had.", "<broken>/jwks: HTTP 500", "look into its log", 1),
             ("auth.issuers=[{issuer: '<broken>'}]",)),
     Checked(Mistake("jwks_uri is the address of the issuer itself.", "HTTP 404", "auth.issuers.0.jwks_uri", 1),
             ("auth.issuers=[{issuer: '<issuer>', jwks_uri: '<issuer>'}]",)),
     Checked(Mistake("The name of a preset is misspelled.", "preset", "did you mean keycloak?", 2),
             ("auth.issuers=[{issuer: '<issuer>', preset: keyclok}]",)),
-    Checked(Mistake("The preset needs client ids, and none are named.", "cognito", "auth.issuers.0.clients", 2),
+    Checked(Mistake("The preset needs client ids, and none are named.", "cognito", "clients must list the client ids",
+            2),
             ("auth.issuers=[{issuer: '<issuer>', preset: cognito}]",)),
     # Our own address
     Checked(Mistake("public_url has the path /mcp.", "server.public_url", "https://gw.example.com", 2),
@@ -128,17 +132,18 @@ CHECKED: Final = (
     Checked(Mistake("audiences has the service's.", BACKEND, "auth.issuers.0.audiences", 1),
             (f"auth.issuers=[{{issuer: '<issuer>', audiences: ['{BACKEND}']}}]",), token="good"),
     # Tokens
-    Checked(Mistake("The clock of the issuer or ours is wrong: the token is not valid yet.", "not valid", "clock", 1),
+    Checked(Mistake("The clock of the issuer or ours is wrong: the token is not valid yet.", "nbf is in the future",
+            "clock", 1),
             token="early"),
     Checked(Mistake("The token is of another realm.", "<origin>/realms/other", "auth.issuers", 1), token="foreign"),
     Checked(Mistake("The token has no audience.", "aud", f"Get a token whose aud is {RESOURCE}", 1),
             token="no-audience"),
     Checked(Mistake("The token is signed with a shared secret.", "HS256", "ES256", 1), token="hs256"),
-    Checked(Mistake("The token is not signed.", "none", "sign", 1), token="unsigned"),
+    Checked(Mistake("The token is not signed.", "not signed", "sign", 1), token="unsigned"),
     Checked(Mistake("The token is encrypted.", "encrypted", "signed", 1), token="encrypted"),
     Checked(Mistake("The token is opaque.", "opaque", "auth.issuers.0.introspection", 1), token="opaque"),
     Checked(Mistake("It is an ID token.", "ID token", "access token", 1), token="id"),
-    Checked(Mistake("The token is pasted with quotes.", "quot", "without", 2), token="quoted"),
+    Checked(Mistake("The token is pasted with quotes.", "quot", "leave them out", 2), token="quoted"),
     Checked(Mistake("The token is pasted with a line break.", "line", "one line", 2), token="broken"),
     Checked(Mistake("Half of the token is copied.", "parts", "whole", 1), token="half"),
     Checked(Mistake("The whole answer of the issuer is pasted.", "JSON", "access_token", 2), token="answer"),
@@ -156,18 +161,20 @@ CHECKED: Final = (
     Checked(Mistake("Nobody said what the service is sent.", "backend.credentials", "backend_audience", 2),
             credentials=""),
     Checked(Mistake("token_exchange without the client's secret.", "token_exchange",
-                    "backend.credentials.client_secret", 2),
+                    "needs client_secret", 2),
             ("backend.credentials.client_id=gateway", f"backend.credentials.audience={BACKEND}"),
             credentials="token_exchange"),
-    Checked(Mistake("client_credentials with a wrong secret.", "invalid_client", "backend.credentials.client_secret",
-            3),
-            ("backend.credentials.client_id=gateway", "backend.credentials.client_secret=wrong"),
+    Checked(Mistake("client_credentials with a wrong secret.", "invalid_client",
+            "Correct backend.credentials, whose mode is client_credentials", 3),
+            ("backend.credentials.client_id=gateway", "backend.credentials.client_secret=wrong",
+             "backend.credentials.token_endpoint=<token>"),
             credentials="client_credentials"),
-    Checked(Mistake("The token endpoint is not there.", "HTTP 404", "backend.credentials.token_endpoint", 3),
+    Checked(Mistake("The token endpoint is not there.", "not_found",
+            "Correct backend.credentials, whose mode is client_credentials", 3),
             ("backend.credentials.client_id=gateway", "backend.credentials.client_secret=right",
              "backend.credentials.token_endpoint=<origin>/oauth/token"), credentials="client_credentials"),
-    Checked(Mistake("static without a value.", "static", "backend.credentials.value", 2), credentials="static"),
-    Checked(Mistake("A value, and a mode that does not send it.", "backend.credentials.value", "static", 2),
+    Checked(Mistake("static without a value.", "static", "needs value or send", 2), credentials="static"),
+    Checked(Mistake("A value, and a mode that does not send it.", "mode: none takes no value", "mode: static", 2),
             ("backend.credentials.value=Bearer some-token",), credentials="none"),
     # Logins of clients
     Checked(Mistake("No client can register itself, and none has an id.", "register", "--client-id", 0),
@@ -177,27 +184,29 @@ CHECKED: Final = (
 LISTED: Final = "/mcp/tools/list"
 ASKED: Final = (
     Asked(Mistake("A request has no token.", "Bearer", "resource_metadata=", 401)),
-    Asked(Mistake("The token is in the query.", "access_token", "Authorization", 401), query="access_token={good}"),
-    Asked(Mistake("The token is in a cookie.", "cookie", "Authorization", 401),
+    Asked(Mistake("The token is in the query.", "URL", "Authorization", 400), query="access_token={good}"),
+    Asked(Mistake("The token is in a cookie.", "access token", "Authorization", 401),
           (("Cookie", "access_token={good}"),)),
-    Asked(Mistake("A user and a password are sent.", "Basic", "Bearer", 401), (("Authorization", "Basic YTpi"),)),
+    Asked(Mistake("A user and a password are sent.", "access token", "Bearer", 401), (("Authorization",
+            "Basic YTpi"),)),
     Asked(Mistake("The word Bearer is missing.", "Authorization", "Bearer", 401), (("Authorization", "{good}"),)),
-    Asked(Mistake("The word Bearer is there twice.", "Bearer", "once", 401),
+    Asked(Mistake("The word Bearer is there twice.", "Bearer", "Bearer and one token", 400),
           (("Authorization", "Bearer Bearer {good}"),)),
-    Asked(Mistake("The token is sent within quotes.", "quot", "without", 401), (("Authorization", 'Bearer "{good}"'),)),
-    Asked(Mistake("The header is there twice.", "Authorization", "once", 400),
+    Asked(Mistake("The token is sent within quotes.", "Authorization", "without quotes", 400), (("Authorization",
+            'Bearer "{good}"'),)),
+    Asked(Mistake("The header is there twice.", "Authorization", "send one", 400),
           (("Authorization", "Bearer {good}"), ("Authorization", "Bearer {good}"))),
     Asked(Mistake("The token has expired.", "expired", "resource_metadata=", 401), (("Authorization",
             "Bearer {over}"),)),
-    Asked(Mistake("The token is for the service behind.", "aud", RESOURCE, 401),
+    Asked(Mistake("The token is for the service behind.", "not valid here", "", 401),
           (("Authorization", "Bearer {for-backend}"),)),
-    Asked(Mistake("The token is opaque, and the issuer's are signed.", "JWT", "resource_metadata=", 401),
+    Asked(Mistake("The token is opaque, and the issuer's are signed.", "not valid here", "resource_metadata=", 401),
           (("Authorization", "Bearer {opaque}"),)),
     Asked(Mistake("The token lacks the scope.", "insufficient_scope", 'scope="books:read"', 403),
           (("Authorization", "Bearer {no-scope}"),)),
-    Asked(Mistake("The proxy in front passes a name that nobody configured.", "shop.example.org",
+    Asked(Mistake("The proxy in front passes a name that nobody configured.", "This host",
             "server.allowed_hosts",
-                  403), (("Host", "shop.example.org"), ("Authorization", "Bearer {good}"))),
+                  421), (("Host", "shop.example.org"), ("Authorization", "Bearer {good}"))),
 )  # fmt: skip
 
 
@@ -209,7 +218,9 @@ async def tell() -> dict[str, Told]:
         issuer = await stack.enter_async_context(ForgedIssuer(RESOURCE, scope="books:read", path="/realms/shop"))
         broken = await stack.enter_async_context(ForgedIssuer(RESOURCE))
         broken.disturb("jwks", "500")
-        world = World(places, issuer, broken, _tokens(issuer))
+        endpoint = await stack.enter_async_context(token_endpoint())
+        endpoint.answer = lambda _: (401, {"error": "invalid_client"})
+        world = World(places, issuer, broken, _tokens(issuer), endpoint.url)
         for name, token in world.tokens.items():
             (directory / f"{name}.token").write_text(token)
         told = await run_all({row.mistake.name: row.make(world) for row in CHECKED})
@@ -228,6 +239,7 @@ def _tokens(issuer: ForgedIssuer) -> dict[str, str]:
         "good": good,
         "early": issuer.sign(iat=now + _FAR, nbf=now + _FAR, exp=now + 2 * _FAR),
         "over": issuer.sign(iat=1_600_000_000, exp=1_600_000_300),
+        "slash": issuer.sign(iss=f"{issuer.issuer}/"),
         "foreign": issuer.sign(iss=issuer.issuer.replace("shop", "other")),
         "no-audience": issuer.sign(aud=OMIT),
         "for-backend": issuer.sign(aud=BACKEND),
