@@ -22,6 +22,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 MIN_SECRET_BYTES: Final = 16
+_MAKE: Final = "make one with: openssl rand -hex 32"
 SKEW: Final = 60.0
 """Seconds by which clocks may differ. A record that a text was used must be kept that much longer than the text."""
 _MAC_BYTES: Final = 16
@@ -42,12 +43,9 @@ def read_secrets(file: str | None) -> tuple[bytes, ...]:
     try:
         lines = tuple(line.strip() for line in Path(file).read_bytes().splitlines() if line.strip())
     except OSError as error:
-        raise SecretError(f"server.secret_file: {file}: {error.strerror}") from None
+        raise SecretError(f"server.secret_file: {file}: {error.strerror}; {_MAKE}") from None
     if not lines or min(map(len, lines)) < MIN_SECRET_BYTES:
-        raise SecretError(
-            f"server.secret_file: {file}: each line must have at least {MIN_SECRET_BYTES} bytes; "
-            "make one with: openssl rand -hex 32"
-        )
+        raise SecretError(f"server.secret_file: {file}: each line must have at least {MIN_SECRET_BYTES} bytes; {_MAKE}")
     return lines
 
 

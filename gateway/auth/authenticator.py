@@ -30,7 +30,7 @@ from gateway.telemetry.sampling import Sampler
 MAX_TOKENS: Final = 20_000
 MAX_FAILURES: Final = 10_000
 FAILURE_TTL: Final = 5.0
-NO_TOKEN: Final = "This needs an access token"  # noqa: S105, a sentence
+NO_TOKEN: Final = "This needs an access token in the Authorization header"  # noqa: S105, a sentence
 BAD_TOKEN: Final = "The access token is not valid here"  # noqa: S105
 EXPIRED: Final = "The access token has expired"
 BAD_PROOF: Final = "The DPoP proof is not valid for this request"
@@ -60,14 +60,10 @@ class Authenticator:
     """Find out who sends a request. ``clock`` is monotonic, ``wall`` is wall-clock seconds, by which tokens end."""
 
     def __init__(
-        self,
-        verifier: Verifier,
-        *,
-        dpop: Literal["off", "accept", "require"] = "off",
-        proofs: ProofChecker | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, verifier: Verifier, *, dpop: Literal["off", "accept", "require"] = "off",
+        proofs: ProofChecker | None = None, clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._verifier = verifier
         self._dpop = dpop
         self._proofs = proofs
@@ -99,7 +95,7 @@ class Authenticator:
         :class:`MalformedAuthorization`, :class:`AuthUnavailable`."""
         values, in_query = presented.authorization, presented.in_query
         if in_query:
-            raise self._malformed("A token must not be in the URL")
+            raise self._malformed("A token must not be in the URL: send it in the Authorization header")
         if not values:
             return None
         scheme, raw = self._read_token(values)
@@ -134,14 +130,14 @@ class Authenticator:
     def _read_token(self, values: Sequence[str]) -> tuple[str, str | None]:
         """Return the scheme in lower case and the token, which is None where the scheme is another one than ours."""
         if len(values) > 1:
-            raise self._malformed("There is more than one Authorization header")
+            raise self._malformed("There is more than one Authorization header: send one")
         value = values[0]
         scheme = value.partition(" ")[0].lower()
         if scheme != "bearer" and (scheme != "dpop" or self._dpop == "off"):
             return scheme, None
         match = _CREDENTIALS.fullmatch(value)
         if match is None or len(value) > MAX_BYTES + 16:
-            raise self._malformed("The Authorization header has no token, or one of bad characters or length")
+            raise self._malformed(f"The Authorization header must be {self.scheme} and one token, without quotes")
         return scheme, match[2]
 
     async def _verify_once(self, digest: bytes, raw: str, address: str) -> VerifiedToken:
@@ -184,12 +180,9 @@ class Authenticator:
             if len(presented.proofs) != 1:
                 raise InvalidProof("the request does not have exactly one DPoP header")
             await self._proofs.check_proof(
-                presented.proofs[0],
-                method=presented.method,
-                path=presented.path,
-                token=raw,
+                presented.proofs[0], method=presented.method, path=presented.path, token=raw,
                 bound_to=verified.bound_key,
-            )
+            )  # fmt: skip
         except InvalidToken as error:
             self._log_refusal("token refused", error.reason, presented.address)
             raise self._unauthorized(error) from None

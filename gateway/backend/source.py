@@ -80,23 +80,12 @@ class BackendSource:
     """
 
     def __init__(
-        self,
-        transport: Transport,
-        url: str,
-        parts: RequestParts,
-        *,
-        listing_url: str | None = None,
-        file: str | None = None,
-        custom: CustomListing | None = None,
-        documents: Mapping[str, str] = MappingProxyType({}),
-        timeout: float,
-        max_bytes: int,
-        patience: float | None = None,
-        secrets: Sequence[str] = (),
-        form: MessageForm = PLAIN,
-        others: Sequence[MessageForm] = (ALWAYS, ONE, INTEGERS),
-        reserve: Callable[[int], bool] = lambda _: True,
-    ) -> None:
+        self, transport: Transport, url: str, parts: RequestParts, *, listing_url: str | None = None,
+        file: str | None = None, custom: CustomListing | None = None,
+        documents: Mapping[str, str] = MappingProxyType({}), timeout: float, max_bytes: int,
+        patience: float | None = None, secrets: Sequence[str] = (), form: MessageForm = PLAIN,
+        others: Sequence[MessageForm] = (ALWAYS, ONE, INTEGERS), reserve: Callable[[int], bool] = lambda _: True,
+    ) -> None:  # fmt: skip
         scheme, host, path, _, _ = urlsplit(url)
         self.url = url
         self.base = urlunsplit((scheme, host, path.rpartition("/")[0], "", ""))
@@ -192,7 +181,7 @@ class BackendSource:
         except ConnectFailed as error:
             return SourceAnswer(str(error), unreachable=True, away=True)
         except DeadlinePassed:
-            return SourceAnswer(f"no answer within {timeout:.0f} s", away=True, late=True)
+            return SourceAnswer(f"no answer within {round(timeout, 1):g} s", away=True, late=True)
         except Interrupted as error:  # a service may close a kept connection just as it is used again
             return await self._exchange(verb, url, body, again=False) if again else SourceAnswer(str(error), away=True)
         except OutboundError as error:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gateway.catalog.risks import reveals_secret
 from gateway.settings import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
+from gateway.text import did_you_mean
 
 _SHOWN: Final = 3
 
@@ -69,7 +70,8 @@ class Curation:
             matched = [method for method in listed if matches(method)]
             offered = [method for method in matched if self.offers(method)]
             if not matched:
-                yield f'catalog.tools: "{pattern}" matches no method of the listing'
+                near = did_you_mean(pattern, () if "*" in pattern else listed)
+                yield f'catalog.tools: "{pattern}" matches no method of the listing{near}'
             elif not offered:
                 yield f'catalog.tools: "{pattern}" matches only methods that catalog.include and exclude leave out'
             elif override.name is not None and "*" not in override.name and len(offered) > 1:

@@ -117,12 +117,23 @@ async def _check(settings: ServiceSettings, token: str | None, remarks: list[str
             say(line)
     for line in report.check(settings, catalog, checked.remarks):
         say(line)
-    if checked.findings.faults:
-        lines = ("No caller can get in:", *(f"  {fault}" for fault in checked.findings.faults))
-        checked.failure = ContactFailed(FAILED, lines)
-    elif not catalog.tools:
-        checked.failure = ContactFailed(FAILED, ("There are no tools to offer.",))
+    lines = _failure_lines(settings, checked, catalog)
+    checked.failure = ContactFailed(FAILED, lines) if lines else None
     return checked
+
+
+def _failure_lines(settings: ServiceSettings, checked: Checked, catalog: Catalog) -> tuple[str, ...]:
+    """Return why what was found is of use to nobody; none where it is."""
+    if checked.findings.faults:
+        return ("No caller can get in:", *(f"  {fault}" for fault in checked.findings.faults))
+    lacking = checked.principal and {*settings.auth.scopes.list_} - checked.principal.scopes
+    if lacking:
+        knob = settings.knob("auth.scopes.list")
+        cause = f"The token lacks {' '.join(sorted(lacking))}, which a listing needs."
+        return (cause, f"next         Get a token with it, or correct {knob}.")
+    some = catalog.quarantined or catalog.hidden
+    more = "" if some else " The service lists no methods. If it shows them to some callers, set backend.credentials."
+    return () if catalog.tools else (f"There are no tools to offer.{more}",)
 
 
 def _without_token(checked: Checked, say: Say) -> Checked:
@@ -140,9 +151,7 @@ def json_of(checked: Checked) -> dict[str, Any]:
     """Return the JSON of one service. docs/checking.md describes every member: change both."""
     settings, catalog, failure = checked.settings, checked.catalog, checked.failure
     return {
-        "name": settings.name or None,
-        "path": f"{settings.mount}/mcp",
-        "exit_code": checked.code,
+        "name": settings.name or None, "path": f"{settings.mount}/mcp", "exit_code": checked.code,
         "backend": masked_url(settings.backend.url),
         "auth": {"mode": settings.auth.mode, "resource": None if settings.auth.mode == "off" else settings.resource,
                  "issuers": checked.findings.issuers},
@@ -154,21 +163,16 @@ def json_of(checked: Checked) -> dict[str, Any]:
             for method in catalog.quarantined
         ],
         "hidden": [] if catalog is None else [*catalog.hidden],
-        "remarks": checked.remarks,
-        "failure": None if failure is None else _failure_json(failure),
+        "remarks": checked.remarks, "failure": None if failure is None else _failure_json(failure),
     }  # fmt: skip
 
 
 def _tools_json(catalog: Catalog, names: NameStyle) -> list[dict[str, Any]]:
     return [
-        {
-            "name": tool.name_for(names),
-            "method": tool.method,
-            "arguments": [*tool.input_schema.get("properties", {})],
-            "required": [*tool.input_schema.get("required", ())],
-        }
+        {"name": tool.name_for(names), "method": tool.method,
+         "arguments": [*tool.input_schema.get("properties", {})], "required": [*tool.input_schema.get("required", ())]}
         for tool in catalog.tools
-    ]
+    ]  # fmt: skip
 
 
 def _token_json(checked: Checked) -> dict[str, Any] | None:
@@ -176,24 +180,21 @@ def _token_json(checked: Checked) -> dict[str, Any] | None:
     if token is None:
         return None
     return {
-        "accepted": principal is not None,
+        "accepted": principal is not None, "refusal": token.refusal or None,
         "subject": None if principal is None else principal.subject,
         "client": None if principal is None else principal.client,
-        "refusal": token.refusal or None,
         "claims": {row.name: {"has": row.has, "wanted": row.wanted} for row in token.rows},
-        "next": token.next or None,
-        "preset": token.preset or None,
-    }
+        "next": token.next or None, "preset": token.preset or None,
+    }  # fmt: skip
 
 
 def _failure_json(failure: ContactFailed) -> dict[str, Any]:
     found = failure.diagnosis
     return {
         "lines": [*failure.lines],
-        "cause": None if found is None else found.cause,
-        "next": None if found is None else found.next,
+        "cause": None if found is None else found.cause, "next": None if found is None else found.next,
         "steps": [{"questions": questions, "answer": answer} for questions, answer in report.fold_steps(failure.steps)],
-    }
+    }  # fmt: skip
 
 
 class Findings:
@@ -248,11 +249,11 @@ class Findings:
             try:
                 yield f"  introspects each token at {await verifier.endpoint()}"
             except FetchFailed as error:
-                yield self._fault(f"{issuer.issuer}: {error}")
+                yield self._fault(settings, f"{issuer.issuer}: {error}")
         else:
             await keys.refresh()
             if keys.keys is None:
-                yield self._fault(f"{issuer.issuer}: {keys.failure}")
+                yield self._fault(settings, f"{issuer.issuer}: {keys.failure}")
             else:
                 algorithms = ", ".join(sorted({key.alg for key in keys.keys.keys}))
                 yield f"  keys       {len(keys.keys.keys)} ({algorithms})"
@@ -262,7 +263,7 @@ class Findings:
                     await keys.get_metadata()
                 except FetchFailed as error:
                     if ANOTHER_ISSUER in str(error):
-                        yield self._fault(f"{issuer.issuer}: {error}; clients that log in refuse it")
+                        yield self._fault(settings, f"{issuer.issuer}: {error}; clients that log in refuse it")
         if issuer.clients:
             yield f"  clients    {', '.join(issuer.clients)}"
         yield f"  audience   {' or '.join(sorted(policy.audiences))}"
@@ -271,7 +272,15 @@ class Findings:
         for sentence in preset.advice:
             yield f"  at issuer  {sentence.replace('{resource}', settings.resource)}"
 
-    def _fault(self, text: str) -> str:
+    def _fault(self, settings: ServiceSettings, text: str) -> str:
+        """Return the line of a fault, with what to do about it."""
+        knob = settings.knob(f"auth.issuers.{len(self.issuers) - 1}")
+        if any(words in text for words in ("HTTP 5", "connection refused", "no answer", "cannot be resolved")):
+            text += f"; start the issuer or look into its log, or correct {knob}"
+        elif settings.auth.issuers[len(self.issuers) - 1].jwks_uri is not None:
+            text += f"; correct {knob}.jwks_uri, the address of its keys"
+        else:
+            text += f"; {knob}.issuer must be the iss of its tokens: no address of keys, metadata or a login page"
         self.faults.append(text)
         self.issuers[-1]["fault"] = text
         return f"  FAULT      {text}"

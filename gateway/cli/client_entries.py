@@ -142,12 +142,9 @@ def change_entry(client: Client, file: Path, name: str, entry: Entry | None, own
         if old is not None and not owns(old):
             raise NotAdded(f"it has an entry {name} that is not this program's: choose another name with --entry")
         changed = (_with_toml if client.is_toml else _with_json)(text, (client.section, name), wanted, old)
-    except UnicodeDecodeError:
-        raise NotAdded(f"{file} cannot be parsed: it is not UTF-8") from None
-    except RecursionError:
-        raise NotAdded(f"{file} cannot be parsed: it nests too deeply") from None
-    except (NotJson, TOMLKitError, ValueError) as error:
-        raise NotAdded(f"{file} cannot be parsed: {error}") from None
+    except (RecursionError, NotJson, TOMLKitError, ValueError) as error:
+        reason = {UnicodeDecodeError: "it is not UTF-8", RecursionError: "it nests too deeply"}.get(type(error), error)
+        raise NotAdded(f"{file} cannot be parsed: {reason}") from None
     file.resolve().parent.mkdir(parents=True, exist_ok=True)
     if _content(file) != raw:
         raise NotAdded(f"{file} was changed by another program meanwhile: run this again")
@@ -174,14 +171,14 @@ def _content(file: Path) -> bytes:
     if not stat.S_ISREG(status.st_mode):
         raise NotAdded(f"{file} is not a file")
     if not status.st_mode & 0o222:
-        raise NotAdded(f"{file} is read-only")
+        raise NotAdded(f"{file} is read-only: if that is not intended, chmod u+w it")
     return file.read_bytes()
 
 
 def _old_entry(client: Client, tree: Any, name: str) -> Entry | None:
     section = tree.get(client.section, {}) if isinstance(tree, dict) else None
     if not isinstance(section, dict):
-        raise NotJson(f"{client.section} is not a mapping")
+        raise NotJson(f"{client.section} is not a mapping" if isinstance(tree, dict) else "it must hold an object, {…}")
     old = section.get(name)
     if old is not None and not isinstance(old, dict):
         raise NotJson(f"{client.section}.{name} is not a mapping")

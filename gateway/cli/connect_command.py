@@ -24,6 +24,7 @@ from gateway.settings.paths import find_knob
 from gateway.settings.templates import names_in
 from gateway.text import secrets_in
 
+_OTHER: Final = "Another is named with --entry, another file with --file."
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FILE_REFERENCE: Final = re.compile(r"(?<!\$)\$\{file:([^}]*)\}")
 
@@ -49,6 +50,10 @@ def connect(
 ) -> None:  # fmt: skip
     """Print the entry that makes an MCP client use the gateway, one for each service, or write it to its file."""
     client = CLIENTS[client_name]
+    if (write and remove) or (http and token_file is not None):
+        fail(
+            UNUSABLE, "--write and --remove exclude each other, and so do --http and --token-file, which is for stdio."
+        )
     if entry_name and len(services) > 1:
         fail(UNUSABLE, f"--entry {entry_name}: there are several services. Choose one with --service.")
     names = {entry_name or _name_of(service): service for service in services}
@@ -61,12 +66,8 @@ def connect(
     if not (http or remove):
         _check_left_out(given)
     try:
-        entries = {
-            name: client.entry(
-                () if http else _command(given, one, token_file), one.resource if http else None, client_id
-            )
-            for name, one in names.items()
-        }
+        ways = ((name, () if http else _command(given, one, token_file), one.resource) for name, one in names.items())
+        entries = {name: client.entry(command, url if http else None, client_id) for name, command, url in ways}
     except NotAdded as error:
         fail(UNUSABLE, f"{error}.")
     if file is not None and (write or remove):
@@ -75,7 +76,8 @@ def connect(
         return
     click.echo(client.render(entries), nl=False)
     where = file or "the client's file"
-    click.echo(f"Add this to {where}" + (", or run it again with --write." if file else "."), err=True)
+    login = " Where clients cannot register themselves, give --client-id." if http and not client_id else ""
+    click.echo(f"Add this to {where}" + (", or run it again with --write." if file else ".") + login, err=True)
 
 
 def _change(
@@ -87,9 +89,10 @@ def _change(
     except (NotAdded, OSError) as error:
         reason = f"{file}: {error.strerror}" if isinstance(error, OSError) else str(error)
         by_hand = () if entry is None else ("The entry to add by hand:", client.render({name: entry}))
-        fail(UNUSABLE, f"Nothing is written: {reason}.", *by_hand)
+        whose = f" for --service {service.name}" if service.name else ""
+        fail(UNUSABLE, f"Nothing is written{whose}: {reason}.", *by_hand)
     state = f"has {'no' if entry is None else 'the'} entry {name}"
-    click.echo(f"{file} {'' if changed else 'already '}{state}. {client.then if changed or entry else ''}".rstrip())
+    click.echo(f"{file} {'' if changed else 'already '}{state}. {client.then if changed or entry else _OTHER}".rstrip())
 
 
 def _name_of(service: ServiceSettings) -> str:
@@ -170,10 +173,10 @@ def _is_ours(old: Entry, service: ServiceSettings, is_named: bool) -> bool:
     """Tell whether an entry is one that this command wrote: it starts this program, or has the service's URL. Where
     the operator names it, host and port may differ, if it has nothing that this command does not write: most servers
     have this path, and what a stranger's is sent must not be sent to another host."""
-    command, args, url = old.get("command"), old.get("args"), old.get("url")
+    command, args, url = old.get("command"), old.get("args"), old.get("url", old.get("httpUrl"))
     words = [command, *(args if isinstance(args, list) else [])]
     starts = isinstance(command, str) and (Path(command).stem == COMMAND or words[1:3] == ["-m", "gateway"])
     if not isinstance(url, str):
         return starts and "stdio" in words
-    is_plain = old.keys() <= {"url", "type", "oauth", "auth"}
+    is_plain = old.keys() <= {"url", "httpUrl", "type", "oauth", "auth"}
     return url == service.resource or (is_named and is_plain and urlsplit(url).path == urlsplit(service.resource).path)

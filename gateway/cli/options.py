@@ -25,6 +25,11 @@ NO_LISTING: Final = 3
 _FILE: Final = "gateway.yaml"
 _FILE_VARIABLE: Final = "GATEWAY_CONFIG"
 _OPENING: Final = ("serve", "check")
+_NO_TOKEN: Final = (
+    ("bearer ", "", "begins with Bearer: leave that word out"), ('"', '"', "has quotes: leave them out"),
+    ("{", "}", "is JSON: keep the value of its access_token alone"),
+)  # fmt: skip
+"""How a file without a token alone begins and ends, and what to do."""
 _OPEN: Final = "There is no configuration file: authentication is off, on loopback only."
 
 
@@ -91,6 +96,8 @@ def _configured(command: Callable[..., None], finders: Iterable[Callable[[], Pat
             faults = [f"  {fault}" for fault in error.faults]
             if url and "services" in "".join(faults):
                 faults.append(f"The URL stands in for {knob}; --service NAME says of which service.")
+            if "  backend.url: is required" in faults:
+                faults.append(f"Name the service: {COMMAND} {context.info_name} URL, or a file: --config {_FILE}")
             fail(UNUSABLE, "The configuration cannot be used:", *faults)
         if defaults and context.info_name in _OPENING:
             click.echo(_OPEN, err=True)
@@ -142,10 +149,10 @@ def with_token(command: Callable[..., None]) -> Callable[..., None]:
 def read_token(file: Path) -> str:
     """Return the access token in a file. Raises :class:`OSError`."""
     words = file.read_text(encoding="ascii", errors="replace").split()
-    if len(words) != 1 or not words[0].isascii():
-        begins = words != [] and words[0].lower() == "bearer"
-        other = "begins with Bearer: leave that word out" if begins else "does not hold one access token without blanks"
-        raise OSError(errno.EINVAL, other if words else "is empty")
+    text = " ".join(words).lower()
+    begun = next((fault for first, last, fault in _NO_TOKEN if text.startswith(first) and text.endswith(last)), "")
+    if begun or len(words) != 1 or not words[0].isascii():
+        raise OSError(errno.EINVAL, begun or (words and "does not hold one access token on one line") or "is empty")
     return words[0]
 
 

@@ -20,7 +20,7 @@ import structlog
 from multidict import CIMultiDict
 
 from gateway import jsonrpc
-from gateway.errors import GatewayError, RateLimited, SessionNotFound, TooLarge
+from gateway.errors import GatewayError, ParseError, RateLimited, SessionNotFound, TooLarge
 from gateway.jsonrpc import Id
 from gateway.mcp.endpoint import Endpoint
 from gateway.mcp.messages import EVENT_STREAM, SESSION, McpReply, McpRequest, McpStreamReply
@@ -43,12 +43,9 @@ class Conversation:
     ``send`` writes one line, and raises :class:`ConnectionError` where nobody reads it any more."""
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        caller: Callable[[], Awaitable[Caller]],
-        send: Callable[[bytes], Awaitable[None]],
+        self, endpoint: Endpoint, caller: Callable[[], Awaitable[Caller]], send: Callable[[bytes], Awaitable[None]],
         longest: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._endpoint = endpoint
         self._caller = caller
         self._write = send
@@ -72,6 +69,8 @@ class Conversation:
                 raise TooLarge(f"The line is longer than {self._longest} bytes; server.max_body sets the limit")
             value = jsonrpc.decode_strictly(line)
         except GatewayError as error:
+            if isinstance(error, ParseError):
+                error = ParseError(f"{error.message}; each line must be one whole JSON-RPC message")
             await self._send(jsonrpc.error_bytes(None, error))
             return
         method = value.get("method") if isinstance(value, dict) else None

@@ -18,6 +18,10 @@ CAUSES: Final = (
     (r"Error -\d", "The name of its host cannot be resolved.", "Correct the host in store.url."),
     ("Error 111|Connect call failed", "Nothing listens there.", "Start Redis, or correct host and port in store.url."),
     ("DB index", "It has no database of this number.", "Correct the number at the end of store.url."),
+    ("'SENTINEL'", "It is no Sentinel.", "If it is the Redis itself, set store.url to redis://{}"),
+    ("No master found", "Its Sentinels know no master of this name.", "Correct the name in store.url."),
+    ("'EVALSHA'", "It has no scripts: it may be a Sentinel.", "If so, set store.url to redis+sentinel://{}/NAME/0"),
+    ("read only replica", "It is a replica, which takes no writes.", "Set store.url to its master."),
     ("", "It does not answer as Redis does.", "Set store.url to a Redis."),
 )
 """Words of the Redis client, the first that fit, with cause and next step."""
@@ -37,7 +41,7 @@ async def store_state(settings: StoreSettings) -> tuple[str, Diagnosis | None]:
     url = re.sub("^rediss?", other, settings.url)
     if not words and re.search("^$|Authentication|NoPermission|certificate", await _away(settings, url)):
         cause, step = f"It speaks Redis {how} TLS.", f"Set store.url to {url}"
-    return said, Diagnosis(cause, step)
+    return said, Diagnosis(cause, step.format(re.split("[/,]", settings.url)[2]))
 
 
 async def _away(settings: StoreSettings, url: str = "") -> str:

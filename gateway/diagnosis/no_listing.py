@@ -30,9 +30,9 @@ _LOGIN_PAGE: Final = re.compile(
 _LOGIN_ADDRESS: Final = re.compile(r"log-?in|sign-?in|\bsso\b|oauth|saml|authorize", re.IGNORECASE)
 _ABOUT_ACCESS: Final = re.compile(
     r"\bauth|unauthori[sz]ed|not authori[sz]ed|log(?:ged)? ?in|credential|\btoken\b|session|password|permission|"
-    r"access denied|forbidden",
-    re.IGNORECASE,
-)
+    r"access denied|forbidden", re.IGNORECASE,
+)  # fmt: skip
+_OF_MCP: Final = re.compile(r"mcp-session-id|missing session id|text/event-stream", re.IGNORECASE)
 _WANTS_CERTIFICATE: Final = re.compile(rb"No required SSL certificate|certificate required", re.IGNORECASE)
 _REMEDIES: Final = {
     "its name cannot be resolved": "correct the name of the host",
@@ -42,6 +42,7 @@ _REMEDIES: Final = {
 _GATEWAY_STATUSES: Final = (502, 504)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
+_TOO_LARGE: Final = re.compile(r"^larger than |more than catalog\.max_tools")
 _XML: Final = re.compile(r"[/+]xml$")
 
 
@@ -132,11 +133,13 @@ async def _unreachable(trouble: Trouble) -> Diagnosis | None:
         return None
     # Of the HTTP client: what is wrong, then maybe what to do about it.
     cause, _, remedy = step.answer.summary.partition("; ")
+    what, place, knob, proxy = "service", trouble.place, trouble.knob, trouble.settings.backend.proxy
+    if proxy is not None:
+        what, place, knob = "proxy", urlsplit(proxy).netloc, trouble.settings.knob("backend.proxy")
     if cause == "connection refused":
-        found = f"Nothing listens at {trouble.place}."
-        return Diagnosis(found, f"Start the service, or set {trouble.knob} to where it listens.")
-    remedy = _REMEDIES.get(cause, remedy) or f"check {trouble.knob}, and that this machine can reach the service"
-    return Diagnosis(f"{trouble.place} cannot be used: {cause}.", _sentence(remedy))
+        return Diagnosis(f"Nothing listens at {place}.", f"Start the {what}, or set {knob} to where it listens.")
+    remedy = _REMEDIES.get(cause, remedy) or f"check {knob}, and that this machine can reach the {what}"
+    return Diagnosis(f"{place} cannot be used: {cause}.", _sentence(remedy))
 
 
 async def _client_certificate(trouble: Trouble) -> Diagnosis | None:
@@ -173,14 +176,18 @@ async def _denied(trouble: Trouble) -> Diagnosis | None:
 async def _error_about_access(trouble: Trouble) -> Diagnosis | None:
     """Tell whether calls fail with JSON-RPC errors about access. An unknown method is no such error."""
     errors = [step for step in trouble.calls if step.answer.error]
+    if any(_OF_MCP.search(step.answer.error) for step in errors):
+        step = f"Let clients connect to it without this gateway, or set {trouble.knob} to a JSON-RPC service."
+        return Diagnosis("This is an MCP server already.", step)
     about = [step for step in errors if _ABOUT_ACCESS.search(step.answer.error)]
     return _access(trouble, about[0]) if about and len(about) * 2 > len(errors) else None
 
 
 def _access(trouble: Trouble, step: Step) -> Diagnosis:
     settings, http = trouble.settings, step.answer.http
-    said = step.answer.summary
     modes = credential_modes(settings)
+    scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
+    said = step.answer.summary + (f": it asks for {scheme}" if _SCHEME.fullmatch(scheme) else "")
     if modes.lists_per_caller:
         if trouble.has_token:
             cause = f"It does not accept this token, or lists no methods for its bearer ({said})."
@@ -188,9 +195,7 @@ def _access(trouble: Trouble, step: Step) -> Diagnosis:
         return NEEDS_TOKEN
     mode = modes.effective_listing
     if mode.name == "none":
-        scheme = "" if http is None else http.headers.get("WWW-Authenticate", "").partition(" ")[0]
-        asked = f": it asks for {scheme}" if _SCHEME.fullmatch(scheme) else ""
-        return Diagnosis(f"It wants credentials, and none are sent ({said}{asked}).", _set_credentials(trouble))
+        return Diagnosis(f"It wants credentials, and none are sent ({said}).", _set_credentials(trouble))
     if http is not None and http.status == 403:
         cause = f"It refuses the credentials that are sent, or they lack the right to list ({said})."
     else:
@@ -212,6 +217,14 @@ async def _unavailable(trouble: Trouble) -> Diagnosis | None:
     when = f"in {after} s" if _SECONDS.fullmatch(after) else "later"
     state = "is in maintenance or overloaded" if http.status == 503 else "gets too many requests"
     return Diagnosis(f"The service {state} (HTTP {http.status}).", f"Run this command again {when}.")
+
+
+async def _too_large(trouble: Trouble) -> Diagnosis | None:
+    """Tell whether there is a listing, and it is larger than the bounds."""
+    said = (step.answer.summary for step in trouble.steps)
+    cause, _, remedy = next(filter(_TOO_LARGE.search, said), "").partition("; ")
+    remedy = remedy or f"save what is needed of it in a file: {trouble.settings.knob('backend.listing.file')}"
+    return Diagnosis(f"Its listing is too large: {cause}.", _sentence(remedy)) if cause else None
 
 
 async def _slow(trouble: Trouble) -> Diagnosis | None:
@@ -257,7 +270,7 @@ async def _other_address(trouble: Trouble) -> Diagnosis | None:
     http = trouble.http
     if http is None or any(step.answer.error for step in trouble.calls):
         return None
-    page = "html" in http.content_type and http.status < 300
+    page = "html" in http.content_type and http.status < 300 and http.start != b""
     login = page and _LOGIN_PAGE.search(http.start) is not None
     if http.status not in (404, 405) and not page:
         return None
@@ -268,10 +281,8 @@ async def _other_address(trouble: Trouble) -> Diagnosis | None:
     cause = f"There is no JSON-RPC endpoint at {_path(trouble.url)}: it answers {what}"
     if answering is not None:
         return Diagnosis(f"{cause}, but {_path(answering)} is one.", _set(trouble.knob, answering))
-    return Diagnosis(
-        f"{cause}, and so do the usual paths ({', '.join(trouble.elsewhere.paths)}).",
-        f"Set {trouble.knob} to the JSON-RPC endpoint; the service's own documentation has it.",
-    )
+    cause = f"{cause}, and so do the usual paths ({', '.join(trouble.elsewhere.paths)})."
+    return Diagnosis(cause, f"Set {trouble.knob} to the JSON-RPC endpoint; the service's own documentation has it.")
 
 
 async def _no_listing(trouble: Trouble) -> Diagnosis | None:
@@ -280,23 +291,26 @@ async def _no_listing(trouble: Trouble) -> Diagnosis | None:
         return None
     listing = trouble.settings.knob("backend.listing")
     if trouble.settings.backend.listing.dialect == "custom":
-        return Diagnosis(
-            "It speaks JSON-RPC, and has no listing where the knobs for dialect: custom look for it.",
-            f"Compare {listing}.custom with what the service answers.",
-        )
-    return Diagnosis(
-        "It speaks JSON-RPC, and does not list its methods in a known form.",
-        f"Describe them in a file: {listing}.dialect: static and {listing}.file; or, if it has a list in a form of its "
-        f"own, say how to read that: {listing}.dialect: custom. See docs/listings.md.",
+        cause = "It speaks JSON-RPC, and has no listing where the knobs for dialect: custom look for it."
+        return Diagnosis(cause, f"Compare {listing}.custom with what the service answers.")
+    describe = (
+        f"escribe them in a file: {listing}.dialect: static and {listing}.file; or, if it has a list in a form of its "
+        f"own, say how to read that: {listing}.dialect: custom. See docs/listings.md."
     )
+    if any(step.answer.error for step in trouble.calls):
+        return Diagnosis("It speaks JSON-RPC, and does not list its methods in a known form.", f"D{describe}")
+    cause = "It answers in JSON, and does not list its methods in a known form."
+    return Diagnosis(cause, f"If {trouble.knob} is the JSON-RPC endpoint, d{describe}")
 
 
 def _not_json_rpc(trouble: Trouble) -> Diagnosis:
     step = trouble.calls[0] if trouble.steps else None
     http = None if step is None else step.answer.http
-    correct = f"Set {trouble.knob} to the JSON-RPC endpoint."
+    correct = f"Set {trouble.knob} to the JSON-RPC endpoint, over HTTP."
     if http is not None and _XML.search(http.content_type):
         return Diagnosis(f"It answers in XML ({http.content_type}), as XML-RPC and SOAP do.", correct)
+    if http is not None and http.status == 413:
+        correct = "Raise the limit for bodies of the service, or of the proxy in front of it."
     if http is not None and http.status == 426:
         correct = f"Set {trouble.knob} to an HTTP address of the service."
         return Diagnosis("It wants a WebSocket (HTTP 426), which cannot be reached yet.", correct)
@@ -308,20 +322,9 @@ def _not_json_rpc(trouble: Trouble) -> Diagnosis:
 
 
 _RULES: Final[Sequence[Rule]] = (
-    _faulty_file,
-    _other_scheme,
-    _unreachable,
-    _client_certificate,
-    _redirect,
-    _denied,
-    _unavailable,
-    _slow,
-    _other_dialect,
-    _drupal,
-    _error_about_access,
-    _other_address,
-    _no_listing,
-)
+    _faulty_file, _other_scheme, _unreachable, _client_certificate, _redirect, _denied, _unavailable,
+    _too_large, _slow, _other_dialect, _drupal, _error_about_access, _other_address, _no_listing,
+)  # fmt: skip
 
 
 def _set(knob: str, url: str) -> str:

@@ -17,6 +17,22 @@ from gateway.text import excerpt
 
 _SHOWN: Final = 200
 _WIDTH: Final = 8
+_NEXT: Final = {
+    "in the future": "Compare the clocks of the issuer and of this machine.",
+    "algorithm": "Have the issuer sign with a pair of keys: RS256, ES256, not HS256 or none.",
+    "no key of its issuer": "Get a new token: this one's key is not among those that its issuer publishes now.",
+    "signature": "Copy all of the token; if it is whole, get a new one from its issuer.",
+    "issuer's clients": "Get a token of one of these clients, or add its client to {}.clients.",
+    "bound to a key": "Set auth.dpop: accept, or get a token that is not bound (no cnf).",
+}
+"""What to do, by words of the refusal."""
+_UNREAD: Final = {
+    "opaque": "It is opaque: set {}.introspection to ask its issuer, or have the issuer make JWTs.",
+    "encrypted": "It is encrypted: have the issuer make tokens that are signed alone.",
+    "unsigned": "It is not signed: have the issuer sign it.",
+    "half": "It is not whole: copy its three parts.",
+}
+_ID_TOKEN: Final = {"nonce", "at_hash", "c_hash"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +61,35 @@ class TokenReport:
             token = compact.parse_compact(raw)
             typ = token.typ
         except InvalidToken:
-            return cls((), refusal)
+            form = {4: "encrypted", 2: "unsigned" if raw.endswith(".") else "half"}.get(raw.count("."), "half")
+            words = _UNREAD[form if raw.startswith("eyJ") else "opaque"] if refusal else ""
+            return cls((), refusal, next=words.format(settings.knob("auth.issuers.0")))
         policies = {policy.issuer.issuer: policy for policy in given}
         issuer = token.claims.get("iss")
         policy = policies.get(issuer) if isinstance(issuer, str) else None
         if policy is None and len(policies) == 1:
             policy = next(iter(policies.values()))
+        number = [*policies].index(policy.issuer.issuer) if policy is not None else 0
+        knob = settings.knob(f"auth.issuers.{number}")
         rows = tuple(_rows(settings, policy, policies, _text(token.header.get("typ")), token.claims))
         if not refusal:
             return cls(rows)
         stranger = isinstance(issuer, str) and issuer not in policies
         if policy is None or stranger or typ in policy.token_types:
-            return cls(rows, refusal, next=_next(settings, given, policy, issuer, token.claims))
-        number = [one.issuer for one in settings.auth.issuers].index(policy.issuer.issuer)
-        knob = settings.knob(f"auth.issuers.{number}.preset")
+            return cls(rows, refusal, next=_next(settings, given, policy, issuer, token.claims, refusal, knob))
+        knob = f"{knob}.preset"
         preset = _fitting_preset(settings, policy, typ, token.claims)
         types = " or ".join(map(str, policy.token_types))
+        if not preset and _ID_TOKEN & token.claims.keys():
+            return cls(rows, refusal, next=f"This is an ID token, for the client: send the access token, typ {types}.")
         other = f"Get a token whose typ is {types}, or set {knob} if docs/issuers has a page about its issuer."
         return cls(rows, refusal, preset, f"Set {knob}: {preset}" if preset else other)
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each row, and the preset that fits."""
-        if not self.rows:
+        if not self.rows and not self.next:
             yield "  the token is opaque: only its issuer can read it"
-            return
-        width = max(len(row.has) for row in self.rows)
+        width = max((len(row.has) for row in self.rows), default=0)
         for row in self.rows:
             wanted = f"wanted: {row.wanted}" if row.wanted else ""
             yield f"  {row.name:<{_WIDTH}}  {row.has:<{width}}  {wanted}".rstrip()
@@ -91,9 +111,8 @@ def _rows(
     yield Row("typ", typ, " or ".join("absent" if name is None else name for name in types))
     yield Row("exp", _time(claims.get("exp")), "after now")
     granted = () if policy is None else (claim_at(claims, path) for path in policy.scope_claims)
-    yield Row(
-        "scopes", _text(next(filter(None, granted), None)), " ".join(dict.fromkeys((*scopes.list_, *scopes.call)))
-    )
+    has, wanted = _text(next(filter(None, granted), None)), dict.fromkeys((*scopes.list_, *scopes.call))
+    yield Row("scopes", has, " ".join(wanted))
 
 
 def _next(
@@ -102,6 +121,8 @@ def _next(
     policy: IssuerPolicy | None,
     issuer: Any,
     claims: Mapping[str, Any],
+    refusal: str,
+    knob: str,
 ) -> str:
     """Return what to do about a token of the right kind that is refused; "" where its claims do not tell."""
     if policy is None or (isinstance(issuer, str) and issuer != policy.issuer.issuer):
@@ -112,8 +133,9 @@ def _next(
         return "Get a new token."
     audiences = claims.get("aud")
     if not policy.audiences.intersection(audiences if isinstance(audiences, list) else [audiences]):
-        return f"Get a token whose aud is {' or '.join(sorted(policy.audiences))}."
-    return ""
+        wanted = f"Get a token whose aud is {' or '.join(sorted(policy.audiences))}."
+        return f"{wanted} If the aud of this one is right, correct server.public_url or {knob}.audiences."
+    return next((remedy for words, remedy in _NEXT.items() if words in refusal), "").format(knob)
 
 
 def _text(value: Any) -> str:

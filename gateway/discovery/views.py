@@ -117,7 +117,7 @@ class ViewState:
         self.retry_at = max(now, began + _AWAY) if away else now + retry_delay(self.failures)
         if self.failures <= _LOGGED or self.failures % _LOGGED_AGAIN == 0:
             served = "nothing" if self.catalog is None else "the last good listing"
-            log.warning("listing failed", steps=steps, serving=served, attempts=self.failures)
+            log.warning("listing failed", steps=steps, serving=served, attempts=self.failures, next="run check")
 
     def record_refusal(self, caller: Caller, error: GatewayError, now: float) -> None:
         """Record the backend's refusal. Forget the catalog at once, however fresh: the caller may not see it."""

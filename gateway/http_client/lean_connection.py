@@ -179,7 +179,7 @@ class LeanConnection(asyncio.Protocol):
             else:
                 # A fault of a callback of ours is the cause; the parser's own faults have none.
                 cause = error.__context__
-                self._fail(cause if isinstance(cause, OutboundError) else BadHttp(type(error).__name__))
+                self._fail(cause if isinstance(cause, OutboundError) else BadHttp("the answer is no HTTP"))
         if self._is_complete:
             self._finish(self._answered)
         elif self._head_size > MAX_HEAD:

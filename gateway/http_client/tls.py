@@ -34,7 +34,8 @@ class TlsFiles:
                 file = self.cert
                 context.load_cert_chain(self.cert, self.key)
         except OSError as error:
-            raise OSError(error.errno, error.strerror or str(error), file) from error
+            what = (error.strerror or str(error)).replace("or crl found", "found: it must be PEM")
+            raise OSError(error.errno, what, file) from error
         return context
 
 

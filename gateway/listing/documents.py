@@ -37,13 +37,22 @@ def load(raw: bytes) -> Any:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f"line {mark.line + 1}: " if mark is not None else ""
-            raise UnreadableFile(where + (getattr(error, "problem", None) or "neither JSON nor YAML")) from None
+            what = str(getattr(error, "problem", None) or "neither JSON nor YAML")
+            raise UnreadableFile(where + what.replace("any token", "any token: use spaces for tabs")) from None
         except RecursionError:
             raise UnreadableFile("nested too deeply") from None
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Load YAML safely. Dates stay text, because JSON has none."""
+    """Load YAML safely. Dates stay text, because JSON has none. A name occurs once: the first would be lost."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in names:
+                raise yaml.constructor.ConstructorError(None, None, f'"{key.value}" occurs twice', key.start_mark)
+            names.add(str(key.value))
+        return super().construct_mapping(node, deep=deep)
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -43,9 +43,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
     "required": ["methods"],
     "additionalProperties": False,
     "properties": {
-        "title": {"type": "string"},
-        "version": {"type": "string"},
-        "description": {"type": "string"},
+        "title": {"type": "string"}, "version": {"type": "string"}, "description": {"type": "string"},
         "methods": {
             "type": "object",
             "propertyNames": {"type": "string", "minLength": 1, "maxLength": 512},
@@ -53,8 +51,7 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
                 "type": ["object", "null"],
                 "additionalProperties": False,
                 "properties": {
-                    "title": {"type": "string"},
-                    "description": {"type": "string"},
+                    "title": {"type": "string"}, "description": {"type": "string"},
                     "structure": {"enum": ["by-name", "by-position", "by-name-in-list"]},
                     "params": {
                         "type": ["object", "null"],
@@ -63,22 +60,17 @@ FILE_SCHEMA: Final[dict[str, Any]] = {
                             "type": ["object", "null"],
                             "additionalProperties": False,
                             "properties": {
-                                "schema": _SCHEMA,
-                                "required": {"type": "boolean"},
-                                "description": {"type": "string"},
+                                "schema": _SCHEMA, "required": {"type": "boolean"}, "description": {"type": "string"},
                             },
                         },
                     },
-                    "input_schema": {"type": "object"},
-                    "result": _SCHEMA,
-                    "annotations": {"type": "object"},
-                    "deprecated": {"type": "boolean"},
-                    "endpoint": {"type": "string", "pattern": "^/(?!/)"},
+                    "input_schema": {"type": "object"}, "result": _SCHEMA, "annotations": {"type": "object"},
+                    "deprecated": {"type": "boolean"}, "endpoint": {"type": "string", "pattern": "^/(?!/)"},
                 },
             },
         },
     },
-}
+}  # fmt: skip
 
 # Tried in this order: the more a form demands of a document, the earlier it stands.
 _SAVED: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Listing]], ...]] = (
@@ -94,11 +86,8 @@ _SAVED: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Listing]], ...]
     (plain.all_named, plain.parse_listing),
 )
 _KINDS: Final = {"object": "a mapping", "string": "a text", "boolean": "true or false", "null": "empty"}
-_REST: Final = {
-    "pattern": "must be a path on the service, such as /rpc",
-    "minLength": "a name must not be empty",
-    "maxLength": "the name is too long",
-}
+_REST: Final = {"pattern": "must be a path on the service, such as /rpc",
+                "minLength": "a name must not be empty", "maxLength": "the name is too long"}  # fmt: skip
 
 
 class Static:
@@ -153,6 +142,8 @@ def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({}
         for recognizes, parse in _SAVED:
             if recognizes(document):
                 return parse(inline_documents(document, others))
+        if isinstance(document, dict) and document.keys() & {"openapi", "swagger"}:
+            raise FaultyFile([FileFault((), "is an OpenAPI document, of REST: list methods as docs/listings.md shows")])
         raise FaultyFile(islice(describe_faults(faults), _FAULTS_SHOWN))
     methods = tuple(_method(name, entry or {}) for name, entry in document["methods"].items())
     service = ServiceInfo(document.get("title", ""), document.get("version", ""), document.get("description", ""))
@@ -162,19 +153,13 @@ def parse_listing(document: Any, others: Mapping[str, Any] = MappingProxyType({}
 def _method(name: str, entry: dict[str, Any]) -> Method:
     result, params = entry.get("result"), entry.get("params", {})
     return Method(
-        name,
-        Static.name,
-        title=entry.get("title", ""),
-        description=entry.get("description", ""),
+        name, Static.name, title=entry.get("title", ""), description=entry.get("description", ""),
         parameters=None if params is None else tuple(_parameter(key, item or {}) for key, item in params.items()),
-        input_schema=entry.get("input_schema"),
+        input_schema=entry.get("input_schema"), endpoint=entry.get("endpoint"),
         structure=Structure(entry.get("structure", "unknown" if params is None else "by-name")),
-        result=None if result is False else result,
-        notification=result is False,
-        endpoint=entry.get("endpoint"),
-        annotations=entry.get("annotations", {}),
-        deprecated=entry.get("deprecated", False),
-    )
+        result=None if result is False else result, notification=result is False,
+        annotations=entry.get("annotations", {}), deprecated=entry.get("deprecated", False),
+    )  # fmt: skip
 
 
 def _parameter(name: str, item: dict[str, Any]) -> Parameter:
@@ -200,9 +185,8 @@ def describe_faults(errors: Iterable[Any]) -> Iterator[FileFault]:
             known = list(error.schema["properties"])
             for key in error.instance:
                 if key not in known:
-                    yield FileFault(
-                        (*path, key), f"unknown key; known here: {', '.join(known)}{did_you_mean(key, known)}"
-                    )
+                    text = f"unknown key; known here: {', '.join(known)}{did_you_mean(key, known)}"
+                    yield FileFault((*path, key), text)
         elif error.validator == "type":
             kinds = [wanted] if isinstance(wanted, str) else wanted
             yield FileFault(path, f"must be {' or '.join(_KINDS.get(kind, kind) for kind in kinds)}")

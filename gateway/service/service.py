@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from gateway import __version__
 from gateway.auth.access import Access
 from gateway.auth.metadata import build_resource_metadata
+from gateway.auth.refusals import InvalidToken
 from gateway.backend.admission import CallAdmission, ListingAdmission, Traffic
 from gateway.backend.client import HEADERS, BackendClient
 from gateway.backend.error_redaction import ErrorRedactor
@@ -68,15 +69,9 @@ class Service:
     """Hold the parts of one service. Made by :meth:`build`; :meth:`start` begins its background work."""
 
     def __init__(
-        self,
-        settings: ServiceSettings,
-        files: ServiceFiles,
-        store: Store,
-        secrets: tuple[bytes, ...],
-        mount: Mount,
-        before: Service | None,
-        progress: Callable[[str], None],
-    ) -> None:
+        self, settings: ServiceSettings, files: ServiceFiles, store: Store, secrets: tuple[bytes, ...], mount: Mount,
+        before: Service | None, progress: Callable[[str], None],
+    ) -> None:  # fmt: skip
         self.settings = settings
         self.files = files
         self.uses = UseCounter()
@@ -119,15 +114,9 @@ class Service:
 
     @classmethod
     async def build(
-        cls,
-        settings: ServiceSettings,
-        files: ServiceFiles,
-        store: Store,
-        secrets: tuple[bytes, ...],
-        mount: Mount | None = None,
-        before: Service | None = None,
-        progress: Callable[[str], None] = lambda _: None,
-    ) -> Self:
+        cls, settings: ServiceSettings, files: ServiceFiles, store: Store, secrets: tuple[bytes, ...],
+        mount: Mount | None = None, before: Service | None = None, progress: Callable[[str], None] = lambda _: None,
+    ) -> Self:  # fmt: skip
         """Return a service, which can answer at once if ``before``, which it replaces, has a listing that it can use.
 
         Raises :class:`config.ConfigError` where a file or the listing of ``before`` cannot be used, or callers' tokens
@@ -187,7 +176,10 @@ class Service:
 
     async def caller(self, token: str) -> Caller:
         """Return the bearer of a token. Raises ``InvalidToken`` or ``Undecidable`` of :mod:`gateway.auth.refusals`."""
-        principal = (await self.auth.issuers.verifier(self.auth.policies).verify_token(token)).principal
+        verified = await self.auth.issuers.verifier(self.auth.policies).verify_token(token)
+        if verified.bound_key is not None and self.settings.auth.dpop == "off":
+            raise InvalidToken("it is bound to a key, and auth.dpop is off")
+        principal = verified.principal
         return Caller(view=self.access.view_of(principal), principal=principal)
 
     async def close(self, successor: Service | None = None) -> None:
@@ -280,15 +272,11 @@ class Service:
         return Invocation(
             self.discovery,
             Forwarder(client, credential, knowledge.param_structures, knowledge.traffic.resends, backend.timeout),
-            knowledge.validators,
-            InputRequests(self._keys, self._store),
-            self.access,
+            knowledge.validators, InputRequests(self._keys, self._store), self.access,
             CallBudget(self._store, limits.invocation, limits.client),
-            Budget(self._store, "discovery", limits.discovery),
-            self._mount.concurrency,
-            builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {},
-            name_style,
-        )
+            Budget(self._store, "discovery", limits.discovery), self._mount.concurrency,
+            builtin_tools(knowledge.search, self._visible, name_style) if knobs.search else {}, name_style,
+        )  # fmt: skip
 
     async def _visible(self, caller: Caller) -> Catalog:
         """Return the tools that a caller may call."""
@@ -316,18 +304,11 @@ class Service:
         sessions = Sessions(self._keys, self._store, ends)
         old_eras = legacy.Legacy(operations, self.invocation, sessions, self.call_notices, self.uses)
         return Site(
-            settings.mount,
-            endpoint=Endpoint(modern.Modern(operations, self.invocation), old_eras),
-            operations=operations,
-            invocation=self.invocation,
-            discovery=self.discovery,
-            access=self.access,
-            authenticator=self.auth.authenticator,
-            metadata=metadata,
-            rest_page_size=_rest_page_size(settings),
-            max_body=settings.server.max_body,
-            uses=self.uses,
-        )
+            settings.mount, endpoint=Endpoint(modern.Modern(operations, self.invocation), old_eras),
+            operations=operations, invocation=self.invocation, discovery=self.discovery, access=self.access,
+            authenticator=self.auth.authenticator, metadata=metadata, rest_page_size=_rest_page_size(settings),
+            max_body=settings.server.max_body, uses=self.uses,
+        )  # fmt: skip
 
     def _prepare_pages(self, catalog: Catalog) -> None:
         """Render the first pages of a catalog before a client asks for them."""

@@ -41,11 +41,11 @@ def http_url(url: str) -> str:
         _ = parts.port
     except ValueError:
         # The library's text would quote a part of the URL, which may be a password.
-        raise ValueError("is not a URL") from None
+        raise ValueError("is not a URL; an IPv6 address needs brackets: http://[::1]:8000/") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL" + _scheme_hint(url, parts.scheme))
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must not carry a user name or password")
+        raise ValueError("must not carry a user name or password: they belong in credentials of their own")
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url

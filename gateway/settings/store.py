@@ -13,7 +13,7 @@ from gateway.settings.knobs import Section, knob
 MEMORY: Final = "memory:"
 _FORMS: Final = (
     "must be memory:, redis://host:6379/0, the same with rediss:// for TLS, or with Sentinel "
-    "redis+sentinel://host:26379,host:26379/name/0"
+    "redis+sentinel://host:26379,host:26379/name/0; a password stands in store.password"
 )
 _SCHEMES: Final = ("redis", "rediss", "redis+sentinel", "rediss+sentinel")
 _PORT: Final = 6379

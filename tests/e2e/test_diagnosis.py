@@ -140,7 +140,7 @@ class Saying:
 async def test_a_text_that_is_the_answer_to_any_method_is_no_list_of_names(text: str) -> None:
     async with ScriptedBackend() as backend:
         every_call(Saying(text))(backend)
-        assert (await diagnosed(backend.url)).cause.startswith("It speaks JSON-RPC, and does not list its methods")
+        assert "and does not list its methods in a known form" in (await diagnosed(backend.url)).cause
 
 
 async def test_a_tls_port_that_only_closes_is_told_by_a_second_look(tmp_path: Path) -> None:

@@ -326,7 +326,7 @@ async def test_the_token_of_the_environment_or_of_a_file_is_sent_to_a_service_wi
     [
         ((), "backend.url: is required"),
         (("http://127.0.0.1:1/x", "--token-file", "/nowhere/token"), "--token-file /nowhere/token: No such file"),
-        (("http://127.0.0.1:1/x", "--token-file", __file__), "does not hold one access token without blanks"),
+        (("http://127.0.0.1:1/x", "--token-file", __file__), "does not hold one access token on one line"),
         (("127.0.0.1:1/x",), "127.0.0.1:1/x is not a URL: it begins with http:// or https://"),
         (("http://127.0.0.1:1/x", *ISSUER), "A token is needed here (auth.anonymous is none): give --token-file"),
     ],

@@ -96,7 +96,8 @@ def test_an_entry_that_is_removed_leaves_the_file_as_it_was(client: str, before:
     else:
         assert entries_of(client, file) == {}
     again = connect(tmp_path, *arguments, "--remove")
-    assert (again.exit_code, again.stdout) == (0, f"{file} already has no entry crm.\n")
+    other = "Another is named with --entry, another file with --file."
+    assert (again.exit_code, again.stdout) == (0, f"{file} already has no entry crm. {other}\n")
 
 
 @each("entry", [{"command": "theirs"}, {"url": "https://crm.example.com/v1"}, {"command": "jsonrpc-mcp-gateway"}])

@@ -30,9 +30,9 @@ def said(*arguments: str) -> str:
         (b" \n", "is empty"),
         (b"Bearer abc\n", "begins with Bearer: leave that word out"),
         (b"bearer abc", "begins with Bearer: leave that word out"),
-        (b"abc def", "does not hold one access token without blanks"),
-        (b"abc\ndef\n", "does not hold one access token without blanks"),
-        (b"\xef\xbb\xbfabc", "does not hold one access token without blanks"),
+        (b"abc def", "does not hold one access token on one line"),
+        (b"abc\ndef\n", "does not hold one access token on one line"),
+        (b"\xef\xbb\xbfabc", "does not hold one access token on one line"),
     ],
 )
 def test_a_token_file_that_holds_no_token_is_told_why(content: bytes, reason: str, tmp_path: Path) -> None:
