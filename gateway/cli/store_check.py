@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.cli.diagnosis import Diagnosis
 from gateway.cli.options import UNUSABLE, fail
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store import StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 

@@ -26,8 +26,7 @@ from gateway.errors import BackendUnavailable
 from gateway.json_bounds import echoes_unquoted
 from gateway.model import Caller
 from gateway.outbound import Answer, OutboundError
-from gateway.settings import Login, Send
-from gateway.settings.sending import is_header_value
+from gateway.settings.sending import Login, Send, is_header_value
 from gateway.settings.templates import fill, names_in
 from gateway.single_flight import SingleFlight
 from gateway.text import excerpt
