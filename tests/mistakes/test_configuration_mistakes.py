@@ -29,7 +29,7 @@ def test_a_mistake_in_the_configuration_is_told_with_its_remedy(printed: Mapping
 
 
 RELOADS = (
-    (Mistake("a reload with a faulty file", "catalog.ttl", "5m", None), "catalog: {ttl: 5 minutes}\n", "reload failed"),
+    (Mistake("a reload with a faulty file", "catalog.ttl", "5m", None), "catalog: {ttl: 5 minutes}\n", "catalog.ttl"),
     (
         Mistake("a reload of what needs a restart", "server.max_connections", "restart", None),
         "server: {max_connections: 5000}\n",
