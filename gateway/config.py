@@ -38,6 +38,7 @@ _MESSAGES: Final = {
 a fault has none of its own, that of its first word counts."""
 _OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "server.bind": "server.host",
                   "upstream": "backend.url", "backend.host": "backend.url", "backend.port": "backend.url",
+                  "backend.auth": "backend.credentials", "auth.audience": "auth.issuers.*.audiences",
                   "store.host": "store.url", "store.port": "store.url", "auth.enabled": "auth.mode",
                   "backend.headers": "backend.credentials.send", "log_level": "telemetry.log.level"}  # fmt: skip
 """Our knobs by the names that they have in other programs."""
@@ -183,15 +184,18 @@ def _message(detail: Mapping[str, Any], where: tuple[Key, ...]) -> str:
 
 
 def _suggestion(location: tuple[int | str, ...]) -> str:
-    """Return the known keys of the section, and the one that is probably meant: the only one elsewhere, or here."""
+    """Return the known keys of the section, and the one that is probably meant: the only one of this name, below this
+    section or elsewhere, or a similar one here."""
     section, name = find_knob(location[:-1]), location[-1]
     known = list(keys_of(section)) if section else []
-    elsewhere = [path for path, _ in knobs() if path.rpartition(".")[2] == name and "*" not in path]
+    paths = [path for path, _ in knobs() if path.rpartition(".")[2] == name]
+    near = [path for path in paths if path.startswith(f"{location[0]}.")]
+    elsewhere = near or [path for path in paths if "*" not in path]
     if other := _OTHERS.get(".".join(map(str, location[-2:]))):
         elsewhere = [other]
+    elif len(location) > 1 and name in Settings.model_fields:
+        return f"; known here: {', '.join(known)}; {name} stands at the top level"
     meant = f"; did you mean {elsewhere[0]}?" if len(elsewhere) == 1 else did_you_mean(name, known)
-    if len(location) > 1 and name in Settings.model_fields:
-        meant = f"; {name} stands at the top level"
     return (f"; known here: {', '.join(known)}" if known else "") + meant
 
 

@@ -57,7 +57,7 @@ PLACES: Final = (
             f"{BACKEND}auth: {{mode: off, audience: https://gw.example.com/mcp}}\n"),
     written("keys beside the issuers", "auth.jwks_uri", "auth.issuers.*.jwks_uri",
             f"{BACKEND}auth: {{mode: off, jwks_uri: https://login.example.com/keys}}\n"),
-    written("one issuer, without the list", "auth.issuer", "did you mean issuers?",
+    written("one issuer, without the list", "auth.issuer", "did you mean auth.issuers.*.issuer?",
             f"{BACKEND}auth: {{issuer: https://login.example.com}}\n"),
     written("a map in place of the list of issuers", "auth.issuers", "[{issuer:",
             f"{BACKEND}auth: {{issuers: {{issuer: https://login.example.com}}}}\n"),
