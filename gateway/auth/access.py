@@ -19,8 +19,7 @@ from gateway.auth.authenticator import NO_TOKEN
 from gateway.auth.presets import preset_of
 from gateway.errors import InsufficientScope, Unauthorized
 from gateway.model import SHARED, Caller, Catalog, Demand, Principal, Tool, View
-from gateway.settings import Auth
-from gateway.settings.auth import SCOPE
+from gateway.settings.auth import SCOPE, Auth
 from gateway.text import excerpt
 
 _MAX_CATALOGS: Final = 1000  # one for each catalog and set of demands, not for each caller

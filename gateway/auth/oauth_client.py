@@ -13,7 +13,7 @@ from urllib.parse import quote_plus, urlencode
 
 from gateway import jsonrpc
 from gateway.http_client.session import Outbound
-from gateway.settings import ClientSecret
+from gateway.settings.auth import ClientSecret
 
 MAX_BYTES: Final = 64 * 1024
 """The longest answer that is read."""

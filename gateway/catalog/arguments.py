@@ -14,7 +14,7 @@ from gateway.model import HeaderParameter, JsonObject, Method, Parameter, Schema
 from gateway.model.schema_keywords import DEFINITIONS, IN_PLACE, IN_PLACE_LISTS, in_place, with_schemas
 from gateway.schema.bundling import UnsoundSchema, object_schema
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import Argument
+from gateway.settings.catalog import Argument
 
 _FOR_ONE_ARGUMENT: Final = ("$schema", "type", "properties", *DEFINITIONS)
 _RULE: Final = NameRule(r"A-Za-z0-9_.\-", 64, "argument")

@@ -11,7 +11,7 @@ from fnmatch import translate
 from typing import Any, Final
 
 from gateway.catalog.risks import reveals_secret
-from gateway.settings import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
+from gateway.settings.catalog import EXCLUDED, Annotations, CatalogSettings, ToolOverride, has_one_star
 from gateway.text import did_you_mean
 
 _SHOWN: Final = 3

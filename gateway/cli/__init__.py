@@ -7,6 +7,7 @@ command line or the configuration is wrong, or a port is taken; 3 the backend ga
 from __future__ import annotations
 
 import gc
+import re
 from importlib import import_module
 from typing import Final
 
@@ -31,8 +32,29 @@ COMMANDS: Final = {
 """The module of each command, and the line about it. To load all modules for these lines takes most of a second."""
 
 
+HINTS: Final = {
+    r"command '.*://": f"A command stands before the URL: {COMMAND} serve URL.",
+    r"command '-": "Options of a command stand behind it: serve --config FILE.",
+    r"option '--(host|port|workers)'": r"It is a knob: --set server.\1=VALUE.",
+    r"^call Got .*\(": "Before each argument of the tool stands --arg: --arg a=2.",
+    r"^demo Got .*\((\d+)\)": r"The port is --port \1.",
+    r"argument.*\(\w+\.": "Before each knob stands --set: --set server.port=9000.",
+    r"argument.*\(\w+://": "Several services stand in a file (docs/services.md): --config FILE.",
+    r"File .* does not exist": "`tools --json` prints one to compare with.",
+}
+"""What to do about messages of click, behind the name of the command."""
+
+
 class _Commands(click.Group):
-    """Load a command when it is given."""
+    """Load a command when it is given. Add what to do to what click says is wrong."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            said = f"{error.ctx.info_name if error.ctx else ''} {error.message}"
+            hints = [match.expand(hint) for fault, hint in HINTS.items() if (match := re.search(fault, said))]
+            raise click.UsageError(" ".join([error.format_message(), *hints]), error.ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -51,7 +73,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     commands={name: click.Command(name) for name in COMMANDS},  # their names, for who mistypes one
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
 )
 @click.version_option(__version__)
 def main() -> None:

@@ -203,7 +203,7 @@ def _counterpart(service: ServiceSettings, settings: Settings, file: Path) -> Se
 def _pin(service: ServiceSettings, token: str | None) -> None:
     file, knob = service.catalog.pin, service.knob("catalog.pin")
     if file is None:
-        fail(UNUSABLE, f"{knob} names no file to write the pins to.")
+        fail(UNUSABLE, f"{knob} names no file to write the pins to: --set {knob}=tools.pin")
     catalog = _catalog_without_pins(service, token)
     if not catalog.tools:
         fail(FAILED, "There are no tools to pin.")
@@ -237,15 +237,13 @@ def _with_catalog(service: ServiceSettings, work: Work, token: str | None = None
 
 def _arguments(tool: Tool, pairs: tuple[str, ...], whole: str | None) -> dict[str, Any]:
     """Return the arguments of --args, with those of --arg added. Ends the program where they cannot be read."""
-    arguments: dict[str, Any] = {}
-    if whole is not None:
-        try:
-            arguments = jsonrpc.decode(whole.encode())
-        except ValueError as error:
-            fail(UNUSABLE, f"--args is not JSON: {error}")
-        arguments = {} if arguments is None else arguments
-        if not isinstance(arguments, dict):
-            fail(UNUSABLE, "--args must be a JSON object")
+    try:
+        arguments = {} if whole is None else jsonrpc.decode(whole.encode())
+    except ValueError as error:
+        fail(UNUSABLE, f"--args is not JSON, such as '{{\"name\": 1}}': {error}")
+    arguments = {} if arguments is None else arguments
+    if not isinstance(arguments, dict):
+        fail(UNUSABLE, "--args must be a JSON object")
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -57,31 +57,25 @@ class Given:
     overrides: tuple[str, ...]
 
 
-def configured(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the argument URL and the options --config and --set. Without --config, ``$GATEWAY_CONFIG`` is read, else
-    gateway.yaml of this folder. The command gets ``settings``, and the ``source`` to load them again."""
-    return _configured(command, (_named_by_environment, _in_this_folder))
+def configured(command: Callable[..., None], here: bool = True) -> Callable[..., None]:
+    """Add the argument URL and the options --config and --set. Without --config, ``$GATEWAY_CONFIG`` is read, else,
+    with ``here``, gateway.yaml of this folder. The command gets ``settings``, and the ``source`` to load them again."""
 
-
-def configured_by_name(command: Callable[..., None]) -> Callable[..., None]:
-    """Do as :func:`configured` does, but for the file of this folder: a client chooses the folder, and what lies there
-    may be a stranger's."""
-    return _configured(command, (_named_by_environment,))
-
-
-def _configured(command: Callable[..., None], finders: Iterable[Callable[[], Path | None]]) -> Callable[..., None]:
     @click.argument("url", required=False)
-    @click.option("--config", "file", type=click.Path(path_type=Path), metavar="FILE",
+    @click.option("--config", "named", type=click.Path(path_type=Path), metavar="FILE", multiple=True,
                   help="YAML file with the knobs, or the folder of gateway.yaml.")  # fmt: skip
     @click.option("--set", "overrides", multiple=True, metavar="SECTION.KNOB=VALUE",
                   help="One knob. Text is taken as it is, everything else is YAML.")  # fmt: skip
     @click.pass_context
     @wraps(command)
     def with_settings(
-        context: click.Context, /, url: str | None, file: Path | None, overrides: tuple[str, ...], **arguments: Any
+        context: click.Context, /, url: str | None, named: Sequence[Path], overrides: tuple[str, ...], **arguments: Any
     ) -> None:
         url = _check_url(context, url, arguments)
-        file = file or next(filter(None, (found() for found in finders)), None)
+        if len(named) > 1:
+            raise click.UsageError("--config stands once: write the knobs of both files in one", context)
+        place = named[0] if named else os.environ.get(_FILE_VARIABLE)
+        file = Path(place) if place else _in_this_folder() if here else None
         file = file / _FILE if file is not None and file.is_dir() else file
         context.obj = Given(url, file, overrides)
         knob = f"services.{name}.backend.url" if (name := arguments.get("name")) else "backend.url"
@@ -94,10 +88,11 @@ def _configured(command: Callable[..., None], finders: Iterable[Callable[[], Pat
             settings = source.load_settings()
         except ConfigError as error:
             faults = [f"  {fault}" for fault in error.faults]
-            if url and "services" in "".join(faults):
+            if not {"backend.url: is required", f"{file}: {os.strerror(errno.ENOENT)}"}.isdisjoint(error.faults):
+                name_it = f"Name the service: {COMMAND} {context.info_name} URL, or a file: --config {_FILE}."
+                faults.append(f"{name_it} schema --format yaml --minimal prints one to begin with.")
+            if url and "services." in "".join(faults):
                 faults.append(f"The URL stands in for {knob}; --service NAME says of which service.")
-            if "  backend.url: is required" in faults:
-                faults.append(f"Name the service: {COMMAND} {context.info_name} URL, or a file: --config {_FILE}")
             fail(UNUSABLE, "The configuration cannot be used:", *faults)
         if defaults and context.info_name in _OPENING:
             click.echo(_OPEN, err=True)
@@ -106,8 +101,9 @@ def _configured(command: Callable[..., None], finders: Iterable[Callable[[], Pat
     return with_settings
 
 
-def _named_by_environment() -> Path | None:
-    return Path(os.environ[_FILE_VARIABLE]) if os.environ.get(_FILE_VARIABLE) else None
+configured_by_name: Final = partial(configured, here=False)
+"""Do as :func:`configured` does, but without the file of this folder: a client chooses the folder, and what lies there
+may be a stranger's."""
 
 
 def _in_this_folder() -> Path | None:
@@ -123,13 +119,16 @@ def _check_url(context: click.Context, url: str | None, arguments: dict[str, Any
 
     Raises :class:`click.UsageError`.
     """
-    takes_tool = "tool" in arguments
-    if url is not None and "://" not in url and takes_tool and arguments["tool"] is None:
+    if arguments.get("tool", "") is None:
+        if url is None or "://" in url:
+            hint = f"`tools {url or ''}` lists them."
+            raise click.MissingParameter(hint, context, param_hint="'TOOL'", param_type="argument")
         url, arguments["tool"] = None, url
-    if takes_tool and arguments["tool"] is None:
-        raise click.MissingParameter(ctx=context, param_hint="'TOOL'", param_type="argument")
     if url is not None and "://" not in url:
-        raise click.UsageError(f"{url} is not a URL: it begins with http:// or https://", context)
+        others = (
+            f"a file is --config FILE, a knob --set section.knob=value{', a tool stands last' * ('tool' in arguments)}"
+        )
+        raise click.UsageError(f"{url} is not a URL: it begins with http:// or https://; {others}", context)
     return url
 
 

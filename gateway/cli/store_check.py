@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.cli.options import UNUSABLE, fail
 from gateway.diagnosis.no_listing import Diagnosis
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store import StoreFault
 from gateway.store.choice import PER_PROCESS, make_store
 

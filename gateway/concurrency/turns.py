@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-_SLICE: Final = 0.005
+SLICE: Final = 0.005
 """Seconds of work after which other tasks get a turn."""
 _TOGETHER: Final = 8
 """Most functions that follow each other. More would gain nothing, and the first would wait longer."""
@@ -22,7 +22,7 @@ class Turns:
 
     async def give(self) -> None:
         """Give other tasks a turn, if this one has worked for its slice."""
-        if time.monotonic() - self._began > _SLICE:
+        if time.monotonic() - self._began > SLICE:
             await asyncio.sleep(0)
             self._began = time.monotonic()
 

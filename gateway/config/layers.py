@@ -94,8 +94,8 @@ class Layers:
 
     def add_override(self, override: str) -> None:
         dotted, separator, text = override.partition("=")
-        if not separator:
-            self.faults.append(f"--set {override}: must be section.knob=value")
+        if not separator or dotted != dotted.strip():
+            self.faults.append(f"--set {override}: must be section.knob=value, without blanks around the knob")
             return
         path = dotted.split(".")
         origin = f"--set {dotted}"

@@ -32,7 +32,7 @@ def read_text(file: Path, name: str) -> str:
     except OSError as error:
         raise UnresolvedReference(f"{name}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise UnresolvedReference(f"{name}: not UTF-8") from None
+        raise UnresolvedReference(f"{name}: not UTF-8; save it in that encoding") from None
     except ValueError:
         raise UnresolvedReference("a name of a file must not have a null byte") from None
     if len(content) > _MAX_BYTES:
@@ -66,10 +66,9 @@ class ConfigReferences:
     def _value(self, name: str) -> str:
         if name.startswith("file:"):
             return self.content(name.removeprefix("file:"))
-        try:
-            return self.environ[name]
-        except KeyError:
-            raise UnresolvedReference(f"the environment has no variable {name}") from None
+        if name not in self.environ:
+            raise UnresolvedReference(f"the environment has no variable {name}; set it, or write $${{ for ${{")
+        return self.environ[name]
 
 
 def read_yaml_with_references(text: str, origin: str) -> Any:

@@ -55,14 +55,12 @@ def _read_digests(settings: ServiceSettings) -> dict[str, bytes]:
 def _check_tls(settings: ServiceSettings) -> None:
     """Raise :class:`config.ConfigError` where a TLS file is unusable, before anything is open that must be closed."""
     issuers = settings.auth.issuers if settings.auth.mode != "off" else ()
-    knob = settings.knob("backend.tls")
+    knob = settings.knob("auth.issuers.ca_file")
     try:
-        backend_tls(settings).context()
-        knob = settings.knob("auth.issuers.ca_file")
-        for issuer in issuers:
-            TlsFiles(issuer.ca_file, ca_knob=knob).context()
+        for files in (backend_tls(settings), *(TlsFiles(issuer.ca_file, ca_knob=knob) for issuer in issuers)):
+            files.context()
     except OSError as error:
-        raise config.ConfigError([f"{knob}: {error.filename}: {error.strerror}"]) from None
+        raise config.ConfigError([f"{error.filename}: {error.strerror}"]) from None
 
 
 def backend_tls(settings: ServiceSettings) -> TlsFiles:

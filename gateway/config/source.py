@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,23 +23,25 @@ _MESSAGES: Final = {
     "missing": "is required",
     "string_type": "must be a text; in quotes, if YAML takes it for something else",
     "tuple_type": "must be a list, such as [one, two]",
-    "dict_type": "must be a mapping, such as {{name: value}}",
-    "model_type": "must be a mapping, such as {{name: value}}",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
+    "dict": "must be a mapping, such as {{name: value}}, with a space after each colon",
+    "model": "must be a mapping, such as {{name: value}}, with a space after each colon",
+    "bool": "must be true or false",
+    "int": "must be a whole number",
+    "float": "must be a number",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
     "string_too_short": "must have at least {min_length} character",
     "string_pattern_mismatch": "must match {pattern}",
 }
-"""Messages of ours for faults that pydantic would describe in words of Python, with the names of its own details."""
+"""Messages of ours for faults that pydantic would describe in words of Python, with the names of its own details. Where
+a fault has none of its own, that of its first word counts."""
+_OTHERS: Final = {"listen": "server.port", "server.listen": "server.port", "server.bind": "server.host",
+                  "upstream": "backend.url", "backend.host": "backend.url", "backend.port": "backend.url",
+                  "backend.auth": "backend.credentials", "auth.audience": "auth.issuers.*.audiences",
+                  "store.host": "store.url", "store.port": "store.url", "auth.enabled": "auth.mode",
+                  "backend.headers": "backend.credentials.send", "log_level": "telemetry.log.level"}  # fmt: skip
+"""Our knobs by the names that they have in other programs."""
 RESTART: Final = ("server.", "store.", "telemetry.")
 """Prefixes of the knobs that belong to the process: a reload does not apply them, except for those in ``LIVE``. All
 other knobs belong to a service, which a reload replaces as a whole."""
@@ -115,7 +118,7 @@ def _faults_of_services(settings: Settings) -> Iterator[str]:
 
 def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
     """Yield the faults of the values that could be read, but none of a section that holds one which could not."""
-    details = error.errors(include_url=False, include_input=False)
+    details = error.errors(include_url=False)
     top_level_faults = {(detail["loc"], detail["msg"]) for detail in details}
     for detail in details:
         where = detail["loc"] if detail["type"] != "missing" else _missing_knob(detail["loc"])
@@ -125,11 +128,8 @@ def _faults_of(error: ValidationError, layers: Layers) -> Iterator[str]:
         if any(all(one == other for one, other in zip(path, where, strict=False)) for path in layers.unread_paths):
             continue
         path = ".".join(str(part) for part in where)
-        text = _message(detail, where, layers.tree)
-        if path:
-            yield f"{path}: {text}"
-        else:
-            yield from _by_origin(text.splitlines(), layers.tree)
+        text = _message(detail, where)
+        yield from [f"{path}: {text}"] if path else _by_origin(text.splitlines(), layers.tree)
 
 
 def _by_origin(faults: Iterable[str], tree: Mapping[str, Any]) -> Iterator[str]:
@@ -165,42 +165,37 @@ def _missing_knob(location: tuple[Key, ...]) -> tuple[Key, ...]:
     return (*location, *required[:1])
 
 
-def _message(detail: Mapping[str, Any], where: tuple[Key, ...], tree: Mapping[str, Any]) -> str:
+def _message(detail: Mapping[str, Any], where: tuple[Key, ...]) -> str:
     """Return the words for a fault of pydantic's at the knob ``where``."""
     if detail["type"] == "extra_forbidden":
         return f"unknown key{_suggestion(where)}"
     if detail["type"] == "literal_error":
-        knob = find_knob(where)
-        words = [
-            word for kind in (knob.kinds if knob else ()) if get_origin(kind) is Literal for word in get_args(kind)
-        ]
-        return f"must be one of {', '.join(words)}{did_you_mean(_value_at(tree, where), words)}"
+        words = re.findall("'(.*?)'", detail["ctx"]["expected"])
+        return f"must be one of {', '.join(words)}{did_you_mean(detail['input'], words)}"
     if detail["type"] in ("tuple_type", "model_type") and "issuers" in where[-2:]:
         return "has the form [{issuer: https://login.example.com}]"
-    section, message, values = find_knob(where[:-1]), _MESSAGES.get(detail["type"]), detail.get("ctx", {})
+    message = _MESSAGES.get(detail["type"]) or _MESSAGES.get(detail["type"].partition("_")[0])
+    section, values = find_knob(where[:-1]), detail.get("ctx", {})
     if section and where and (field := keys_of(section).get(str(where[-1]))):
         values = {name: as_written(value, field) for name, value in values.items()}
-    text: str = message.format_map(values) if message else detail["msg"]
+    unit = "; a number without a unit is seconds, or bytes" if isinstance(values.get("le"), str) else ""
+    text: str = message.format_map(values) + unit if message else detail["msg"]
     return text.removeprefix("Value error, ")
 
 
-def _value_at(tree: Any, path: Sequence[Key]) -> Any:
-    for key in path:
-        try:
-            tree = tree[key]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return tree
-
-
 def _suggestion(location: tuple[int | str, ...]) -> str:
-    """Return the known keys of the section, and the one that is probably meant: here, or the only one elsewhere."""
-    section = find_knob(location[:-1])
+    """Return the known keys of the section, and the one that is probably meant: the only one of this name, below this
+    section or elsewhere, or a similar one here."""
+    section, name = find_knob(location[:-1]), location[-1]
     known = list(keys_of(section)) if section else []
-    elsewhere = [path for path, _ in knobs() if path.rpartition(".")[2] == location[-1] and "*" not in path]
-    meant = did_you_mean(location[-1], known)
-    if not meant and len(elsewhere) == 1:
-        meant = f"; did you mean {elsewhere[0]}?"
+    paths = [path for path, _ in knobs() if path.rpartition(".")[2] == name]
+    near = [path for path in paths if path.startswith(f"{location[0]}.")]
+    elsewhere = near or [path for path in paths if "*" not in path]
+    if other := _OTHERS.get(".".join(map(str, location[-2:]))):
+        elsewhere = [other]
+    elif len(location) > 1 and name in Settings.model_fields:
+        return f"; known here: {', '.join(known)}; {name} stands at the top level"
+    meant = f"; did you mean {elsewhere[0]}?" if len(elsewhere) == 1 else did_you_mean(name, known)
     return (f"; known here: {', '.join(known)}" if known else "") + meant
 
 

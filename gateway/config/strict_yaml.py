@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import yaml
+
+_TAB: Final = "; indent with spaces, not with tabs"
+_HINT: Final = "; check the indentation, put text with special characters in quotes, and begin a comment with #"
 
 
 class NotYaml(ValueError):
@@ -27,33 +30,24 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
+            key, mark = self.construct_object(key_node, deep=True), key_node.start_mark
             if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {_written(key_node)} is not a text: quote it", key_node.start_mark
-                )
+                # A list or a map is named without its content.
+                name = key_node.value if isinstance(key_node, yaml.ScalarNode) else "of several values"
+                raise yaml.constructor.ConstructorError(None, None, f"key {name} is not a text: quote it", mark)
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f'key "{key}" occurs twice', key_node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f'key "{key}" occurs twice: keep one', mark)
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
 
 _StrictLoader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
-    ]
+    first: [one for one in resolvers if one[0].rpartition(":")[2] not in ("bool", "timestamp")]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
-
-
-def _written(node: yaml.Node) -> str:
-    """Return a key as the file has it; a list or a map without its content."""
-    return str(node.value) if isinstance(node, yaml.ScalarNode) else "of several values"
 
 
 def _refuse_tag(loader: _StrictLoader, node: yaml.Node) -> Any:
@@ -71,7 +65,9 @@ def read_yaml(text: str, origin: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{origin}:{mark.line + 1}:{mark.column + 1}" if mark else origin
-        raise NotYaml(f"{where}: {error.problem or error.context}") from None
+        ours = isinstance(error, yaml.constructor.ConstructorError)
+        hint = _TAB if "\\t" in (problem := error.problem or "") else "" if ours else _HINT
+        raise NotYaml(f"{where}: {problem or error.context}{hint}") from None
     except RecursionError:
         raise NotYaml(f"{origin}: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:

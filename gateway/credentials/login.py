@@ -28,8 +28,7 @@ from gateway.http_client.response import Answer, OutboundError
 from gateway.jsonrpc.bounds import echoes_unquoted
 from gateway.jsonrpc.response import parse_response
 from gateway.model import Caller
-from gateway.settings import Login, Send
-from gateway.settings.sending import is_header_value
+from gateway.settings.sending import Login, Send, is_header_value
 from gateway.settings.templates import fill, names_in
 from gateway.text import excerpt
 

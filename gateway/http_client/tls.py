@@ -26,16 +26,17 @@ class TlsFiles:
     cert_knob: str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS context. Raises :class:`OSError`, with the name of the file, where one cannot be used."""
-        file = self.ca
+        """Return the TLS context. Raises :class:`OSError`, with the knob and the file, where one cannot be used."""
+        place = f"{self.ca_knob}: {self.ca}"
         try:
             context = ssl.create_default_context(cafile=self.ca)
             if self.cert:
-                file = self.cert
+                place = f"{self.cert_knob}: {self.cert} with key_file {self.key}"
                 context.load_cert_chain(self.cert, self.key)
         except OSError as error:
-            what = (error.strerror or str(error)).replace("or crl found", "found: it must be PEM")
-            raise OSError(error.errno, what, file) from error
+            wrong = "not the PEM file that belongs here; are files exchanged?"
+            reason = wrong if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+            raise OSError(error.errno, reason, place) from error
         return context
 
 

@@ -13,7 +13,7 @@ from gateway.http_client.transport import Transport
 from gateway.listing.dialect import ListingSource, NoListing
 from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
 from gateway.model import Caller, Listing, MessageForm, Method, QuarantinedMethod
-from gateway.settings import Backend
+from gateway.settings.backend import Backend
 from gateway.text import secrets_in
 
 MAX_LISTING: Final = 16 * 1024**2

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.model import ServiceInfo
-from gateway.settings import Icon, McpServer
+from gateway.settings.mcp import Icon, McpServer
 
 PLAIN: Final = ("name", "version")
 TITLED: Final = ("name", "title", "version")

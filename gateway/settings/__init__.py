@@ -13,44 +13,29 @@ from typing import Any
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
-from gateway.settings.auth import Auth, ClientSecret, Issuer, Scopes
-from gateway.settings.backend import Backend, Credentials, ListingCredentials, ListingSettings, Params, Tls
-from gateway.settings.catalog import EXCLUDED, Annotations, Argument, CatalogSettings, ToolOverride, has_one_star
-from gateway.settings.custom import CustomListing, CustomParameter
+from gateway.settings.auth import Auth, Issuer
+from gateway.settings.backend import Backend, Credentials, ListingCredentials, Params
+from gateway.settings.catalog import CatalogSettings, ToolOverride
+from gateway.settings.custom import CustomListing
 from gateway.settings.knobs import Section, is_loopback, knob
 from gateway.settings.limits import Limits
-from gateway.settings.mcp import Icon, Mcp, McpServer
-from gateway.settings.sending import Login, Send
+from gateway.settings.mcp import Mcp
+from gateway.settings.sending import Send
 from gateway.settings.server import ServerSettings, Telemetry
 from gateway.settings.services import INHERITED, NAME_PATTERN, ServiceName, ServiceSections, ServiceSettings, inherit
 from gateway.settings.store import StoreSettings
 
 __all__ = [
-    "EXCLUDED",
-    "Annotations",
-    "Argument",
-    "Auth",
-    "Backend",
     "CatalogSettings",
-    "ClientSecret",
     "Credentials",
     "CustomListing",
-    "CustomParameter",
-    "Icon",
     "Issuer",
     "ListingCredentials",
-    "ListingSettings",
-    "Login",
-    "McpServer",
     "Params",
-    "Scopes",
     "Send",
     "ServiceSettings",
     "Settings",
-    "StoreSettings",
-    "Tls",
     "ToolOverride",
-    "has_one_star",
     "is_loopback",
 ]
 
@@ -98,9 +83,8 @@ class Settings(Section):
         if not isinstance(tree, dict):
             return tree
         if "services" not in tree:
-            return (
-                tree if tree.get("backend") is not None else tree | {"backend": {}}
-            )  # so that the fault is backend.url
+            # {}, so that the fault is backend.url
+            return tree if tree.get("backend") is not None else tree | {"backend": {}}
         if not isinstance(tree["services"], dict):
             return tree
         defaults = {name: tree[name] for name in INHERITED if name in tree}

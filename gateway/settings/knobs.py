@@ -45,7 +45,7 @@ def http_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL" + _scheme_hint(url, parts.scheme))
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must not carry a user name or password: they belong in credentials of their own")
+        raise ValueError("must not carry a user name or password; a service's are knobs of backend.credentials")
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url
@@ -56,10 +56,8 @@ HttpUrl = Annotated[str, AfterValidator(http_url)]
 
 def _scheme_hint(url: str, scheme: str) -> str:
     """Return what to add for an address of a kind that other programs accept."""
-    kind = {"ws": "a WebSocket", "wss": "a WebSocket", "unix": "a Unix socket", "tcp": "a TCP socket"}.get(scheme)
-    if kind is None and url.startswith("/"):
-        kind = "a Unix socket"
-    if kind is not None:
+    kinds = {"ws": "a WebSocket", "wss": "a WebSocket", "unix": "a Unix socket", "tcp": "a TCP socket"}
+    if kind := kinds.get(scheme, "a Unix socket" if url.startswith("/") else ""):
         return f"; {kind} cannot be reached yet: give the service's HTTP address"
     return "" if "://" in url or not re.match(r"[\w.-]+(?::\d+)?(?:/|$)", url) else "; put http:// before it"
 

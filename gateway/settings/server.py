@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Literal
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 
 from gateway.settings.knobs import Section, http_url, knob
 from gateway.units import Duration, Size
+
+_FORMS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
+    "trusted_proxies": (ipaddress.ip_network, "a network (CIDR) such as 10.0.0.0/8, or an address such as 10.0.0.1"),
+    "allowed_hosts": (re.compile(r"\*|[\w.-]+|\[[\da-fA-F:.]+]").fullmatch, "a host name without https:// and port"),
+    "allowed_origins": (re.compile(r"null|[\w+.-]+://[^/]+/?").fullmatch, "an origin such as https://app.example.com"),
+}
 
 
 class ServerSettings(Section):
@@ -109,12 +118,16 @@ class ServerSettings(Section):
             raise ValueError("must not end in /mcp, which the gateway appends: write https://gw.example.com alone")
         return url
 
-    @field_validator("trusted_proxies")
+    @field_validator(*_FORMS)
     @classmethod
-    def _check_proxies(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
-        for proxy in proxies:
-            ipaddress.ip_network(proxy)
-        return proxies
+    def _check_form(cls, texts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        check, form = _FORMS[str(info.field_name)]
+        for text in texts:
+            with suppress(ValueError):
+                if check(text):
+                    continue
+            raise ValueError(f"{text} must be {form}")
+        return texts
 
     @model_validator(mode="after")
     def _check_ports(self) -> ServerSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final
 
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store import ServerStore, StoreFault
 from gateway.store.memory import MemoryStore
 

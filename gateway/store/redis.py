@@ -20,7 +20,7 @@ from cachetools import LRUCache, TTLCache
 from redis.asyncio import Redis
 
 from gateway.errors import StoreUnavailable
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store import MAX_DOCUMENT, Permit, purpose_of, scripts
 from gateway.store.leases import SHARE, Lease, LeasedPermit
 from gateway.store.memory import MemoryStore

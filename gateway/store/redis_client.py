@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store import StoreFault
 
 CONNECT: Final = 2.0

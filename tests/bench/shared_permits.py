@@ -6,7 +6,7 @@ import asyncio
 import time
 from contextlib import AsyncExitStack
 
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store.redis import RedisStore
 from tests.redis_server import RedisServer
 

@@ -18,7 +18,7 @@ from gateway.listing.dialect import NoListing
 from gateway.listing.probe import DIALECTS, PATIENCE, probe_dialects
 from gateway.listing.reader import ListingReader
 from gateway.model import Caller, Listing
-from gateway.settings import Backend
+from gateway.settings.backend import Backend
 
 ALL: Final = [
     "GET /api/mcp/tools/list",

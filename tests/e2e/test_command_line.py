@@ -177,7 +177,7 @@ async def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> Non
     for file in (absent, garbage):
         ran = await run("check", *settings("https://127.0.0.1:9/", f"backend.tls.ca_file={file}"))
         assert ran.code == 2
-        assert f"backend.tls: {file}: " in ran.err
+        assert f"backend.tls.ca_file: {file}: " in ran.err
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -168,7 +168,7 @@ async def test_check_tells_what_is_held_back(backend: ScriptedBackend, pins: Pat
 @pytest.mark.parametrize(
     ("arguments", "knobs", "code", "said"),
     [
-        (("--pin",), (), 2, "catalog.pin names no file to write the pins to."),
+        (("--pin",), (), 2, "catalog.pin names no file to write the pins to: --set catalog.pin=tools.pin"),
         (("--pin",), ("catalog.pin=/proc/none/pins.json",), 2, "catalog.pin: /proc/none/pins.json: No such file"),
         (("--pin",), ("catalog.pin=pins.json", "catalog.include=[x]"), 1, "There are no tools to pin."),
         (("--pin", "--diff", "pyproject.toml"), ("catalog.pin=x",), 2, "--diff and --pin exclude each other"),

@@ -169,7 +169,10 @@ async def test_pins_are_written_for_one_service(two: Two) -> None:
     tree["services"]["shop"]["catalog"] = {"pin": "shop.pins"}
     two.written(services=tree["services"])
     ran = await two.run("tools", "--pin", "--service", "crm")
-    assert (ran.code, ran.err) == (2, "services.crm.catalog.pin names no file to write the pins to.\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "services.crm.catalog.pin names no file to write the pins to: --set services.crm.catalog.pin=tools.pin\n",
+    )
     ran = await two.run("tools", "--pin", "--service", "shop")
     assert (ran.code, ran.err) == (0, "")
     assert list(json.loads(two.file.with_name("shop.pins").read_text())["tools"]) == ["order"]

@@ -169,7 +169,7 @@ async def test_a_ca_file_that_changes_counts_for_the_next_connection(file: Path)
             assert (await gateway.call("rest", "add", {"a": 2, "b": 3})).status == 503
             put(trusted, "no certificate")
             refused = await program.logged("configuration refused, the old one stays")
-            assert refused["faults"][0].startswith(f"backend.tls: {trusted}: ")
+            assert refused["faults"][0].startswith(f"backend.tls.ca_file: {trusted}: ")
             put(trusted, ours.file.read_text())
             assert (await program.logged(RELOADED))["changed"] == ["backend.tls.ca_file"]
             await shows(gateway, "add")

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from gateway.errors import StoreUnavailable
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
 from tests.redis_server import RedisServer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store import StoreFault
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client

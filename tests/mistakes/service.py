@@ -137,7 +137,7 @@ ROWS: Final = (
                     "Set backend.url to http://rpc.example.com/jsonrpc", 3), "<states>/elsewhere"),
     Checked(Mistake("The service redirects to https.", "redirect",
                     "Set backend.url to https://shop.example.com/secure", 3), "<states>/secure"),
-    Checked(Mistake("The URL has a user and a password.", "backend.url", "credentials of their own", 2),
+    Checked(Mistake("The URL has a user and a password.", "backend.url", "backend.credentials", 2),
             "http://ann:pa55@127.0.0.1:8000/jsonrpc"),
     Checked(Mistake("An IPv6 address has no brackets.", "backend.url", "[::1]", 2), "http://::1:8000/jsonrpc"),
     # What stands in front

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.store.redis import RedisStore
 from gateway.store.redis_client import make_client
 from tests.fault.behaviours import InTurn, error, result

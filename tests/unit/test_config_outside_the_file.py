@@ -143,14 +143,14 @@ def test_references_are_resolved_in_every_layer(given: Given, tmp_path: Path) ->
 @LAYERS
 def test_what_a_reference_stands_for_is_not_looked_through_again(given: Given) -> None:
     assert given(TITLE, "${A}", A="${B} $${C}").catalog.tools["m"].title == "${B} $${C}"
-    assert given("server.allowed_hosts", "[${A}]", A="${B}").server.allowed_hosts == ("${B}",)
+    assert given("catalog.include", "[${A}]", A="${B}").catalog.include == ("${B}",)
 
 
 @LAYERS
 @pytest.mark.parametrize("text", ["[${A}, b]", '["${A}", b]', "['${A}', 'b']", "\n- ${A}\n- b\n"])
 def test_within_a_list_or_map_a_reference_stands_for_text_whatever_it_looks_like(given: Given, text: str) -> None:
     for value in ("a", 'a", "x', "a]", "a: b #c", "12345", ""):
-        assert given("server.allowed_hosts", text, A=value).server.allowed_hosts == (value, "b")
+        assert given("catalog.include", text, A=value).catalog.include == (value, "b")
 
 
 @LAYERS
@@ -168,19 +168,19 @@ def test_so_it_is_in_the_file(tmp_path: Path) -> None:
     file.write_text(f"""
 backend: {{url: {URL}, timeout: ${{TIME}}, proxy: ${{EMPTY}}}}
 auth: {{mode: ${{MODE}}}}
-server: {{allowed_hosts: ${{HOSTS}}, allowed_origins: [${{ORIGIN}}, $${{x}}]}}
+catalog: {{include: ${{SOME}}, exclude: [${{OTHER}}, $${{x}}]}}
 """)
-    environ = {"TIME": "1m", "EMPTY": "", "MODE": "off", "HOSTS": "[a, b]", "ORIGIN": "http://a: {b}"}
+    environ = {"TIME": "1m", "EMPTY": "", "MODE": "off", "SOME": "[a, b]", "OTHER": "http://a: {b}"}
     made = load_settings(file, (), environ)
     assert (made.backend.timeout, made.backend.proxy, made.auth.mode) == (60, None, "off")
-    assert made.server.allowed_hosts == ("a", "b")
-    assert made.server.allowed_origins == ("http://a: {b}", "${x}")
+    assert made.catalog.include == ("a", "b")
+    assert made.catalog.exclude == ("http://a: {b}", "${x}")
 
 
 def test_a_fault_behind_a_reference_has_its_place(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("a: {b: ${B}, b: 2}\n")
-    assert faults(lambda: load_settings(file, (), {})) == (f'{file}:1:14: key "b" occurs twice',)
+    assert faults(lambda: load_settings(file, (), {})) == (f'{file}:1:14: key "b" occurs twice: keep one',)
 
 
 @pytest.mark.parametrize("text", ["'${', b: {c: d}", '"${", b: {c: "}"}', "$${a}, b: {}", "'$${ ${', b: '}'"])
@@ -191,8 +191,12 @@ def test_braces_that_are_no_reference_are_what_yaml_makes_of_them(text: str) -> 
 @LAYERS
 def test_a_reference_that_leads_nowhere_is_one_fault(given: Given, tmp_path: Path) -> None:
     for knob, text, reason in (
-        ("backend.url", "${ABSENT}", "the environment has no variable ABSENT"),
-        ("server.allowed_hosts", "[a, ${ABSENT}]", "the environment has no variable ABSENT"),
+        ("backend.url", "${ABSENT}", "the environment has no variable ABSENT; set it, or write $${ for ${"),
+        (
+            "server.allowed_hosts",
+            "[a, ${ABSENT}]",
+            "the environment has no variable ABSENT; set it, or write $${ for ${",
+        ),
         ("backend.url", f"${{file:{tmp_path}/absent}}", f"{tmp_path}/absent: No such file or directory"),
         ("backend.url", f"${{file:{tmp_path}}}", f"{tmp_path}: Is a directory"),
     ):

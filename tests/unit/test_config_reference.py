@@ -37,6 +37,9 @@ LISTINGS = sorted(EXAMPLES.glob("*/*.yaml"))
 class AnyVariable(dict[str, str]):
     """An environment in which every variable is set."""
 
+    def __contains__(self, name: object) -> bool:
+        return True
+
     def __missing__(self, name: str) -> str:
         return f"value-of-{name}"
 

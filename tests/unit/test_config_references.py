@@ -47,7 +47,7 @@ backend:
 """
     path = file(tmp_path, text)
     told = faults(path)
-    assert "backend.url: the environment has no variable ABSENT" in told
+    assert "backend.url: the environment has no variable ABSENT; set it, or write $${ for ${" in told
     assert any(fault.startswith("backend.params.prefix[1]: ") and "No such file" in fault for fault in told)
     assert any(fault.startswith("backend.listing.file: ") and "directory" in fault for fault in told)
 

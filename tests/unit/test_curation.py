@@ -12,7 +12,8 @@ from gateway.catalog.curation import Curation
 from gateway.catalog.lint import lint_catalog
 from gateway.model import Catalog, Listing, Method, Parameter, Structure, Tool
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import EXCLUDED, CatalogSettings, Params
+from gateway.settings import CatalogSettings, Params
+from gateway.settings.catalog import EXCLUDED
 from tests.each import each
 
 STRING = {"type": "string"}

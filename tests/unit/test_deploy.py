@@ -275,7 +275,7 @@ def test_the_image_starts_the_program_without_a_shell() -> None:
         made = cli.main.get_command(group, command)
     assert made is not None
     context = made.make_context(command, arguments)
-    assert context.params["file"] == Path("/etc/gateway/gateway.yaml")
+    assert context.params["named"] == (Path("/etc/gateway/gateway.yaml"),)
 
 
 async def test_the_health_check_tells_a_live_gateway_from_a_dead_one() -> None:

@@ -14,7 +14,8 @@ from gateway.catalog.pins import PinError, write_pins
 from gateway.mcp.modern import PROJECTOR
 from gateway.model import Listing, Method, NameStyle, Parameter, Structure, Tool
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import Auth, CatalogSettings, Params
+from gateway.settings import CatalogSettings, Params
+from gateway.settings.auth import Auth
 from gateway.web.rest import RestProjector
 from tests.each import each
 

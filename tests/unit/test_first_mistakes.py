@@ -12,6 +12,7 @@ from gateway.settings.paths import documents, knobs
 from tests.each import each
 
 URL = "http://127.0.0.1:1/x"
+UNITS = "a number without a unit is seconds, or bytes"
 ISSUERS = "auth.issuers: has the form [{issuer: https://login.example.com}]"
 TOKENS = ("--set", "auth.mode=jwt", "--set", "server.public_url=https://gateway.example.com")
 
@@ -44,18 +45,18 @@ def test_a_token_file_that_holds_no_token_is_told_why(content: bytes, reason: st
 @each(
     ("knob", "fault"),
     [
-        ("backend.timeout=2h", "backend.timeout: must be at most 1h"),
-        ("catalog.ttl=400d", "catalog.ttl: must be at most 1d"),
+        ("backend.timeout=2h", "backend.timeout: must be at most 1h; {UNITS}"),
+        ("catalog.ttl=400d", "catalog.ttl: must be at most 1d; {UNITS}"),
         ("catalog.ttl=1ms", "catalog.ttl: must be at least 50ms"),
         ("backend.max_response=1", "backend.max_response: must be at least 1KiB"),
-        ("server.max_body=1GiB", "server.max_body: must be at most 64MiB"),
+        ("server.max_body=1GiB", "server.max_body: must be at most 64MiB; {UNITS}"),
         ("server.workers=300", "server.workers: must be at most 256"),
-        ("catalog.tools={a: {timeout: 2h}}", "catalog.tools.a.timeout: must be at most 1h"),
+        ("catalog.tools={a: {timeout: 2h}}", "catalog.tools.a.timeout: must be at most 1h; {UNITS}"),
         ("catalog.max_stale=1m", "catalog: max_stale must be at least ttl, which is 5m"),
     ],
 )
 def test_bounds_are_said_with_their_units(knob: str, fault: str) -> None:
-    assert f"  {fault}\n" in said("--set", knob)
+    assert f"  {fault.format(UNITS=UNITS)}\n" in said("--set", knob)
 
 
 @each("value", ["https://login.example.com", "{issuer: https://login.example.com}"])

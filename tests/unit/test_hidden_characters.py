@@ -12,7 +12,8 @@ from gateway.catalog.build import Builder
 from gateway.model import Listing, Method, Tool
 from gateway.schema.texts import remove_hidden_characters
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import Auth, CatalogSettings, Params
+from gateway.settings import CatalogSettings, Params
+from gateway.settings.auth import Auth
 from gateway.text import has_hidden_characters
 from gateway.web.rest import RestProjector
 from tests.each import each

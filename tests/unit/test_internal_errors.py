@@ -14,7 +14,7 @@ from gateway.invocation.invocation import Invocation
 from gateway.limits import CallBudget, ConcurrencyLimit
 from gateway.model import ANONYMOUS, Binding, NameStyle, Outcome, Structure, Tool
 from gateway.schema.validation import ValidatorCache
-from gateway.settings import Auth
+from gateway.settings.auth import Auth
 from gateway.store.memory import MemoryStore
 from gateway.telemetry.internal_errors import to_gateway_error
 

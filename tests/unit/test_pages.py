@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from gateway import jsonrpc
 from gateway.catalog.pages import MAX_PAGE_BYTES, PageCache
+from gateway.concurrency.turns import SLICE
 from gateway.model import Binding, Catalog, Structure, Tool
 from tests.each import each
 
@@ -16,12 +18,17 @@ from tests.each import each
 class Names:
     """Shows the name and the description, and counts how often it is asked."""
 
-    def __init__(self, key: str = "names") -> None:
+    def __init__(self, key: str = "names", slow_at: int = 0) -> None:
         self.key = key
         self.shown = 0
+        self.slow_at = slow_at
 
     def project(self, tool: Tool) -> dict[str, Any]:
         self.shown += 1
+        if self.shown == self.slow_at:
+            ends = time.monotonic() + 2 * SLICE
+            while time.monotonic() < ends:
+                pass
         return {"name": tool.name, "description": tool.description}
 
 
@@ -111,7 +118,7 @@ async def test_prepared_pages_cost_the_first_reader_nothing() -> None:
 
 
 async def test_the_page_of_a_large_catalog_is_made_when_it_is_asked_for_and_others_have_their_turn() -> None:
-    pages, names, listed = PageCache(), Names(), catalog(*(f"t{number:04}" for number in range(5000)))
+    pages, names, listed = PageCache(), Names(slow_at=100), catalog(*(f"t{number:04}" for number in range(5000)))
     pages.prepare_first_pages(listed, (names,), 5000)
     assert names.shown == 0
     shown_at_a_turn: list[int] = []

@@ -223,7 +223,7 @@ def test_a_section_with_a_faulty_default_is_told_once(tmp_path: Path) -> None:
 
 def test_a_default_that_cannot_be_read_is_one_fault(tmp_path: Path) -> None:
     (fault,) = faults(tmp_path, TWO.replace("ttl: 1m", "ttl: ${ABSENT}"))
-    assert fault == "catalog.ttl: the environment has no variable ABSENT"
+    assert fault == "catalog.ttl: the environment has no variable ABSENT; set it, or write $${ for ${"
 
 
 def test_faults_of_all_services_are_told_at_once(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.listing.probe import DIALECTS
-from gateway.settings import ListingSettings, Settings
+from gateway.settings import Settings
 from gateway.settings.auth import Issuer
+from gateway.settings.backend import ListingSettings
 from gateway.settings.knobs import is_loopback
 from tests.each import each
 
