@@ -35,7 +35,7 @@ clients: services ## the official MCP clients: client × era × what they do
 	$(BIN)/python -m tests.clients
 	$(BIN)/python -m tests.clean_install
 
-reach: $(VENV)/.dev ## real services from their URL alone: what is understood, typed and called right; writes README's table
+reach: $(VENV)/.dev ## real services from their URL alone: what is understood, typed and called right; writes docs/reach.md's table
 	@bash tests/install.sh $(BIN)/python reach
 	$(BIN)/python -m tests.reach
 
@@ -61,12 +61,13 @@ REPLICAS ?= 1
 soak: $(VENV)/.dev ## mixed traffic for ten minutes while one thing after the other fails; MINUTES=2 for fewer; REPLICAS=2
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --replicas $(REPLICAS)
 
-config: $(VENV)/.run ## write the files that derive from gateway/settings/, from the dialects and the modes of credentials
+config: $(VENV)/.run ## write the files and tables that derive from gateway/settings/, errors.py, the dialects and the modes of credentials
 	$(BIN)/python -m gateway schema --format yaml > config/gateway.yaml
 	$(BIN)/python -m gateway schema --format json > config/gateway.schema.json
 	$(BIN)/python -m gateway schema --format methods > config/methods.schema.json
 	$(BIN)/python -m gateway schema --format markdown > docs/configuration.md
 	$(BIN)/python -m gateway schema --format dialects > docs/dialects.md
+	$(BIN)/python -m tests.error_table
 	cp config/gateway.yaml deploy/kubernetes/base/gateway.yaml
 
 .PHONY: services

@@ -18,7 +18,7 @@ _CONTAINERS: Final = (b"{", b"[")
 _ESCAPES: Final = (b"\\u", b"\\/")
 """Escapes that models should not have to read: to decode and encode again leaves fewer."""
 _KEPT: Final = 100
-"""Lists, objects and floats that Python keeps for reuse, at most, of each kind (decision 31)."""
+"""Lists, objects and floats that Python keeps for reuse, at most, of each kind (decision 30)."""
 _SPACES: Final = (b'": ', b", ")
 
 

@@ -1,5 +1,5 @@
 """Share the turns of the event loop: give other tasks one while one of them computes for long (large listings,
-catalogs, results), and do together at the end of one what is cheaper together (decision 45)."""
+catalogs, results), and do together at the end of one what is cheaper together (decision 44)."""
 
 from __future__ import annotations
 

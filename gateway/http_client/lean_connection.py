@@ -113,7 +113,7 @@ class LeanConnection(asyncio.Protocol):
     def begin(self, request: bytes, deadline: float, timeout: float, max_bytes: int) -> asyncio.Future[Answer]:
         """Send a request of at most ``timeout`` seconds and return the future of its answer of at most ``max_bytes``.
         It comes until ``deadline`` by the loop's clock, or is an :class:`OutboundError`. Call
-        :meth:`end` after it. On a kept connection it is sent once all tasks whose turn it is have had it (decision 45).
+        :meth:`end` after it. On a kept connection it is sent once all tasks whose turn it is have had it (decision 44).
         """
         answered = self._answered = self._loop.create_future()
         self._max_bytes, self._timeout, self._deadline = max_bytes, timeout, deadline

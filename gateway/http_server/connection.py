@@ -205,7 +205,7 @@ class Connection(Wire):
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = self._failure(request, error)
         if isinstance(answer, HttpAnswer) and len(answer.body) <= LARGE:
-            self._serving.writes.call(self._send, request, answer)  # at the end of this turn (decision 45)
+            self._serving.writes.call(self._send, request, answer)  # at the end of this turn (decision 44)
         else:
             self._send(request, answer)  # a large one must not wait: nobody counts its bytes until it is sent
 

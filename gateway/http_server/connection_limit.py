@@ -13,7 +13,7 @@ from gateway.networks import network_of
 
 SHARE: Final = 4
 SHARE_FROM_HALF: Final = 16
-"""One address may have one connection in four; once half of all are open, one in sixteen (decision 31)."""
+"""One address may have one connection in four; once half of all are open, one in sixteen (decision 30)."""
 _LOOKED_AT: Final = 16
 """Networks, and connections of each, that are looked at to find an idle one."""
 _REMEDY: Final = "raise the knob, or look who holds them"

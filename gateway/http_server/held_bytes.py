@@ -13,7 +13,7 @@ from gateway.errors import Overloaded
 from gateway.http_server.refusal_log import RefusalLog
 
 _SHARE: Final = 4
-"""One caller's answers may have a quarter of the bound, so that one alone makes nobody else wait (decision 31)."""
+"""One caller's answers may have a quarter of the bound, so that one alone makes nobody else wait (decision 30)."""
 _FULL: Final = 7 / 8
 """The part of the bound from which only callers that hold nothing are let in. The rest is for answers of others."""
 _OVER: Final = 17 / 16

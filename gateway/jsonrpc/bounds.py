@@ -21,7 +21,7 @@ character beyond Latin-1 makes Python keep up to four bytes for each character o
 _OBJECT_COST, _ARRAY_COST, _PART_COST = 144, 96, 64
 """Bytes for each object, each array, and each member's name and value. CPython 3.11 takes 184 for an object with its
 first member and 64 for one without, 88 for a short array, 50 to 60 for a number, a name or a short text and its place
-(decision 31)."""
+(decision 30)."""
 _CONTAINERS: Final = (dict, list)
 _SHAPES: Final = {
     **dict.fromkeys(b"0123456789.", b"0"),

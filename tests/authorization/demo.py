@@ -1,6 +1,6 @@
 """``make demo-oauth``: a real authorization server, a bookshop that wants tokens, and the gateway between them.
 
-It types the commands of the README's "With OAuth" for you, with what they print, and then serves until Ctrl-C, so that
+It types the commands of docs/oauth.md for you, with what they print, and then serves until Ctrl-C, so that
 you can type more. ``--once`` ends it after that.
 """
 

@@ -3,7 +3,7 @@
 Rounds are interleaved: every lane runs once per round, so that whatever else the machine does hits all of them, and
 ratios are taken within a round. The load and the service have one core, the system under test has the other to itself.
 Trust CPU per request first, ratios second and requests per second last. Without ``--quick`` it writes
-docs/performance.md, its plots, the README's figures, and the ratio that ``--quick`` is held to.
+docs/performance.md, its plots, and the ratio that ``--quick`` is held to.
 
 Exit code: 0 where all that must hold does, 1 where something is missed or was not measured, 2 where the benchmark could
 not run or could not be believed. With ``--quick`` the guard alone decides between 0 and 1.
@@ -207,9 +207,7 @@ def main(arguments: Sequence[str]) -> int:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(results(run, lines, more), indent=1))
         write(json.loads(RESULTS.read_text()))
-        print(
-            f"\nwritten: {PAGE.relative_to(ROOT)}, its plots, the figures of README.md, the ratio for make bench-quick"
-        )
+        print(f"\nwritten: {PAGE.relative_to(ROOT)}, its plots, the ratio for make bench-quick")
     decide = lines[:1] if chosen.quick else lines  # the guard is the first
     return 0 if all(line.met for line in decide) else 1
 

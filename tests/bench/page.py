@@ -1,4 +1,4 @@
-"""docs/performance.md, its plots, and the block of figures in the README: wholly made of one run's results and of the
+"""docs/performance.md and its plots: wholly made of one run's results and of the
 fixed text beside this file, ``page.md``. ``python -m tests.bench.page`` makes them again of the last run's results."""
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ RESULTS: Final = ROOT / "build" / "bench.json"
 TEXT: Final = Path(__file__).with_name("page.md")
 PAGE: Final = ROOT / "docs" / "performance.md"
 PLOTS: Final = ROOT / "docs" / "performance"
-README: Final = ROOT / "README.md"
 MARK: Final = re.compile(r"^\{\{([a-z-]+)\}\}$", re.MULTILINE)
 _FOLDERS: Final = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+")
 """Where something is on this machine, which is nobody's business: the name of the file stays."""
-BLOCK: Final = re.compile(r"(<!-- figures of make bench -->\n).*?(<!-- end of the figures -->)", re.DOTALL)
-_IN_README: Final = (lanes.GATEWAY, lanes.BARE, lanes.NODE, lanes.TYPESCRIPT, lanes.SDK, lanes.FASTMCP)
 _ABSENT: Final = "not measured"
 
 Results = Mapping[str, Any]
@@ -104,31 +101,12 @@ def plots(results: Results) -> dict[str, str]:
     }
 
 
-def readme(results: Results, text: str) -> str:
-    """The README with its figures replaced. Raises :class:`ValueError` where it has no place for them."""
-    head = ("tools/call, one core", "requests/s", "CPU per request, µs", "requests/s beside the bare proxy")
-    body = [
-        (
-            name,
-            _number(_middle(results, name, "rate")),
-            _number(_middle(results, name, "cpu")),
-            _ratio(results, name, "rate"),
-        )
-        for name in _IN_README
-    ]
-    made, count = BLOCK.subn(lambda found: f"{found[1]}\n{_table(head, body)}\n\n{found[2]}", text)
-    if count != 1:
-        raise ValueError("README.md needs one block of figures, between its two marks")
-    return made
-
-
 def write(results: Results) -> None:
-    """Write the page, its plots, the README's block, and the ratio for the guard."""
+    """Write the page, its plots, and the ratio for the guard."""
     PLOTS.mkdir(exist_ok=True)
     for name, drawn in plots(results).items():
         (PLOTS / f"{name}.svg").write_text(drawn)
     PAGE.write_text(page(results, TEXT.read_text()))
-    README.write_text(readme(results, README.read_text()))
     ratios = _ratios(results, lanes.GATEWAY, "cpu")
     if ratios:
         record(statistics.median(ratios))

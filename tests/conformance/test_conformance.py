@@ -10,7 +10,7 @@ from tests.conformance.__main__ import cells
 from tests.conformance.stage import conform, operator_knobs
 from tests.conformance.suite import PATIENCE, RUNS, Check, Expectations, Report, Run, judge
 
-README = (Path(__file__).parents[2] / "README.md").read_text().splitlines()
+PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text().splitlines()
 
 
 @pytest.mark.timeout(PATIENCE + 30)
@@ -20,13 +20,13 @@ async def test_the_official_suite_finds_nothing_unexpected(run: Run, tmp_path: P
     assert report.unexpected == ()
     assert report.stale == ()
     assert report.passed > 0
-    assert list(cells(report)) in [line.split() for line in README], "the README's figures are of another time"
+    assert list(cells(report)) in [line.split() for line in PAGE], "docs/conformance.md is of another time"
 
 
-def test_the_readme_names_the_knobs_that_the_figures_take() -> None:
+def test_the_page_names_the_knobs_that_the_figures_take() -> None:
     """The knobs are read from the fixture: without some of them an operator gets other figures."""
-    start = README.index("with these knobs of the operator:") + 1
-    named = README[start : README.index("```", start)]
+    start = PAGE.index("with these knobs of the operator:") + 1
+    named = PAGE[start : PAGE.index("```", start)]
     assert named == [f"  {knob}" for knob in operator_knobs()]
     assert {"auth.mode: off", "mcp.heartbeat: 50ms"} <= set(operator_knobs())
 

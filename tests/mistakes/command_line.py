@@ -35,7 +35,7 @@ OPTIONS: Final = (
     typed("a folder without the file", "gateway.yaml: No such file", "--minimal", "serve", "--config", "."),
     typed("--config twice", "--config", "stands once", "serve", "--config", "a.yaml", "--config", "b.yaml",
           a__yaml=START, b__yaml=START),
-    typed("nothing to serve", "backend.url", "Give the service's URL", "serve"),
+    typed("nothing to serve", "backend.url", "Name the service: jsonrpc-mcp-gateway serve URL, or a file", "serve"),
 )  # fmt: skip
 
 URLS: Final = (

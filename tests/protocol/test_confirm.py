@@ -164,7 +164,7 @@ async def test_a_state_that_was_tampered_with_is_no_consent(client: Client, back
 async def test_a_consent_given_before_a_tool_changed_is_none(
     connect: Connect, backend: ScriptedBackend, tmp_path: Any
 ) -> None:
-    """What the person agreed to is not what would run: docs/decisions/0006."""
+    """What the person agreed to is not what would run: docs/decisions/0005."""
     secret = tmp_path / "secret"
     secret.write_text("a secret of more than sixteen bytes\n")
     one = await connect(CONFIRM, f"server.secret_file={secret}")

@@ -1,7 +1,8 @@
-"""Measure real services, print the table, and write it into README.md. Where a target is missed, nothing is written,
-and the exit code is 1.
+"""Measure real services, print the table, and write it into docs/reach.md.
 
-``python -m tests.reach [PART OF A SERVICE'S NAME ...]`` measures some, and leaves README.md as it is.
+If a target is missed, nothing is written, and the exit code is 1.
+
+``python -m tests.reach [PART OF A SERVICE'S NAME ...]`` measures some, and leaves the page as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.reach.rows import ROWS, Row
 from tests.reach.table import missed, table, with_table
 from tests.services.process import ServiceFailed, ServiceMissing
 
-README: Final = Path(__file__).parents[2] / "README.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reach.md"
 
 
 async def measured(row: Row) -> Measured:
@@ -50,7 +51,7 @@ def main(parts: list[str]) -> int:
     print(table(rows))
     if parts:
         return 0 if all(row.made and row.right == row.made for row in rows) else 1
-    return written(rows, README)
+    return written(rows, PAGE)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The table of ``make reach``, its place in the README, and the targets."""
+"""The table of ``make reach``, its place in docs/reach.md, and the targets."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def with_table(page: str, text: str) -> str:
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise ValueError(f"README.md has no {BEGIN} … {END}")
+        raise ValueError(f"docs/reach.md has no {BEGIN} … {END}")
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 

@@ -75,4 +75,4 @@ def test_the_pages_call_it_by_that_name_too() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "config").rglob("*.yaml")]
     pages = [page for page in pages if page.parent.name != "decisions"]
     told = {str(page.relative_to(ROOT)): OTHER_NAMES.findall(page.read_text()) for page in pages}
-    assert {name: found for name, found in told.items() if found} == {"README.md": ["python -m gateway"]}
+    assert {name: found for name, found in told.items() if found} == {"docs/command-line.md": ["python -m gateway"]}

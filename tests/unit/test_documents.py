@@ -12,7 +12,8 @@ import pytest
 from tests.unit.test_structure import FLOORS, GATEWAY
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "tests" / "README.md"]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
@@ -42,8 +43,37 @@ def test_every_relative_link_leads_somewhere() -> None:
 
 
 def test_decisions_are_numbered_once() -> None:
-    numbers = Counter(page.name.partition("-")[0] for page in (ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = Counter(page.name.partition("-")[0] for page in DECISIONS)
     assert [number for number, times in numbers.items() if times > 1] == []
+
+
+def test_decisions_are_few_and_each_is_one_page() -> None:
+    assert 0 < len(DECISIONS) <= 30
+    assert [page.name for page in DECISIONS if lines_of(page) > 60] == []
+
+
+def test_a_decision_that_is_named_has_a_page() -> None:
+    """In the code, in tests, and in documents: ``decision 44``, and ``decisions/0044``."""
+    numbers = {int(page.name.partition("-")[0]) for page in DECISIONS}
+    files = [*GATEWAY.rglob("*.py"), *our_tests(), *PAGES]
+    pattern = re.compile(r"\b[Dd]ecisions? (\d+)|\bdecisions/0*(\d+)")
+    named = {(int(first or second), file) for file in files for first, second in pattern.findall(file.read_text())}
+    assert len(named) > 20
+    assert [f"{file.relative_to(ROOT)}: {number}" for number, file in named if number not in numbers] == []
+
+
+def lines_of(page: Path) -> int:
+    return page.read_text().count("\n")
+
+
+def our_tests() -> list[Path]:
+    """Return the files of tests. Below tests/services stand packages that are not ours."""
+    return [path for path in (ROOT / "tests").rglob("*.py") if not {".venv", "node_modules"} & {*path.parts}]
+
+
+@pytest.mark.parametrize(("page", "most"), [("README.md", 250), ("CONTRIBUTING.md", 90)])
+def test_a_first_page_can_be_read_at_once(page: str, most: int) -> None:
+    assert lines_of(ROOT / page) <= most
 
 
 def releases() -> dict[str, str]:
@@ -109,9 +139,7 @@ def test_the_architecture_page_names_what_stands_in_the_named_file() -> None:
 
 def test_the_architecture_page_names_only_what_is_defined() -> None:
     spans = set(re.findall(r"`((?:_|[A-Z])\w*(?:\.\w+)?)`", ARCHITECTURE))
-    # Below tests/services stand packages that are not ours, which define almost any name.
-    ours = [path for path in (ROOT / "tests").rglob("*.py") if ".venv" not in path.parts]
-    known = {name for module in [*GATEWAY.rglob("*.py"), *ours] for name in definitions(module)}
+    known = {name for module in [*GATEWAY.rglob("*.py"), *our_tests()] for name in definitions(module)}
     assert sorted(spans - known) == []
 
 
@@ -130,14 +158,14 @@ def test_the_indexes_are_in_the_index_of_docs() -> None:
 
 
 def test_the_index_of_decisions_has_their_titles_in_their_order() -> None:
-    folder = ROOT / "docs" / "decisions"
-    listed = re.findall(r"^\| \[(\d+)\]\(([^)]+)\) \| ([^|]+?) \|", (folder / "README.md").read_text(), re.MULTILINE)
-    titles = [(page, re.match(r"# (\d+)\. (.+)", page.read_text())) for page in sorted(folder.glob("[0-9]*.md"))]
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    listed = re.findall(r"^\| \[(\d+)\]\(([^)]+)\) \| ([^|]+?) \|", index, re.MULTILINE)
+    titles = [(page, re.match(r"# (\d+)\. (.+)", page.read_text())) for page in DECISIONS]
     assert listed == [(title[1], page.name, title[2]) for page, title in titles if title]
 
 
-def test_contributing_names_every_folder_of_tests() -> None:
-    page = (ROOT / "CONTRIBUTING.md").read_text()
+def test_the_page_of_tests_names_every_folder() -> None:
+    page = (ROOT / "tests" / "README.md").read_text()
     folders = {file.parent.name for file in (ROOT / "tests").glob("*/*.py")}
     assert {folder for folder in folders if f"`tests/{folder}`" not in page} == set()
 

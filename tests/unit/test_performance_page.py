@@ -14,7 +14,7 @@ import pytest
 from tests.bench import lanes
 from tests.bench.load import Figures
 from tests.bench.machine import Unusable
-from tests.bench.page import BLOCK, MARK, PAGE, PLOTS, README, TEXT, page, plots, readme
+from tests.bench.page import MARK, PAGE, PLOTS, ROOT, TEXT, page, plots
 from tests.bench.plots import plot
 from tests.bench.profile import STAGES, shares_of, stage_of
 from tests.bench.report import Line, Target
@@ -96,19 +96,6 @@ def test_a_lane_that_did_not_run_is_on_the_page_with_the_reason(results: dict[st
     made = page(results, TEXT.read_text())
     assert f"| {lanes.CONTEXTFORGE} | not measured |" in made
     assert f"| {lanes.CONTEXTFORGE} | pip pip failed |" in made
-
-
-def test_the_readme_has_a_place_for_the_figures_and_nothing_else_of_it_changes(results: dict[str, Any]) -> None:
-    text = README.read_text()
-    made = readme(results, text)
-    assert BLOCK.sub("", made) == BLOCK.sub("", text)
-    assert f"| {lanes.GATEWAY} | 11,111 | 90 | 1.11 |" in made
-    assert {lanes.GATEWAY, lanes.BARE} <= first_cells(text)
-
-
-def test_a_readme_without_a_place_for_the_figures_is_refused(results: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="one block of figures"):
-        readme(results, "# Nothing\n")
 
 
 def test_a_plot_has_a_dot_for_each_value_and_says_what_was_not_measured() -> None:
@@ -215,14 +202,13 @@ def test_the_shares_of_all_stages_are_the_whole_and_too_few_samples_are_none() -
 
 
 def test_the_stages_name_code_that_is_there() -> None:
-    root = README.parent
-    files = [f"{file.relative_to(root)}" for file in (root / "gateway").rglob("*.py")]
+    files = [f"{file.relative_to(ROOT)}" for file in (ROOT / "gateway").rglob("*.py")]
     for stage, paths in STAGES.items():
         for path in paths:
             assert any(file.startswith(path) for file in files), f"{stage}: {path}"
 
 
 def test_the_peers_of_npm_are_locked() -> None:
-    folder = README.parent / "tests" / "bench" / "peers" / "node"
+    folder = ROOT / "tests" / "bench" / "peers" / "node"
     wanted = json.loads((folder / "package.json").read_text())["dependencies"]
     assert json.loads((folder / "package-lock.json").read_text())["packages"][""]["dependencies"] == wanted

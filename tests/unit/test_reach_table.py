@@ -1,4 +1,4 @@
-"""What `make reach` counts, when it fails, and the form of its table in the README."""
+"""What `make reach` counts, when it fails, and the form of its table in docs/reach.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.listing.plain import Plain
 from gateway.model import Listing, Method, Parameter, Structure
 from gateway.schema.validation import ValidatorCache
 from gateway.settings import CatalogSettings, Params
-from tests.reach.__main__ import README, written
+from tests.reach.__main__ import PAGE, written
 from tests.reach.measure import CLASSES, Measured, count_types
 from tests.reach.rows import ROWS
 from tests.reach.table import BEGIN, END, missed, summary, table, with_table
@@ -77,8 +77,8 @@ def test_a_new_table_takes_the_place_of_the_old_one_and_of_nothing_else() -> Non
         with_table("a page without a place", "table")
 
 
-def test_the_readme_stays_as_it_is_where_a_target_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "README.md"
+def test_the_page_stays_as_it_is_where_a_target_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "reach.md"
     page.write_text(f"before\n{BEGIN}\n\nold\n\n{END}\nafter\n")
     assert written([GOOD] * 19 + [Measured("gone (npm)", "?", "no")], page) == 1
     assert page.read_text() == f"before\n{BEGIN}\n\nold\n\n{END}\nafter\n"
@@ -88,8 +88,8 @@ def test_the_readme_stays_as_it_is_where_a_target_is_missed(tmp_path: Path, caps
     assert capsys.readouterr().out == ""
 
 
-def test_the_readme_shows_every_service_that_is_measured_and_meets_the_targets() -> None:
-    shown = README.read_text().partition(BEGIN)[2].partition(END)[0]
+def test_the_page_shows_every_service_that_is_measured_and_meets_the_targets() -> None:
+    shown = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
     rows = [Measured(name, version, kind, *map(int, numbers)) for name, version, kind, *numbers in ROW.findall(shown)]
     assert [row.service for row in rows] == [row.service for row in ROWS]
     assert {row.kind for row in rows} <= set(CLASSES)

@@ -1,4 +1,4 @@
-"""The house keeps its shape: floors, homes of libraries, sizes (docs/decisions says why)."""
+"""The house keeps its shape: floors, homes of libraries, sizes (decision 48 says why)."""
 
 from __future__ import annotations
 
