@@ -24,7 +24,7 @@ from gateway.config.warnings import log_remarks
 from gateway.discovery.garbage_collection import COLLECTOR
 from gateway.http_server.accepting import bind
 from gateway.http_server.connection_limit import ConnectionLimit
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.port import Bounds, Port, listen_on
 from gateway.networks import AddressReader
 from gateway.process import descriptors
@@ -57,7 +57,7 @@ class Server:
         self.port = 0
         self.admin_port = 0
         self.background = Background()
-        self.held = HeldAnswers(settings.server.share(settings.server.max_buffered))
+        self.held = HeldBytes(settings.server.share(settings.server.max_buffered))
         self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
         self.problems: Sequence[Problem] = ()
         """Hold what /status says of the configuration and its files. The file watcher sets it."""
@@ -184,7 +184,7 @@ class Server:
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
-                        path = self._mounts.setdefault(mount, Mount(answers=self.held))
+                        path = self._mounts.setdefault(mount, Mount(held=self.held))
                         service = await Service.build(settings, files, self._store, self._secrets, path, before)
                         built[mount] = service
                         undo.push_async_callback(service.close)

@@ -123,6 +123,13 @@ def test_a_file_imports_only_from_below_or_from_its_own_folder() -> None:
     assert above == set()
 
 
+def test_the_http_server_could_leave_the_house() -> None:
+    """It names no other part of the gateway but these, so that its reader needs no other either."""
+    outside = {used for module in MODULES if top(f"{module}.") == "http_server" for used in own(module)}
+    allowed = {"gateway.errors", "gateway.networks", "gateway.telemetry.sampling", "gateway.concurrency.turns"}
+    assert {used for used in outside if not used.startswith("gateway.http_server")} == allowed
+
+
 def test_nobody_imports_in_a_circle() -> None:
     done: set[str] = set()
 
