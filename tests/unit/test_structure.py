@@ -20,6 +20,7 @@ MODULES = sorted(
 FLOORS = (
     "__main__",
     "cli",
+    "aiohttp_app",
     "process",
     "service",
     "web",
@@ -38,6 +39,7 @@ STEP = {name: number for number, floor in enumerate(reversed(FLOORS)) for name i
 
 # A library, and who may name it.
 HOMES = {
+    "aiohttp.web": ("aiohttp_app",),
     "aiohttp": ("http_client.session", "http_client.digest"),
     "jwt": ("auth",),
     "cryptography": ("auth", "signing"),
