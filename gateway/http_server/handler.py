@@ -25,7 +25,7 @@ class Handler(Protocol):
     """Answer the requests of a port."""
 
     async def __call__(self, request: HttpRequest, /) -> Response | StreamedResponse:
-        """Return the response, unsent. It is sent, or at least begun, by the task that called."""
+        """Return the response, unsent: the connection sends it. A stream must be sent, or its ``on_end`` never runs."""
         ...
 
     def refusal(self, request: HttpRequest, error: GatewayError) -> Response:
