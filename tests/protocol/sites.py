@@ -62,6 +62,6 @@ async def several(*shop: str) -> AsyncIterator[Several]:
 
         try:
             root = Client(session, server.port)
-            yield Several(server._public, server._ports[1], root, mounted("/crm", crm), mounted("/shop", other))
+            yield Several(server.handler, server._ports[1], root, mounted("/crm", crm), mounted("/shop", other))
         finally:
             await server.stop()
