@@ -32,6 +32,8 @@ from tests.fault.scripted import Bystander, ScriptedBackend
 from tests.fault.wire import Request
 from tests.protocol.official import LEGACY, MODERN
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 TWO_AND_THREE: Final = {"a": 2, "b": 3}
 TRANSPORT: Final = {"host", "content-type", "content-length", "accept", "accept-encoding", "user-agent"}
 STRANGE: Final = {

@@ -11,6 +11,8 @@ from tests.fault.methods import ADD, ECHO
 from tests.program import Ran, run
 from tests.protocol.official import MODERN
 
+pytestmark = pytest.mark.usefixtures("both_servers")
+
 SHARED: Final = "backend.listing.identity=shared"
 LEAST: Final = ("auth.scopes.list=[tools.list]", "auth.scopes.call=[tools.call]")
 ALL: Final = "auth.scopes.challenge=all"
