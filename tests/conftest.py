@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
+from pytest_aiohttp.plugin import AiohttpServer
 
+from tests.authorization.token_endpoint import TokenEndpoint, start_token_endpoint
 from tests.fault.methods import METHODS, Rpc
 from tests.fault.scripted import ScriptedBackend
 from tests.http_servers import SERVERS, MakeClient, on_server
@@ -36,3 +38,9 @@ def methods() -> Sequence[Rpc]:
 async def backend(methods: Sequence[Rpc]) -> AsyncIterator[ScriptedBackend]:
     async with ScriptedBackend(methods) as scripted:
         yield scripted
+
+
+@pytest.fixture
+async def endpoint(aiohttp_server: AiohttpServer) -> TokenEndpoint:
+    """An authorization server's token endpoint."""
+    return await start_token_endpoint(aiohttp_server)
