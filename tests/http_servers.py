@@ -16,10 +16,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from aiohttp.test_utils import BaseTestServer, TestClient
+from aiohttp.test_utils import BaseTestServer, TestClient, TestServer
 from aiohttp.web import BaseRunner
 from yarl import URL
 
+from gateway.aiohttp_app import GATEWAY, aiohttp_app
 from gateway.process.server import Server
 from gateway.settings import Settings
 from gateway.store import ServerStore
@@ -55,11 +56,26 @@ class OwnServer(BaseTestServer):
         raise NotImplementedError  # Server accepts its connections itself
 
 
+class AppServer(TestServer):
+    """aiohttp's server, whose application is the gateway."""
+
+    def __init__(self, settings: Settings, store: ServerStore | None = None) -> None:
+        assert store is None, "an application opens the store that its settings name"
+        super().__init__(aiohttp_app(settings, admin=True))
+        self.gateway = self.app[GATEWAY]
+
+    async def start_server(self, loop: object = None, **kwargs: Any) -> None:
+        if not self.started:
+            await super().start_server(**kwargs)
+            assert self.port is not None
+            self.gateway.port = self.port  # where tests find it; the gateway itself has no public port
+
+
 async def _client(server: BaseTestServer) -> TestClient[Any, Any]:
     return TestClient(server)
 
 
-SERVERS: Final[dict[str, MakeServer]] = {"own": OwnServer}
+SERVERS: Final[dict[str, MakeServer]] = {"own": OwnServer, "aiohttp": AppServer}
 
 
 @dataclass
@@ -102,6 +118,7 @@ async def served(settings: Settings, store: ServerStore | None = None) -> AsyncI
         await client.close()
 
 
-def gateway_of(client: TestClient[Any, Any]) -> Any:
-    """The gateway behind a client: ``port``, ``settings``, ``services``, ``reload`` and ``stop``."""
+def gateway_of(client: TestClient[Any, Any]) -> Server:
+    """The gateway behind a client."""
+    assert isinstance(client.server, OwnServer | AppServer)
     return client.server.gateway

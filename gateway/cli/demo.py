@@ -16,10 +16,10 @@ from gateway import jsonrpc
 from gateway.config.source import load_settings
 from gateway.errors import GatewayError
 from gateway.http_server.connection_limit import ConnectionLimit
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.port import Bounds, Port, listen
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import HttpAnswer
+from gateway.http_server.response import Response
 from gateway.jsonrpc import BadMessage, Notification, Request
 from gateway.process.server import Server
 from gateway.process.signals import stop_on_signal
@@ -92,12 +92,12 @@ class Bookshop:
 
     async def listen(self, port: int) -> Port:
         """Serve at a port of loopback, 0 for any free one."""
-        bounds = Bounds(1.0, 60.0, ConnectionLimit(100, lambda _: True), HeldAnswers(2**26))
+        bounds = Bounds(1.0, 60.0, ConnectionLimit(100, lambda _: True), HeldBytes(2**26))
         return await listen(self, "127.0.0.1", port, bounds)
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> Response:
         if (request.method, request.path) != ("POST", "/jsonrpc"):
-            return HttpAnswer(status=404)
+            return Response(status=404)
         body = b""
         while part := await request.read():
             body += part
@@ -106,7 +106,7 @@ class Bookshop:
         except (ValueError, BadMessage):
             return _json({"id": None, "error": {"code": -32700, "message": "Parse error"}})
         if not isinstance(message, Request | Notification):
-            return HttpAnswer(status=400)
+            return Response(status=400)
         answer: dict[str, Any] = {"id": getattr(message, "id", None)}
         try:
             answer["result"] = self._dispatch(message.method, message.params)
@@ -116,8 +116,8 @@ class Bookshop:
 
     raw_refusal = staticmethod(raw_refusal)
 
-    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
-        return HttpAnswer(status=error.status)
+    def refusal(self, _: HttpRequest, error: GatewayError) -> Response:
+        return Response(status=error.status)
 
     def _dispatch(self, method: str, params: Any) -> Any:
         match method, params:
@@ -147,8 +147,8 @@ class Bookshop:
         return {"order": self._orders, "total": copies * book["price"]}
 
 
-def _json(members: dict[str, Any]) -> HttpAnswer:
-    return HttpAnswer(jsonrpc.encode({"jsonrpc": "2.0", **members}))
+def _json(members: dict[str, Any]) -> Response:
+    return Response(jsonrpc.encode({"jsonrpc": "2.0", **members}))
 
 
 async def run(port: int, say: Callable[[str], None]) -> None:

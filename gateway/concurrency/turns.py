@@ -1,5 +1,5 @@
 """Share the turns of the event loop: give other tasks one while one of them computes for long (large listings,
-catalogs, results), and do together at the end of one what is cheaper together (decision 45)."""
+catalogs, results), and run at the end of one what is cheaper together (decision 45)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 _SLICE: Final = 0.005
 """Seconds of work after which other tasks get a turn."""
-_TOGETHER: Final = 8
-"""Most functions that follow each other. More would gain nothing, and the first would wait longer."""
+_MAX_QUEUED: Final = 8
+"""Functions that run one after the other at most. More would gain nothing, and the first would wait longer."""
 
 
 class Turns:
@@ -27,31 +27,31 @@ class Turns:
             self._began = time.monotonic()
 
 
-class Together:
-    """Call functions one behind the other, once the tasks whose turn it is have had it, or :data:`_TOGETHER` functions
-    wait. Make it and use it in one event loop."""
+class EndOfTurnQueue:
+    """Run queued functions at the end of this event-loop iteration, or as soon as :data:`_MAX_QUEUED` are queued. Make
+    it and use it in one event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._queue: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
-    def call(self, function: Callable[..., None], *arguments: Any) -> None:
-        waiting = self._waiting
-        if not waiting:
-            self._loop.call_soon(self._call_all, waiting)
-        waiting.append((function, arguments))
-        if len(waiting) >= _TOGETHER:
-            self._call_all(waiting)
+    def add(self, function: Callable[..., None], *arguments: Any) -> None:
+        queue = self._queue
+        if not queue:
+            self._loop.call_soon(self._run, queue)
+        queue.append((function, arguments))
+        if len(queue) >= _MAX_QUEUED:
+            self._run(queue)
 
-    def _call_all(self, waiting: list[tuple[Callable[..., None], tuple[Any, ...]]]) -> None:
-        if waiting is self._waiting:
-            self._waiting = []
-        for function, arguments in waiting:
+    def _run(self, queue: list[tuple[Callable[..., None], tuple[Any, ...]]]) -> None:
+        if queue is self._queue:
+            self._queue = []
+        for function, arguments in queue:
             try:
                 function(*arguments)
-            except Exception as error:  # noqa: BLE001, the others have their turn
-                self._loop.call_exception_handler({"message": "a call of the turn failed", "exception": error})
-        waiting.clear()
+            except Exception as error:  # noqa: BLE001, the others must run
+                self._loop.call_exception_handler({"message": "a queued function failed", "exception": error})
+        queue.clear()
 
 
 async def run_in_turns(steps: Generator[None, None, Any]) -> Any:

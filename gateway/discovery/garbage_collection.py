@@ -23,10 +23,23 @@ class GarbageCollector:
     def __init__(self) -> None:
         self._pauses = 0
         self._usual_threshold = 0
+        self._hosts = 0
+
+    @contextmanager
+    def left_alone(self) -> Iterator[None]:
+        """Do nothing within the block: the process is another program's, of which the gateway is a part."""
+        self._hosts += 1
+        try:
+            yield
+        finally:
+            self._hosts -= 1
 
     @contextmanager
     def gc_paused(self) -> Iterator[None]:
         """Start no full collection within the block; those of young objects continue. Blocks may overlap."""
+        if self._hosts:
+            yield
+            return
         young, middle, old = gc.get_threshold()
         if not self._pauses:
             self._usual_threshold = old
@@ -42,12 +55,13 @@ class GarbageCollector:
     def freeze(self) -> None:
         """Exclude all current objects from later collections. Garbage in cycles among them (connections and tasks that
         just ended, a service that was replaced) stays until :meth:`look_through`."""
-        gc.collect(1)
-        gc.freeze()
+        if not self._hosts:
+            gc.collect(1)
+            gc.freeze()
 
     def look_through(self) -> None:
         """Collect the garbage among frozen objects. That takes about 0.1 s with a large listing."""
-        if gc.get_freeze_count():
+        if gc.get_freeze_count() and not self._hosts:
             gc.unfreeze()
             gc.collect()
             gc.freeze()

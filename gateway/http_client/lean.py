@@ -20,7 +20,7 @@ from cachetools import TTLCache
 from yarl import URL
 
 from gateway.concurrency.single_flight import SingleFlight
-from gateway.concurrency.turns import Together
+from gateway.concurrency.turns import EndOfTurnQueue
 from gateway.http_client.lean_connection import LeanConnection
 from gateway.http_client.resolver import Address, Resolver
 from gateway.http_client.response import (
@@ -97,7 +97,7 @@ class LeanTransport:
         self._target = lru_cache(1000)(self._read_target)
         self._connections: set[LeanConnection] = set()
         self._loop = asyncio.get_running_loop()
-        self._writes = Together()
+        self._writes = EndOfTurnQueue()
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
 

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 import httptools
 
-from gateway.concurrency.turns import Together
+from gateway.concurrency.turns import EndOfTurnQueue
 from gateway.http_client.response import (
     CHUNK,
     KEEPALIVE,
@@ -72,7 +72,7 @@ class LeanConnection(asyncio.Protocol):
     def __init__(
         self,
         tls: TlsFiles,
-        writes: Together,
+        writes: EndOfTurnQueue,
         on_close: Callable[[LeanConnection], None],
         reserve: Callable[[int], bool],
     ) -> None:
@@ -124,7 +124,7 @@ class LeanConnection(asyncio.Protocol):
         if self._is_sent:
             self._transport.write(request)
         else:
-            self._writes.call(self._send, request)
+            self._writes.add(self._send, request)
         return answered
 
     def _send(self, request: bytes) -> None:

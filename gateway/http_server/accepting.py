@@ -1,8 +1,8 @@
 """Listen on a port and accept connections, under asyncio and uvloop alike.
 
-uvloop's own server takes one connection a turn, so that of many that come at once the last ones wait long. Without
-descriptors it closes connections without a word. Here up to :data:`_AT_ONCE` are accepted in a turn. Without
-descriptors they wait in the kernel's queue, the log says so, and accepting is tried again.
+uvloop's own server accepts one connection in a turn of the event loop, so of many that come at once the last ones wait
+long. Without free descriptors it closes connections without a word. Here up to :data:`_AT_ONCE` are accepted in a turn.
+Without free descriptors they wait in the kernel's queue, the log says so, and accepting is tried again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from gateway.http_server.connection_limit import ConnectionLimit, Place
 from gateway.http_server.handler import Serving
 
 _BACKLOG: Final = 4096
-"""Connections that wait to be accepted; net.core.somaxconn may allow fewer. One that finds no place waits a second."""
+"""Connections that may wait to be accepted; net.core.somaxconn may allow fewer. Beyond it, a client waits a second."""
 _AT_ONCE: Final = 128
 _PAUSE: Final = 1.0  # seconds
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _UNSENT: Final = 128 * 1024
-"""Bytes that the kernel holds for a client beyond those that are on their way. By itself it would take megabytes, which
-nobody counts."""
+"""Bytes that the kernel may hold for a client beyond those on their way. Its default is megabytes, which are not
+counted here."""
 _MAX_REQUEST: Final = 64 * 1024
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 async def bind(host: str, port: int) -> list[socket.socket]:
     """Return a bound socket for each address of a host; an :class:`Acceptor` makes them listen. Raise :class:`OSError`
-    where one cannot be bound."""
+    if one cannot be bound."""
     resolve = asyncio.get_running_loop().getaddrinfo
     try:
         found = await resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -62,7 +62,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 def bind_beside(sockets: Sequence[socket.socket]) -> list[socket.socket]:
     """Return sockets at the same addresses. The kernel gives each new connection to one of those that listen there, by
-    a hash of its addresses and ports (SO_REUSEPORT, Linux). Raise :class:`OSError` where that cannot be."""
+    a hash of its addresses and ports (SO_REUSEPORT, Linux). Raise :class:`OSError` if that is not possible."""
     for bound in sockets:
         # After it is bound, not before: so that :func:`bind` fails where another program listens.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -70,7 +70,7 @@ def bind_beside(sockets: Sequence[socket.socket]) -> list[socket.socket]:
 
 
 class _FamilyUnsupported(Exception):
-    """Raised where the system does not have a family of addresses."""
+    """Raised if the system does not support a family of addresses."""
 
 
 def _bound(family: int, address: Any, shares: bool = False) -> socket.socket:
@@ -106,8 +106,8 @@ class Acceptor:
     """Listen on the bound ``sockets`` of a port until :meth:`close`. Each connection is a
     :class:`Connection` of ``serving``.
 
-    ``spare`` descriptors are held open. One is given up for a connection that finds no other, and had again later: so
-    the admin port answers while the process has none left.
+    ``spare`` descriptors are held open. One is closed for a connection that finds no other, and opened again later: so
+    the admin port responds while the process has no other descriptors.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Acceptor:
         return f"<Acceptor of port {self.port}, {state}, {self._limit!r}>"
 
     async def close(self) -> None:
-        """Accept no more. Return once every accepted connection has its protocol."""
+        """Accept no more connections. Return once every accepted one has its protocol."""
         for timer in (self._resuming, self._filling):
             if timer is not None:
                 timer.cancel()
@@ -154,7 +154,7 @@ class Acceptor:
             await asyncio.wait(self._connecting)
 
     def borrow(self, sockets: Sequence[socket.socket]) -> None:
-        """Accept from these sockets, too. The next call, or :meth:`close`, closes them."""
+        """Also accept from these sockets. The next call, or :meth:`close`, closes them."""
         if self._closed:
             return
         for listening in self._sockets[len(self._own) :]:
@@ -173,7 +173,7 @@ class Acceptor:
             self._loop.add_reader(listening, self._accept_waiting, listening)
 
     def _pause(self, error: OSError) -> None:
-        """Leave new connections in the kernel's queue for a while: the loop would turn without rest otherwise."""
+        """Leave new connections in the kernel's queue for a while: else the loop would try again without a pause."""
         for listening in self._sockets:
             self._loop.remove_reader(listening)
         self._resuming = self._loop.call_later(_PAUSE, self._resume)
@@ -188,7 +188,7 @@ class Acceptor:
             )
 
     def _accept_waiting(self, listening: socket.socket) -> None:
-        """Accept what waits, at most :data:`_AT_ONCE`: the requests of others get their turn in between."""
+        """Accept the waiting connections, at most :data:`_AT_ONCE`, so that requests get their turn in between."""
         for _ in range(_AT_ONCE):
             try:
                 accepted, address = self._accept(listening)
@@ -202,7 +202,7 @@ class Acceptor:
                     if _has_waiting(listening):
                         self._pause(error)
                     return
-                continue  # accept(2): it also reports what went wrong with the one connection
+                continue  # accept(2): it also reports errors of the one connection
             self._admit(accepted, address)
 
     def _accept(self, listening: socket.socket) -> tuple[socket.socket, Any]:
@@ -250,7 +250,7 @@ class Acceptor:
 
 
 def _has_waiting(listening: socket.socket) -> bool:
-    """Tell whether a connection waits. Without descriptors ``accept`` fails even where none does."""
+    """Return whether a connection waits. Without free descriptors ``accept`` fails even if none does."""
     if not hasattr(select, "poll"):  # Windows
         return True
     poll = select.poll()
@@ -261,7 +261,7 @@ def _has_waiting(listening: socket.socket) -> bool:
 def _refuse(accepted: socket.socket, response: bytes) -> None:
     """Respond to a connection without reading its request, and close it."""
     with suppress(OSError):
-        accepted.recv(_MAX_REQUEST)  # closing with bytes unread is a reset, which may overtake the answer
+        accepted.recv(_MAX_REQUEST)  # closing with bytes unread is a reset, which may overtake the response
     with suppress(OSError):
         accepted.send(response)
     accepted.close()

@@ -1,72 +1,78 @@
-"""Serve one connection of a client: read its requests, have them answered one after the other, and end it.
+"""Serve one connection of a client: read its requests, send the responses one after the other, and end it.
 
-What a client can cost is bounded: the time for a head (:data:`HEAD_TIMEOUT`), for a body (``BODY_TIMEOUT``) and to take
-what is sent (``write_timeout``), and what it sends ahead of answers.
+What a client can cost is limited: the time to send a head (:data:`HEAD_TIMEOUT`) and a body (``BODY_TIMEOUT``), the
+time to read a response (``write_timeout``), and what it sends ahead of responses (RFC 9112 §9).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
-import structlog
-
-from gateway.errors import ExpectationFailed, GatewayError, InternalError, MalformedHttp, RequestTimeout
-from gateway.http_server.handler import MAX_AHEAD, TURNS, Serving
+from gateway.errors import GatewayError, MalformedHttp, RequestTimeout
+from gateway.http_server.handler import MAX_AHEAD, Serving
 from gateway.http_server.request import HTTP10, HttpRequest
 from gateway.http_server.request_reader import RequestReader
-from gateway.http_server.response import LARGE, HttpAnswer, StreamedAnswer
-from gateway.http_server.slow_clients import Deadline
-from gateway.http_server.wire import Wire
+from gateway.http_server.response import LARGE, Response, StreamedResponse
+from gateway.http_server.sent_ahead import TURNS
+from gateway.http_server.slow_clients import Deadline, UnreadResponse
 
 HEAD_TIMEOUT: Final = 10.0
 """Seconds for the head of a request to arrive, from the connection or from its first byte on."""
 _KEEPALIVE: Final = 75.0  # seconds after which an idle connection is closed
 _LINGERING: Final = 10.0
-"""Seconds for bytes that nobody needs: a connection closed before they are read is reset, and may lose its answer."""
+"""Seconds to read bytes that are not needed: closing a connection with unread bytes resets it, and the client may lose
+the response."""
 _MAX_DROPPED: Final = 16 * 1024 * 1024  # bytes that are read in that time at most
 _FIRST_PROBE, _NEXT_PROBE = 0.5, 0.1  # seconds after the client's end of input; from then on, doubled each time
 _LATE_HEAD: Final = RequestTimeout(f"The head of the request did not arrive within {HEAD_TIMEOUT:g} s")
-_UNEXPECTED: Final = ExpectationFailed("Expect must be 100-continue")
-
-log = structlog.get_logger()
 
 
-class Connection(Wire):
-    """Serve one connection. ``task`` answers the request that is running, which is at most one."""
+class Connection(asyncio.BufferedProtocol):
+    """Serve one connection: the :class:`~gateway.http_server.request.ClientConnection` of its requests. ``task`` runs
+    the handler of the current request; there is one at most."""
 
     __slots__ = (
-        "_behind", "_deadline", "_dropped", "_ended", "_has_eof", "_is_deaf", "_is_last", "_loop", "_on_lost",
-        "_reader", "_request", "_serving", "task",
+        "_behind", "_deadline", "_dropped", "_ended", "_has_eof", "_is_last", "_is_paused", "_loop", "_on_lost",
+        "_reader", "_request", "_serving", "_stopped_reading", "_unread", "counted", "held", "is_draining", "owner",
+        "remote", "task", "transport",
     )  # fmt: skip
 
     def __init__(self, serving: Serving, on_lost: Callable[[], None]) -> None:
-        super().__init__(serving.held, serving.write_timeout)
+        self.transport: asyncio.Transport  # from connection_made on, before there is a request
         self.task: asyncio.Task[None] | None = None
+        self.held = serving.held
         self.is_draining = serving.is_draining
+        self.owner = self.remote = ""
+        self.counted = 0
         self._serving = serving
         self._loop = asyncio.get_running_loop()
         self._on_lost = on_lost
         self._reader: RequestReader | None = None
         self._request: HttpRequest | None = None
-        self._behind = b""  # what came behind the running request, or waits for its turn; not parsed yet
-        self._dropped = 0  # bytes that were read and not needed
-        self._is_last = False  # no request is begun after the running one
-        self._is_deaf = False  # what comes is dropped
-        self._has_eof = False  # nothing comes any more
-        self._deadline = Deadline(self._too_late)
+        self._behind = b""  # bytes after the running request, or that wait for their turn; not parsed yet
+        self._dropped = 0  # bytes that were read without need
+        self._is_last = False  # no request begins after the running one
+        self._is_paused = False
+        self._stopped_reading = False  # later bytes are dropped
+        self._has_eof = False
+        self._deadline = Deadline(self._expire)
+        self._unread = UnreadResponse(serving.held, serving.write_timeout)
         self._ended: asyncio.Future[None] | None = None
 
     # asyncio calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
+        self.transport = cast(asyncio.Transport, transport)
+        address = transport.get_extra_info("peername")
+        self.remote = str(address[0]) if address else ""
+        self.transport.set_write_buffer_limits(high=0)  # pause_writing() is called for each byte that has to wait
         self._serving.connections.add(self)
-        self._expect(HEAD_TIMEOUT)
+        self._deadline.expire_in(HEAD_TIMEOUT)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+        self._unread.end()
         self._deadline.close()
         self._request = None
         self._drop_ahead()
@@ -86,37 +92,59 @@ class Connection(Wire):
     def buffer_updated(self, nbytes: int) -> None:
         data = self._serving.buffer[:nbytes].tobytes()
         request = self._request
-        if self._behind or (request is not None and request.is_whole and not self._is_deaf):
+        if self._behind or (request is not None and request.is_whole and not self._stopped_reading):
             self._behind += data
             if len(self._behind) == MAX_AHEAD:
                 self.pause_reading()
             self.count_ahead()
             return
-        if self._is_deaf or (request is not None and self.task is None):
+        if self._stopped_reading or (request is not None and self.task is None):
             self._dropped += nbytes
             if self._dropped > _MAX_DROPPED:
                 (self._close if self.task is None else self.pause_reading)()
         # One connection may have many reads in a turn, and many small chunks take 1 ms of each.
         if (nbytes == MAX_AHEAD or len(self._serving.connections) > TURNS) and not self._serving.ahead.has_turn():
-            self._behind = b"" if self._is_deaf else data
+            self._behind = b"" if self._stopped_reading else data
             self._serving.ahead.wait_for_turn(self)
             self.count_ahead()
-        elif not self._is_deaf:
+        elif not self._stopped_reading:
             self._read(data)
 
-    def resume_reading(self) -> None:
-        if len(self._behind) < MAX_AHEAD:
-            super().resume_reading()
-
     def eof_received(self) -> bool:
-        """Keep the connection open for writing: a client that sends no more may still wait for its answer. Of several
-        pipelined requests only the running one is answered (RFC 9112 §9.3.2: clients may repeat the others)."""
+        """Keep the connection open for writing: a client that sends no more may still wait for its response. Of several
+        pipelined requests only the running one gets a response (RFC 9112 §9.3.2: clients may repeat the others)."""
         self._has_eof = True
         self._drop_ahead()
         self._loop.call_soon(self._after_eof)  # a request that came with it has been started by then
         return True
 
-    # What is read.
+    def pause_writing(self) -> None:
+        self._unread.begin(self.owner, self.transport)
+
+    def resume_writing(self) -> None:
+        self._unread.end()
+        if self.task is not None and self._request is not None and self._request.response_sent:
+            self._finish(self._request)
+
+    # Read requests.
+
+    def pause_reading(self) -> None:
+        if not self._is_paused and not self.transport.is_closing():
+            self._is_paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._is_paused and len(self._behind) < MAX_AHEAD and not self.transport.is_closing():
+            self._is_paused = False
+            self.transport.resume_reading()
+
+    def read_on(self) -> None:
+        """Read the bytes that waited for this turn, unless they are behind a running request."""
+        if self._request is None or not self._request.is_whole or self.task is None:
+            behind, self._behind = self._behind, b""
+            self.resume_reading()
+            if behind:
+                self._read(behind)
 
     def _read(self, data: bytes) -> None:
         reader = self._reader
@@ -129,21 +157,13 @@ class Connection(Wire):
             self._refuse(fault, reader.request)
             return
         if reader.half and not was_in_head:
-            self._expect(HEAD_TIMEOUT)
-        if behind and not self._is_deaf:
+            self._deadline.expire_in(HEAD_TIMEOUT)
+        if behind and not self._stopped_reading:
             self._behind = behind
             if self._request is None:
                 self._serving.ahead.wait_for_turn(self)
         if behind or reader.request is not None or reader.half or self.counted:
             self.count_ahead()
-
-    def read_on(self) -> None:
-        """Read what has come, unless it is behind a request that runs: its turn has come."""
-        if self._request is None or not self._request.is_whole or self.task is None:
-            behind, self._behind = self._behind, b""
-            self.resume_reading()
-            if behind:
-                self._read(behind)
 
     def count_ahead(self) -> None:
         size = len(self._behind) + (0 if self._reader is None else self._reader.held)
@@ -154,16 +174,16 @@ class Connection(Wire):
         self._drop_ahead()
         request = self._request
         if request is None:
-            self._say(error)
+            self._send_refusal(error)
         elif self.task is None:
-            self._linger()  # it is answered, and the rest of its body was dropped
+            self._linger()  # its response was sent, and the rest of its body was dropped
         elif not request.is_whole:
             request.drop_body()
             request.fail(error)
 
     def _drop_ahead(self) -> None:
-        """Begin none of the requests that were sent ahead, and read no more."""
-        self._is_deaf = self._is_last = True
+        """Drop the requests that were sent ahead, and read no more."""
+        self._stopped_reading = self._is_last = True
         self._behind = b""
         if self._reader is not None:
             self._reader.half, self._reader.request = b"", None
@@ -171,26 +191,26 @@ class Connection(Wire):
             self._serving.ahead.count(self, 0)
 
     def _refuse(self, fault: MalformedHttp, unfinished: HttpRequest | None) -> None:
-        """Read no more: nobody knows where the next request begins. ``unfinished`` is one whose body is at fault."""
+        """Read no more: the next request may begin anywhere. The fault is in the body of ``unfinished``, if given."""
         self._serving.log_malformed()
         self._drop_ahead()
         if unfinished is not None and unfinished.is_begun:
-            unfinished.fail()  # its answer tells what is wrong, if it needs the body
+            unfinished.fail()  # its response says what is wrong, if it needs the body
             if self.task is None:
                 self._linger()
             return
         if self.task is not None:
             self.task.cancel()
             self.task = None
-        self._say(MalformedHttp(fault.message))  # without the traceback, which refers to this connection
+        self._send_refusal(MalformedHttp(fault.message))  # without the traceback, which refers to this connection
 
-    # What is answered.
+    # Send responses.
 
     def _begin(self, request: HttpRequest) -> None:
-        """Take a request whose head is here."""
-        if self._is_last or self._is_deaf:
+        """Start the handler of a request whose head was read."""
+        if self._is_last or self._stopped_reading:
             return
-        self._is_deaf = request.fault is not None
+        self._stopped_reading = request.fault is not None
         self._request = request
         self.owner, self._deadline.due = "", None
         self.task = self._loop.create_task(self._serve(request))
@@ -198,66 +218,55 @@ class Connection(Wire):
     async def _serve(self, request: HttpRequest) -> None:
         request.is_begun = True
         try:
-            answer = await self._answer(request)
+            response = await self._serving.respond(request)
+            if isinstance(response, StreamedResponse):
+                await response.send(request)
+                self._note_sent(request)
+                return
         except asyncio.CancelledError:
             self.transport.abort()
             raise
-        except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
-            answer = self._failure(request, error)
-        if isinstance(answer, HttpAnswer) and len(answer.body) <= LARGE:
-            self._serving.writes.call(self._send, request, answer)  # at the end of this turn (decision 45)
+        except Exception as error:  # noqa: BLE001, every failure gets a response
+            response = self._serving.failure(request, error)
+        if len(response.body) <= LARGE:
+            self._serving.writes.add(self._send, request, response)  # at the end of this turn (decision 45)
         else:
-            self._send(request, answer)  # a large one must not wait: nobody counts its bytes until it is sent
+            self._send(request, response)  # a large one must not wait: its bytes are not counted until it is sent
 
-    async def _answer(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
-        if request.fault is not None:
-            self._serving.log_malformed()
-            request.keep_alive = False
-            return self._serving.handler.refusal(request, request.fault)
-        expected = "" if request.version == HTTP10 else request.headers.get("Expect", "")
-        if expected and expected.lower() != "100-continue":
-            return self._serving.handler.refusal(request, _UNEXPECTED)
-        answer = await self._serving.handler(request)
-        if expected and not request.is_whole:
-            request.keep_alive = False  # nobody can tell whether the body still comes
-        return answer
-
-    def _failure(self, request: HttpRequest, error: Exception) -> HttpAnswer:
-        """Log what a handler must not raise. Return an answer that tells nothing of it, and ends the connection."""
-        log.error("internal error", exc_info=error)
-        request.keep_alive = False
-        return self._serving.handler.refusal(request, InternalError())
-
-    def _send(self, request: HttpRequest, answer: HttpAnswer | StreamedAnswer) -> None:
+    def _send(self, request: HttpRequest, response: Response) -> None:
         if self.transport.is_closing():
             return
-        if not request.has_answer and isinstance(answer, HttpAnswer):
+        if not request.response_begun:  # else a stream has failed
             try:
-                answer.send(request)
+                response.send(request)
             except ValueError as error:  # a header that would break the head
-                self._failure(request, error).send(request)
-        request.is_answered = True
-        if not self.is_blocked:
+                self._serving.failure(request, error).send(request)
+        self._note_sent(request)
+
+    def _note_sent(self, request: HttpRequest) -> None:
+        request.response_sent = True
+        if self._unread.drained is None and not self.transport.is_closing():
             self._finish(request)
 
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self.task is not None and self._request is not None and self._request.is_answered:
-            self._finish(self._request)
+    async def drain(self) -> None:
+        if self._unread.drained is not None:
+            await self._unread.drained
+        if self.transport.is_closing():
+            raise ConnectionResetError("the client is gone")
 
     def _finish(self, request: HttpRequest) -> None:
-        """Go on after an answer, once the request is whole. The rest of a body that nobody needs has its time."""
+        """Go on after a response, once the request is whole. The rest of a body that is not needed has a time-out."""
         self.task = None
         if not request.keep_alive:
             self._is_last = True
-        if self._is_deaf or (self._ended is not None and not request.is_whole):
+        if self._stopped_reading or (self._ended is not None and not request.is_whole):
             self._linger()
         elif request.is_whole:
             self._next()
         else:
             request.drop_body()
             self._dropped = 0
-            self._expect(_LINGERING)
+            self._deadline.expire_in(_LINGERING)
 
     def _next(self) -> None:
         """Begin the next request, or wait for it."""
@@ -265,23 +274,23 @@ class Connection(Wire):
         if self.counted:
             self.count_ahead()
         if not self._is_last:
-            self._expect(_KEEPALIVE)
+            self._deadline.expire_in(_KEEPALIVE)
             if self._behind:
                 self._serving.ahead.wait_for_turn(self)
         else:
             (self._linger if self._behind else self._close)()
 
-    # How it ends.
+    # End the connection.
 
-    def _expect(self, seconds: float) -> None:
-        """Close the connection after so many seconds, unless a request begins before."""
-        deadline, due = self._deadline, self._loop.time() + seconds
-        deadline.due = due
-        if deadline.timer_at > due:
-            deadline.start_timer(due)
+    def _expire(self) -> None:
+        """Close, since no request has begun in time."""
+        if self._request is None and self._reader is not None and self._reader.half:
+            self._send_refusal(_LATE_HEAD)
+        else:
+            self._close()  # no response: an idle client has sent no request
 
-    def _say(self, error: GatewayError) -> None:
-        """Answer what was no request, and close."""
+    def _send_refusal(self, error: GatewayError) -> None:
+        """Send an error for bytes that are not a valid request, then close."""
         if not self.transport.is_closing():
             self.transport.write(self._serving.handler.raw_refusal(error))
         self._linger()
@@ -296,7 +305,7 @@ class Connection(Wire):
         self._note_end()
         self.transport.write_eof()
         self.resume_reading()
-        self._expect(_LINGERING)
+        self._deadline.expire_in(_LINGERING)
 
     def _close(self) -> None:
         self._drop_ahead()
@@ -308,12 +317,8 @@ class Connection(Wire):
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
-    def _too_late(self) -> None:
-        is_head = self._request is None and self._reader is not None and self._reader.half
-        self._say(_LATE_HEAD) if is_head else self._close()  # who sends nothing asked nothing
-
     def finish(self) -> asyncio.Future[None] | None:
-        """Close once the running request is answered. Return what is done then, None where none is running."""
+        """Close once the response to the running request is sent. Return a future of that, None if none is running."""
         self._is_last = True
         if self.task is None:
             self._close()
@@ -323,12 +328,8 @@ class Connection(Wire):
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether all that the gateway waits for here is the client: a request, or the rest of one."""
+        """Return whether the gateway only waits for the client: for a request, or the rest of one."""
         return self.task is None or (self._request is not None and not self._request.is_whole)
-
-    def cut(self) -> None:
-        """Close at once. The end of the connection cancels the task."""
-        self.transport.abort()
 
     def _after_eof(self) -> None:
         request = self._request
@@ -338,12 +339,12 @@ class Connection(Wire):
             self._loop.call_later(_FIRST_PROBE, self._probe, request, _NEXT_PROBE)
 
     def _probe(self, request: HttpRequest, wait: float) -> None:
-        """Find out whether the client still listens: a closed socket answers data with a reset, which ends the call.
-        The data is an interim answer. A second one is sent because the reset shows only at the next write."""
+        """Find out whether the client still listens: a closed socket responds to data with a reset, which ends the
+        call. The data is an interim response. It is sent again because the reset shows only at the next write."""
         if self.task is None or self.transport.is_closing():
             return
         if request.is_stream:
             self._close()
-        elif not request.has_answer:
+        elif not request.response_begun:
             request.send_interim()
             self._loop.call_later(wait, self._probe, request, 2 * wait)

@@ -1,4 +1,4 @@
-"""Bound the open connections of a port, and how many of them one address may have."""
+"""Limit the open connections of a port, and how many of them one address may have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARE: Final = 4
 SHARE_FROM_HALF: Final = 16
 """One address may have one connection in four; once half of all are open, one in sixteen (decision 31)."""
 _LOOKED_AT: Final = 16
-"""Networks, and connections of each, that are looked at to find an idle one."""
+"""Networks, and connections of each, that are searched for an idle one."""
 _REMEDY: Final = "raise the knob, or look who holds them"
 _SHARE_REMEDY: Final = "if this is a reverse proxy, name it in server.trusted_proxies"
 
@@ -31,9 +31,9 @@ class Place:
 
 
 class ConnectionLimit:
-    """Count connections: at most ``most``, and of one network a share of that, unless ``trusts`` says that its address
-    is a trusted proxy's, which has the connections of many clients. Where all are taken, an idle one of the network
-    that has most makes room for another network."""
+    """Count connections: at most ``most``, and of one network a share of that. An address that ``trusts`` is a proxy's,
+    with the connections of many clients, so it has no share. At the maximum, an idle connection of the largest network
+    is closed to make room for another network."""
 
     def __init__(self, most: int, trusts: Callable[[str], bool]) -> None:
         self.most = most
@@ -53,8 +53,8 @@ class ConnectionLimit:
         return max(1, self.most // (SHARE if self.open < self.most // 2 else SHARE_FROM_HALF))
 
     def enter(self, address: str) -> Place:
-        """Count a connection from an address, and return what :meth:`leave` takes at its end. Raise
-        :class:`Overloaded` where there are too many."""
+        """Count a connection from an address, and return its place, for :meth:`leave` at its end. Raise
+        :class:`Overloaded` if there are too many."""
         place = Place("" if self._trusts(address) else network_of(address))
         held = len(self._places.get(place.network, ()))
         if place.network and held >= self.share:
@@ -93,14 +93,14 @@ class ConnectionLimit:
             del self._places[network]
 
     def _close_idle(self, more_than: int) -> bool:
-        """Close an idle connection of a network that has more than so many. Return whether there was one. The largest
-        networks are looked at first, and of each the connections at which nobody has looked for longest."""
+        """Close an idle connection of a network with more than ``more_than`` connections. Return whether there was one.
+        The largest networks are searched first, and in each the connections that were not looked at for longest."""
         counts = sorted((count for count in self._by_count if count > more_than), reverse=True)
         for network in list(islice(chain.from_iterable(map(self._by_count.__getitem__, counts)), _LOOKED_AT)):
             for place in list(islice(self._places[network], _LOOKED_AT)):
                 self._places[network][place] = self._places[network].pop(place)
                 if place.connection is not None and place.connection.is_waiting:
-                    place.connection.cut()
+                    place.connection.transport.abort()
                     self.leave(place)
                     return True
         return False

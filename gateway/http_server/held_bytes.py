@@ -1,5 +1,5 @@
-"""Bound the bytes of exchanges in this process: bodies and what is made of them, answers that it reads, and those that
-clients do not take."""
+"""Limit the memory held by requests and responses: bodies and what is made of them, responses being read from backends,
+and those that clients have not read yet."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gateway.errors import Overloaded
 from gateway.http_server.refusal_log import RefusalLog
 
 _SHARE: Final = 4
-"""One caller's answers may have a quarter of the bound, so that one alone makes nobody else wait (decision 31)."""
+"""One caller may hold a quarter of the maximum, so that one alone makes no other wait (decision 31)."""
 _FULL: Final = 7 / 8
-"""The part of the bound from which only callers that hold nothing are let in. The rest is for answers of others."""
+"""The part of the maximum from which only callers that hold nothing are let in. The rest is for their responses."""
 _OVER: Final = 17 / 16
-"""How much of the bound such callers may fill. Small answers need no room: they are read at once."""
+"""How much of the maximum such callers may fill. Small responses need no room: they are read at once."""
 _LARGE: Final = 5 / 8
-"""The part of the bound that large bodies and results may take as values. So calls of small ones go on."""
+"""The part of the maximum for the values of large bodies and results. So calls with small ones go on."""
 _SMALL: Final = 32 * 1024
 """Bytes of one body or result for which there is always room, once a call is let in."""
 _RETRY_AFTER: Final = 5
@@ -28,20 +28,20 @@ _OTHERS: Final = f"The gateway holds too many answers and bodies of slow clients
 _YOURS: Final = f"Too many of your answers and bodies are held: read or send faster{_UNSENT}"
 _REMEDY: Final = "raise the knob if the memory allows it, or look whose clients are slow"
 _MUCH: Final = 2 * 1024 * 1024
-"""Bytes whose end is worth it: less is soon used again."""
+"""Bytes from which it is worth it: less is soon used again."""
 _LITTLE: Final = 1 / 4
-"""The part of the most that was held, below which most of it is free."""
+"""The part of the highest number that was held, below which most of it is free."""
 _DELAY: Final = 4.0
-"""Seconds until then, so that a collection takes a hundredth of the time at most. What ends meanwhile is included."""
+"""Seconds until memory is given back, so that collections take a hundredth of the time at most."""
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
 """Function of glibc; it does nothing elsewhere."""
 
 
-class HeldAnswers:
-    """Count the bytes of large answers while they are read, of bodies that do not come with their heads until they are
-    whole, what exchanges take until they end, and what the kernel does not take of an answer, until its client has it
-    or is cut off. ``most`` is ``server.max_buffered``, ``most_large`` what large bodies and results may take of it, and
-    ``share`` what one caller may. Who holds little may count in :attr:`bytes` itself."""
+class HeldBytes:
+    """Count bytes in memory: large responses while they are read from backends, bodies until they are whole, the values
+    of requests until these end, and response bytes that the kernel did not accept, until the client has read them or
+    its connection is closed. ``most`` is ``server.max_buffered``, ``most_large`` the maximum of large bodies and
+    results, ``share`` that of one caller. Hot paths may change :attr:`bytes` directly."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -55,20 +55,20 @@ class HeldAnswers:
         self._freed = FreedMemory()
 
     def __repr__(self) -> str:
-        return f"<HeldAnswers {self.bytes} of {self.most} bytes, {len(self._by_owner)} callers>"
+        return f"<HeldBytes {self.bytes} of {self.most} bytes, {len(self._by_owner)} callers>"
 
     @property
     def waiting(self) -> int:
-        """Return the bytes that wait for clients, and those of their bodies."""
+        """Return the bytes of responses that wait for clients, and of their bodies."""
         return self._by_owner.total()
 
     @property
     def callers(self) -> int:
-        """Return how many callers something is held of."""
+        """Return how many callers hold bytes."""
         return len(self._by_owner)
 
     def check(self, owner: str) -> None:
-        """Raise :class:`Overloaded` where too much is held, or waits for this owner. It never is below ``share``."""
+        """Raise :class:`Overloaded` if too much is held, by all or by this owner; never while it is below ``share``."""
         own = self._by_owner[owner]
         if self.bytes >= self._full and (own or self.is_over(0)):
             self._log.count("", self.most, _REMEDY)
@@ -77,12 +77,12 @@ class HeldAnswers:
             raise Overloaded(_YOURS, retry_after=_RETRY_AFTER)
 
     def is_over(self, size: int) -> bool:
-        """Tell whether bytes of a body find no room, however few they are. Many may be let in before any is counted."""
+        """Return whether there is no room for a body, however small. Many may be let in before any is counted."""
         return self.bytes + size >= self.most * _OVER
 
     def take(self, owner: str, size: int, own: int, *, is_text: bool) -> bool:
-        """Count ``size`` more bytes of an exchange of ``owner`` that takes ``own`` already. Return False, and count
-        nothing, where there is no room. One exchange alone may take more than its caller's share."""
+        """Count ``size`` more bytes of a request of ``owner`` that holds ``own`` already. Return False, and count
+        nothing, if there is no room. One request alone may hold more than its caller's share."""
         if is_text:
             if self.bytes + size > self.most:
                 return False
@@ -98,14 +98,14 @@ class HeldAnswers:
         self.remove(owner, size)
 
     def no_room(self, owner: str) -> Overloaded:
-        """Return the error for a body that finds no room."""
+        """Return the error for a body if there is no room for it."""
         if self._by_owner[owner] >= self.share // 2:
             return Overloaded(_YOURS, retry_after=_RETRY_AFTER)
         self._log_large.count("", self.most_large, _REMEDY)
         return Overloaded(f"The gateway holds too many large bodies and results{_UNSENT}", retry_after=_RETRY_AFTER)
 
     def reserve(self, size: int) -> bool:
-        """Count bytes that were read, or with a negative ``size`` are passed on. Return whether there is room."""
+        """Count bytes that were read, or, with a negative ``size``, passed on. Return whether there is room."""
         if size > 0 and self.bytes + size > self.most:
             self._log.count("", self.most, _REMEDY)
             return False
@@ -116,8 +116,8 @@ class HeldAnswers:
         return True
 
     def reserve_listing(self, size: int) -> bool:
-        """Do as :meth:`reserve` for listings, each of which may take more than there is while little else is held:
-        without them there are no tools."""
+        """Like :meth:`reserve`, for a listing. While little else is held, it may take more than there is: without it
+        there are no tools."""
         if size > 0 and self.bytes <= self.share:
             self.bytes += size
             return True
@@ -141,15 +141,15 @@ class HeldAnswers:
 
 
 class FreedMemory:
-    """Notice when little is held of much, and then give memory back to the system. The C library would keep it for a
-    process that may never need it."""
+    """Give memory back to the system when most of what was held is free. The C library would keep it, and the process
+    may never need it again."""
 
     def __init__(self) -> None:
         self._most = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, held: int) -> None:
-        """Note how many bytes are held, after there were more or less."""
+        """Note how many bytes are held now."""
         if held > self._most:
             self._most = held
         elif self._most > _MUCH and held < self._most * _LITTLE and self._timer is None:

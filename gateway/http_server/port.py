@@ -1,4 +1,4 @@
-"""Open ports, and close them: accept connections, and let the running requests finish at the end."""
+"""Open and close ports: accept connections, and let running requests finish before the end."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gateway.http_server.accepting import Acceptor, bind
 from gateway.http_server.connection import Connection
 from gateway.http_server.connection_limit import ConnectionLimit
 from gateway.http_server.handler import Handler, Serving
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 
-_CUT: Final = 1.0
-"""Seconds for what a request does when it is cancelled."""
+_CANCEL_TIMEOUT: Final = 1.0
+"""Seconds for requests to end once they are cancelled."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Port:
         self._acceptor.borrow(sockets)
 
     def drain(self) -> None:
-        """Serve on, but close each connection after its next answer, which says so (RFC 9112 §9.6)."""
+        """Serve on, but close each connection after its next response, which says so (RFC 9112 §9.6)."""
         self._serving.is_draining = True
         for connection in self._serving.connections:
             connection.is_draining = True
@@ -48,25 +48,25 @@ class Port:
             await asyncio.wait(running, timeout=self._shutdown_timeout)
         tasks = [connection.task for connection in connections if connection.task is not None]
         for connection in tuple(connections):
-            connection.cut()
+            connection.transport.abort()  # which cancels its task
         if tasks:
-            await asyncio.wait(tasks, timeout=_CUT)
+            await asyncio.wait(tasks, timeout=_CANCEL_TIMEOUT)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bound what the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` the
-    descriptors that the port keeps for itself."""
+    """Limit what the clients of a port may cost. ``shutdown_timeout`` and ``write_timeout`` are seconds, ``spare`` is
+    the number of descriptors that the port keeps for itself."""
 
     shutdown_timeout: float
     write_timeout: float
     limit: ConnectionLimit
-    held: HeldAnswers
+    held: HeldBytes
     spare: int = 0
 
 
 async def listen(handler: Handler, host: str, port: int, bounds: Bounds) -> Port:
-    """Open a port and serve it, as :func:`listen_on` does. Raise :class:`OSError` where it cannot be bound."""
+    """Open a port and serve it, as :func:`listen_on` does. Raise :class:`OSError` if it cannot be bound."""
     return listen_on(await bind(host, port), handler, bounds)
 
 

@@ -1,5 +1,5 @@
-"""Log that strangers are being refused: a line when it begins and a line when it is over, not one for each of them. Of
-thousands of addresses a few are named."""
+"""Log refused clients: one line when refusals begin and one when they end, not one for each client. Of thousands of
+addresses a few are named."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _NAMED: Final = 10
 _SECONDS: Final = 10.0
 """At most so many addresses are named in so many seconds."""
 _ROOM_AGAIN: Final = 0.9
-"""The part of a bound below which it is no longer reached. A number that moves about its bound fills no log."""
+"""The part of a maximum below which refusals count as over. A number near its maximum must not fill the log."""
 
 log = structlog.get_logger()
 
 
 class RefusalLog:
-    """Log the refusals of one kind. ``what`` is refused, for example "connections"; ``knob`` bounds it. A key names
-    whose bound is reached, "" for the bound of all."""
+    """Log the refusals of one kind. ``what`` is refused, for example "connections", and ``knob`` sets the maximum. A
+    key says whose maximum is reached, "" for that of all clients together."""
 
     def __init__(self, what: str, knob: str) -> None:
         self._what = what
@@ -40,7 +40,7 @@ class RefusalLog:
         self._refused[key] = self._refused.get(key, 0) + 1
 
     def note(self, key: str, number: int, most: int) -> None:
-        """Log that nothing is refused any more, if ``number`` is well below ``most`` again."""
+        """Log that refusals are over, if ``number`` is well below ``most`` again."""
         if key in self._refused and number < most * _ROOM_AGAIN:
             refused = self._refused.pop(key)
             if key in self._named:

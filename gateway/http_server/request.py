@@ -1,51 +1,84 @@
-"""One request of a client: its head, and its body as it comes."""
+"""Hold one request of a client: its head, and its body as it comes (RFC 9112 §3, §6)."""
 
 from __future__ import annotations
 
 import asyncio
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from gateway.errors import MalformedHttp
-from gateway.http_server.wire import Wire
+from gateway.http_server.held_bytes import HeldBytes
 
 HTTP10: Final = "1.0"
 _NO_QUERY: Final[MultiMapping[str]] = CIMultiDict()
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_UNREAD: Final = 32 * 1024
-"""Bytes of a body that may wait until somebody reads them. Then the client waits."""
+_MAX_UNREAD: Final = 32 * 1024
+"""Bytes of a body that may wait until the handler reads them. Beyond them, reading from the client pauses."""
 _PART: Final = 48
-"""Bytes that Python takes for each part of it beside its text: chunks may have a byte each."""
+"""Bytes that Python takes for each part of a body beside its text: chunks may have a byte each."""
+
+
+class ClientConnection(Protocol):
+    """The connection of a request: ours, or that of another server which runs our handler (gateway/aiohttp_app.py)."""
+
+    transport: asyncio.Transport
+    held: HeldBytes
+    remote: str
+    """The client's address."""
+    owner: str
+    """The caller whose response is sent, "" until that is known. See :class:`HeldBytes`."""
+    counted: int
+    """Bytes sent ahead that are counted now, see :class:`gateway.http_server.sent_ahead.SentAhead`."""
+    is_draining: bool
+    """Whether the connection closes after the next response, since its port closes."""
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def count_ahead(self) -> None:
+        """Count anew what the client has sent and nobody has read."""
+        ...
+
+    async def drain(self) -> None:
+        """Return once the kernel has all bytes. Raise :class:`ConnectionResetError` if the client is gone."""
+        ...
 
 
 class HttpRequest:
     """Hold one request. ``version`` is "1.1" or "1.0", ``keep_alive`` whether the client wants the connection to go on
-    after the answer. ``is_whole`` tells whether all of the body has come, ``has_answer`` whether the answer has begun,
-    ``is_answered`` whether all of it is on its way.
+    after the response. ``is_whole`` tells whether all of the body has come, ``response_begun`` whether a part of the
+    response was sent, ``response_sent`` whether all of it was.
     """
 
     __slots__ = (
         "__dict__",  # of the cached URL, which most requests need not have
-        "_arrived", "_broken", "_is_dropped", "_parts", "fault", "has_answer", "headers", "is_answered",
-        "is_begun", "is_stream", "is_whole", "keep_alive", "method", "path", "safe_path", "target", "unread", "version",
-        "wire",
+        "_arrived", "_broken", "_is_dropped", "_parts", "connection", "fault", "headers", "is_begun", "is_stream",
+        "is_whole", "keep_alive", "method", "path", "response_begun", "response_sent", "safe_path", "target", "unread",
+        "version",
     )  # fmt: skip
 
     def __init__(
-        self, wire: Wire, method: str, target: str, version: str, headers: MultiMapping[str], keep_alive: bool
+        self,
+        connection: ClientConnection,
+        method: str,
+        target: str,
+        version: str,
+        headers: MultiMapping[str],
+        keep_alive: bool,
     ) -> None:
-        self.wire = wire
+        self.connection = connection
         self.method = method
         self.target = target
         self.version = version
         self.headers = headers
         self.keep_alive = keep_alive
         self.fault: MalformedHttp | None = None
-        """Fault of its framing: then it is refused."""
-        self.is_begun = self.is_whole = self.has_answer = self.is_answered = self.is_stream = False
+        """What is wrong with its framing. A request with a fault is refused."""
+        self.is_begun = self.is_whole = self.is_stream = self.response_begun = self.response_sent = False
         self._parts: list[bytes] = []
         self.unread = 0
         self._is_dropped = False
@@ -61,8 +94,8 @@ class HttpRequest:
 
     @cached_property
     def url(self) -> URL:
-        """Return the target as a URL; its parts are encoded as they came. Raise :class:`MalformedHttp` where it is none
-        (RFC 9112 §3.2)."""
+        """Return the target as a URL; its parts are encoded as they came. Raise :class:`MalformedHttp` if it is not a
+        URL (RFC 9112 §3.2)."""
         target = self.target
         try:
             if self.method == "CONNECT":
@@ -87,69 +120,69 @@ class HttpRequest:
 
     @property
     def host(self) -> str:
-        """Return the host that the target names, else the Host header (RFC 9112 §3.2.2). Where HTTP/1.0 has none, that
-        is the address at which the client arrived."""
+        """Return the host that the target names, else the Host header (RFC 9112 §3.2.2). HTTP/1.0 may have neither:
+        then return the address to which the client is connected."""
         host = self.headers.get("Host")
         if self.target[:1] != "/":
             host = self.url.raw_authority or host
         if host is not None:
             return host
-        address = self.wire.transport.get_extra_info("sockname")
+        address = self.connection.transport.get_extra_info("sockname")
         return "" if address is None else f"{address[0]}:{address[1]}"
 
     # The body.
 
     def feed(self, part: bytes) -> None:
-        """Take a part of the body."""
+        """Add a part to the body."""
         if self._is_dropped:
             return
         self._parts.append(part)
         self.unread += len(part) + _PART
-        if self.unread > _UNREAD:
-            self.wire.pause_reading()
+        if self.unread > _MAX_UNREAD:
+            self.connection.pause_reading()
         if self._arrived is not None:
             self._wake()
 
     def end(self) -> bool:
-        """Note that the body is whole. Return whether it was dropped, since the answer did not need it."""
+        """Note that the body is whole. Return whether it was dropped, since the response did not need it."""
         self.is_whole = True
-        if self.unread > _UNREAD:  # what follows is bounded elsewhere, and perhaps nobody takes this
-            self.wire.resume_reading()
+        if self.unread > _MAX_UNREAD:  # later requests have their own limit (MAX_AHEAD), and this body may stay unread
+            self.connection.resume_reading()
         if self._arrived is not None:
             self._wake()
         return self._is_dropped
 
     def fail(self, error: Exception | None = None) -> None:
-        """Note that the rest of the body cannot be read, nor another request. :meth:`read` raises ``error``."""
+        """Note that neither the rest of the body nor another request can be read. :meth:`read` raises ``error``."""
         self._broken = error or ConnectionResetError("the body is incomplete")
         self.keep_alive = False
         if self._arrived is not None:
             self._wake()
 
     def drop_body(self) -> None:
-        """Forget what came of the body, and what comes."""
+        """Drop what came of the body, and what still comes."""
         self._is_dropped = True
         self.take()
 
     def take(self) -> bytes:
-        """Return what has come of the body and was not taken yet."""
+        """Return what has come of the body since the last read, without waiting."""
         parts = self._parts
         if len(parts) == 1:  # nearly always
             part = parts.pop()
         else:
             part = b"".join(parts)
             parts.clear()
-        if self.unread > _UNREAD and not self.is_whole:  # else :meth:`end` did so
-            self.wire.resume_reading()
+        if self.unread > _MAX_UNREAD and not self.is_whole:  # else :meth:`end` did so
+            self.connection.resume_reading()
         self.unread = 0
-        if self.wire.counted:
-            self.wire.count_ahead()
+        if self.connection.counted:
+            self.connection.count_ahead()
         return part
 
     async def read(self) -> bytes:
         """Return the next part of the body as soon as there is one, ``b""`` after the last. Raise
-        :class:`ConnectionResetError` where the rest does not come, :class:`~gateway.errors.Overloaded` where it finds
-        no room."""
+        :class:`ConnectionResetError` if the rest does not come, :class:`~gateway.errors.Overloaded` if there is no room
+        for it."""
         while not self._parts and not self.is_whole:
             if self._broken is not None:
                 raise self._broken
@@ -161,16 +194,16 @@ class HttpRequest:
         return self.take()
 
     def ask_for_body(self) -> None:
-        """Send 100 Continue where the client holds its body back until it is asked (RFC 9110 §10.1.1).
+        """Send 100 Continue if the client waits for it before it sends the body (RFC 9110 §10.1.1).
 
-        Call it once the head is accepted: who is refused keeps its body.
+        Call it once the head is accepted: a client that is refused need not send its body.
         """
         if self.version != HTTP10 and "Expect" in self.headers:
             self.send_interim()
 
     def send_interim(self) -> None:
-        """Send an interim answer, which every client of HTTP/1.1 must accept (RFC 9110 §15.2)."""
-        self.wire.transport.write(_CONTINUE)
+        """Send an interim response, which every client of HTTP/1.1 must accept (RFC 9110 §15.2)."""
+        self.connection.transport.write(_CONTINUE)
 
     def _wake(self) -> None:
         if self._arrived is not None and not self._arrived.done():

@@ -11,12 +11,10 @@ import httptools
 from multidict import CIMultiDict, istr
 
 from gateway.errors import MalformedHttp
-from gateway.http_server.request import HTTP10, HttpRequest
-from gateway.http_server.wire import Wire
+from gateway.http_server.request import HTTP10, ClientConnection, HttpRequest
 
 MAX_HEAD: Final = 64 * 1024
-"""Bytes of a head, or of trailers, that are not complete. Lines and their number are bounded, but allow a megabyte
-together."""
+"""Bytes of an incomplete head, or of trailers. Lines and their number are limited, but allow a megabyte together."""
 MAX_LINE: Final = 8190
 """Bytes of the target, and of a header's name and value."""
 MAX_HEADERS: Final = 128
@@ -25,12 +23,12 @@ _ONCE: Final = (
     *_FRAMING, "content-location", "content-range", "content-type", "etag", "host", "max-forwards", "server",
     "user-agent",
 )  # fmt: skip
-"""Headers of one value (RFC 9110 §5.3). Of two, programs would read either the first or the last."""
+"""Headers of one value (RFC 9110 §5.3). Of two values, some programs read the first, others the last."""
 _NO_HTTP: Final = "The request is not HTTP/1.1 (RFC 9112)"
 _TOO_LONG: Final = "The request line or a header is too long"
 _TOO_LARGE: Final = f"The head of the request is larger than {MAX_HEAD // 1024} KiB"
 _BARE: Final = re.compile(rb"[^\r]\n")
-"""The end of a line that programs understand differently. Its head would never end."""
+"""A line feed alone. Programs read it differently: here, its head would never end."""
 _EMPTY_LINES: Final = re.compile(rb"\A(?:\r\n)+")
 _END: Final = b"\r\n\r\n"
 _CR, _LF = ord("\r"), ord("\n")
@@ -45,17 +43,19 @@ _CHUNKED: Final = -1
 
 
 class RequestReader:
-    """Read the requests of one client, one at a time. ``begin`` gets each of them once its head is read; ``end`` is
-    called where a body becomes whole after the answer. ``half`` is what has come of a head that is not complete: the
-    parser gets whole heads, and nothing behind the end of a request, so that little of a stranger's is in memory."""
+    """Read the requests of one client, one at a time. ``begin`` is called with each of them once its head is read,
+    ``end`` if a body becomes whole after the response. ``half`` is the beginning of an incomplete head: the parser is
+    fed whole heads, and nothing behind the end of a request, so that clients fill little memory."""
 
     __slots__ = (
-        "_begin", "_end", "_expects_head", "_head", "_left", "_line", "_names", "_parser", "_skips", "_tail",
-        "_unfinished", "_values", "_wire", "half", "request",
+        "_begin", "_connection", "_end", "_expects_head", "_head", "_left", "_line", "_names", "_parser", "_skips",
+        "_tail", "_unfinished", "_values", "half", "request",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, begin: Callable[[HttpRequest], None], end: Callable[[], None]) -> None:
-        self._wire = wire
+    def __init__(
+        self, connection: ClientConnection, begin: Callable[[HttpRequest], None], end: Callable[[], None]
+    ) -> None:
+        self._connection = connection
         self._begin = begin
         self._end = end
         self._parser = httptools.HttpRequestParser(self)
@@ -90,11 +90,11 @@ class RequestReader:
         return data
 
     def close(self) -> None:
-        """Read no more. Parser and reader refer to each other: they are parted, so that reference counts free both."""
+        """Read no more. Parser and reader refer to each other: without this, reference counts would free neither."""
         del self._parser
 
     def _read_head(self, data: bytes) -> bytes:
-        """Read a head once all of it is here. Return what is behind it."""
+        """Read a head once all of it has come. Return the bytes behind it."""
         start = 0
         if self.half:
             start, data = max(0, len(self.half) - 3), self.half + data
@@ -105,7 +105,7 @@ class RequestReader:
                 return b""
         end = data.find(_END, start) + len(_END)
         is_whole = end >= len(_END)
-        # Who speaks another protocol learns that from its first line, and of TLS from its first byte.
+        # A client of another protocol is refused after its first line, one of TLS after its first byte.
         if not _FIRST <= data[0] <= _LAST:
             raise MalformedHttp(_NO_HTTP)
         if is_whole or b"\n" in data:
@@ -138,7 +138,7 @@ class RequestReader:
         return data[left:]
 
     def _read_chunks(self, data: bytes) -> bytes:
-        """Read up to each empty line: the parser does not tell where it ends, and a chunked body ends with one."""
+        """Read up to each empty line: the parser does not say where it stops, and a chunked body ends with one."""
         at, data = len(self._tail), self._tail + data
         start = 0
         while at < len(data) and self.request is not None:
@@ -171,7 +171,8 @@ class RequestReader:
         headers, is_plain = _headers(names, values)
         if version != HTTP10 and _HOST not in headers:
             raise MalformedHttp(_NO_HTTP)
-        request = self.request = HttpRequest(self._wire, method, target, version, headers, parser.should_keep_alive())
+        request = HttpRequest(self._connection, method, target, version, headers, parser.should_keep_alive())
+        self.request = request
         length = headers.get(_LENGTH)
         self._left, self._tail = _CHUNKED if length is None else int(length), b""
         if parser.should_upgrade():
@@ -199,7 +200,7 @@ class RequestReader:
             self._end()
 
     def _continue_body(self) -> None:
-        """Read the body of a request that would upgrade, but does not (RFC 9110 §7.8). Java's client sends such."""
+        """Read the body of a request for an upgrade, which it does not get (RFC 9110 §7.8). Java's client sends one."""
         if not self._skips or self.request is None or self.request.fault is not None:
             return
         framing = [f"{name}: {value}\r\n" for name, value in self.request.headers.items() if name.lower() in _FRAMING]
@@ -249,7 +250,7 @@ def _header_names(named: bytes) -> tuple[tuple[str, ...], bool]:
 
 
 def framing_fault(request: HttpRequest) -> MalformedHttp | None:
-    """Return what is wrong with a request whose end a proxy in front may have seen elsewhere (request smuggling).
+    """Return what is wrong with a request if a proxy in front may see another end of it (request smuggling).
 
     RFC 9112 §6.1: a server treats Transfer-Encoding with HTTP/1.0 as faulty framing.
     """

@@ -1,10 +1,11 @@
-"""Write answers: whole ones in one piece of head and body, and streams part by part."""
+"""Send responses: whole ones in one piece of head and body, and streamed ones part by part (RFC 9112 §4, §6, §7)."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
@@ -16,15 +17,15 @@ TEXT: Final = "text/plain; charset=utf-8"
 LARGE: Final = 64 * 1024
 """Bytes of a body that is not copied to join it with its head."""
 COMMON_HEADERS: Final = {"Server": "gateway", "X-Content-Type-Options": "nosniff"}
-"""Headers of every answer. A ``Server`` that names versions would help attackers (RFC 9110 §10.2.4)."""
+"""Headers of every response. A ``Server`` that names versions would help attackers (RFC 9110 §10.2.4)."""
 NO_STORE: Final = {"Cache-Control": "no-store"}
-"""Header of every answer that has no ``Cache-Control`` of its own."""
+"""Header of every response that has no ``Cache-Control`` of its own."""
 _FORBIDDEN: Final = re.compile(r"[\0-\x08\n-\x1f\x7f]")
 
 
-class HttpAnswer:
-    """Answer with a ``body``, or without content where it is empty. ``headers`` are those beside the constant ones, and
-    may be changed until it is sent."""
+class Response:
+    """Hold a response with a ``body``, or without content where it is empty. ``headers`` are those beside the constant
+    ones, and may be changed until it is sent."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 
@@ -38,10 +39,11 @@ class HttpAnswer:
         self.headers = {} if headers is None else dict(headers)
 
     def __repr__(self) -> str:
-        return f"<HttpAnswer {self.status}, {len(self.body)} bytes>"
+        return f"<Response {self.status}, {len(self.body)} bytes>"
 
     def send(self, request: HttpRequest) -> None:
-        """Send the whole answer. HEAD gets the head alone (RFC 9110 §9.3.2)."""
+        """Send the whole response. HEAD gets the head alone (RFC 9110 §9.3.2). Raise :class:`ValueError`, and send
+        nothing, where a header would break the head."""
         body = self.body
         lines = []
         if body:
@@ -49,7 +51,7 @@ class HttpAnswer:
         if self.status != HTTPStatus.NO_CONTENT:  # which must not have this header (RFC 9110 §8.6)
             lines.append(f"Content-Length: {len(body)}\r\n")
         head = _head(request, self.status, lines, self.headers)
-        write = request.wire.transport.write
+        write = request.connection.transport.write
         if not body or request.method == "HEAD":
             write(head)
         elif len(body) > LARGE:
@@ -67,47 +69,63 @@ def raw_response(body: bytes, status: int, retry_after: int | None) -> bytes:
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{_lines(COMMON_HEADERS | fields)}\r\n".encode() + body
 
 
-class StreamedAnswer:
-    """Answer with parts that are sent as they come, until the stream ends."""
+class StreamedResponse:
+    """Hold a response whose ``parts``, none of them empty, are sent as they come. ``on_end`` is called once, after the
+    stream: with None, or with the exception that ended it early. That is a :class:`ConnectionError` or
+    :class:`asyncio.CancelledError` where the client left."""
 
-    __slots__ = ("_is_chunked", "_request", "content_type", "has_begun", "headers", "status")
+    __slots__ = ("_parts", "content_type", "headers", "on_end", "status")
 
-    def __init__(self, content_type: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, parts: AsyncGenerator[bytes, None], content_type: str, headers: Mapping[str, str]) -> None:
+        self._parts = parts
         self.content_type = content_type
         self.headers = dict(headers)
         self.status = 200
-        self.has_begun = False
-        self._is_chunked = False
+        self.on_end: Callable[[BaseException | None], None] = _ignore
 
-    async def begin(self, request: HttpRequest) -> None:
-        """Send the head. Raise :class:`ConnectionError` where the client is gone, as the other methods do."""
-        self._request = request
-        self.has_begun = request.is_stream = True
-        self._is_chunked = request.version != HTTP10
-        lines = [f"Content-Type: {self.content_type}\r\n"]
-        if self._is_chunked:
-            lines.append("Transfer-Encoding: chunked\r\n")
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Return the parts, to be sent within the block. At its end close the parts, which releases what they hold, and
+        call ``on_end``. A :class:`ConnectionError` within the block ends the stream, and is not raised."""
+        try:
+            async with aclosing(self._parts) as parts:
+                yield parts
+        except BaseException as error:
+            self.on_end(error)
+            if not isinstance(error, ConnectionError):
+                raise
         else:
-            request.keep_alive = False  # the end of the connection is that of the stream
-        request.wire.transport.write(_head(request, self.status, lines, self.headers))
-        await request.wire.drain()
+            self.on_end(None)
 
-    async def write(self, part: bytes) -> None:
-        """Send a part, which is not empty. Return once the kernel has it: a client that does not read stops the
-        stream."""
-        wire = self._request.wire
-        wire.transport.write(b"%x\r\n%b\r\n" % (len(part), part) if self._is_chunked else part)
-        await wire.drain()
+    async def send(self, request: HttpRequest) -> None:
+        """Send the response to its end. Each part waits until the kernel has the one before, so a client that does not
+        read stops the stream."""
+        connection = request.connection
+        async with self.open() as parts:
+            request.is_stream = True
+            is_chunked = request.version != HTTP10
+            lines = [f"Content-Type: {self.content_type}\r\n"]
+            if is_chunked:
+                lines.append("Transfer-Encoding: chunked\r\n")
+            else:
+                request.keep_alive = False  # the end of the connection is that of the stream
+            connection.transport.write(_head(request, self.status, lines, self.headers))
+            await connection.drain()
+            async for part in parts:
+                connection.transport.write(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
+                await connection.drain()
+            if is_chunked:
+                connection.transport.write(b"0\r\n\r\n")
+                await connection.drain()
 
-    async def end(self) -> None:
-        if self._is_chunked:
-            self._request.wire.transport.write(b"0\r\n\r\n")
-            await self._request.wire.drain()
+
+def _ignore(_: BaseException | None) -> None:
+    """Do nothing at the end of a stream."""
 
 
 def _head(request: HttpRequest, status: int, lines: list[str], headers: Mapping[str, str]) -> bytes:
-    """Return the head of the answer to a request, which has begun then."""
-    if request.wire.is_draining:
+    """Return the head of the response to a request, which has begun then. Raise :class:`ValueError`."""
+    if request.connection.is_draining:
         request.keep_alive = False
     for name, value in headers.items():
         if not value.isprintable() and _FORBIDDEN.search(value):  # the former is ten times as fast
@@ -120,12 +138,12 @@ def _head(request: HttpRequest, status: int, lines: list[str], headers: Mapping[
     elif request.version == HTTP10:
         lines.append("Connection: keep-alive\r\n")
     lines.append("\r\n")
-    request.has_answer = True
-    return (_BEGINNINGS.of(status) + "".join(lines)).encode()
+    request.response_begun = True
+    return (_STATUS_LINES.of(status) + "".join(lines)).encode()
 
 
-class _Beginnings:
-    """Hold the beginning of heads by their status, each for as long as its Date is right: a second."""
+class _StatusLines:
+    """Cache the status line and the constant headers by status, each for as long as its Date is right: a second."""
 
     def __init__(self) -> None:
         self._second = 0
@@ -148,4 +166,4 @@ def _lines(headers: Mapping[str, str]) -> str:
 
 _CONTENT_TYPE: Final = f"Content-Type: {JSON}\r\n"
 _NO_STORE: Final = _lines(NO_STORE)
-_BEGINNINGS: Final = _Beginnings()
+_STATUS_LINES: Final = _StatusLines()

@@ -16,7 +16,7 @@ import structlog
 from gateway.concurrency.background import retry_delay
 from gateway.config.warnings import log_remarks
 from gateway.http_server.accepting import bind, bind_beside
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.port import Port
 from gateway.process.signals import call_on_hangup, stop_on_signal
 from gateway.process.worker import Worker
@@ -75,7 +75,7 @@ class Parent:
         ]
         self._watching = asyncio.create_task(self._watch())
         handler = AdminHandler(self.unready, lambda: [worker.status() for worker in self.workers], self.list_anew)
-        self._admin = await listen_for_probes(handler, server, HeldAnswers(server.max_buffered))
+        self._admin = await listen_for_probes(handler, server, HeldBytes(server.max_buffered))
         self.admin_port = self._admin.number
         if self._stopping:  # meanwhile: a host's name may take long to look up
             await self.stop()

@@ -24,7 +24,7 @@ from gateway.config.warnings import log_remarks
 from gateway.discovery.garbage_collection import COLLECTOR
 from gateway.http_server.accepting import bind
 from gateway.http_server.connection_limit import ConnectionLimit
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.port import Bounds, Port, listen_on
 from gateway.networks import AddressReader
 from gateway.process import descriptors
@@ -57,7 +57,7 @@ class Server:
         self.port = 0
         self.admin_port = 0
         self.background = Background()
-        self.held = HeldAnswers(settings.server.share(settings.server.max_buffered))
+        self.held = HeldBytes(settings.server.share(settings.server.max_buffered))
         self.configuration: dict[str, Any] = {"files": [], "since": time_after(), "refused": []}
         self.problems: Sequence[Problem] = ()
         """Hold what /status says of the configuration and its files. The file watcher sets it."""
@@ -75,29 +75,39 @@ class Server:
         state = f"{'stopping ' if self._stopping else ''}port={self.port} admin_port={self.admin_port}"
         return f"<Server {state} services={list(self.services.values())} retiring={len(self._retiring)}>"
 
+    async def open(self, *, admin: bool) -> None:
+        """Build the services, and listen on the admin port if ``admin``. There is no public port: another server passes
+        requests to :attr:`handler`. Raises as :meth:`start` does."""
+        server = self.settings.server
+        self._secrets = read_secrets(server.secret_file)
+        self.handler = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
+        await self._open_store()
+        try:
+            await self.reload(self.settings)
+            if admin:
+                handler = AdminHandler(self.unready, lambda: [self.status()], self.list_anew)
+                port = await listen_for_probes(handler, server, self.held)
+                self._ports.append(port)
+                self.admin_port = port.number
+        except (OSError, ConfigError):
+            await self.stop()
+            raise
+
     async def start(self) -> None:
         """Build the services and listen. Raises :class:`OSError` where a port is taken, :class:`ConfigError`,
         :class:`gateway.signing.SecretError`."""
         server = self.settings.server
-        self._secrets = read_secrets(server.secret_file)
-        self._public = PublicHandler(AddressReader(server.trusted_proxies), self._origins())
-        await self._open_store()
+        await self.open(admin=self._sockets is None)
         try:
-            await self.reload(self.settings)
-            if self._sockets is None:
-                handler = AdminHandler(self.unready, lambda: [self.status()], self.list_anew)
-                admin = await listen_for_probes(handler, server, self.held)
-                self._ports.append(admin)
-                self.admin_port = admin.number
             limit = self._connection_limit()
             bounds = Bounds(server.shutdown_timeout, server.write_timeout, limit, self.held)
             sockets = self._sockets or await bind(server.host, server.port)
-            public = listen_on(sockets, self._public, bounds)
-            self._ports.append(public)
-            self.port = public.number
-        except (OSError, ConfigError):
+            public = listen_on(sockets, self.handler, bounds)
+        except OSError:
             await self.stop()
             raise
+        self._ports.append(public)
+        self.port = public.number
         if self._sockets is not None:
             log.info("worker started", port=self.port, max_connections=limit.most)
             return
@@ -119,8 +129,8 @@ class Server:
         # Nothing is awaited from here on, so that no request meets a half of the swap.
         before, self.settings = self.services, kept
         self.services = {mount: built.get(mount) or before[mount] for mount in kept.by_mount}
-        self._public.sites = {mount: service.site for mount, service in self.services.items()}
-        self._public.origins = self._origins()
+        self.handler.sites = {mount: service.site for mount, service in self.services.items()}
+        self.handler.origins = self._origins()
         for service in built.values():
             service.start()
         for mount, service in before.items():
@@ -142,6 +152,11 @@ class Server:
         """Accept connections from these sockets of other workers, too."""
         self._ports[-1].borrow(sockets)
 
+    def end_streams(self) -> None:
+        """End the streams that last while their clients listen. Those of calls end with their calls."""
+        for mount in self._mounts.values():
+            mount.subscriptions.close()
+
     async def stop(self) -> None:
         """Serve on for ``server.drain_delay``, so that proxies learn that this gateway ends. Then finish the requests
         that are under way, at most for ``server.shutdown_timeout``, and close everything."""
@@ -153,8 +168,7 @@ class Server:
         await self.background.stop()
         for service in self.services.values():
             await service.background.stop()
-        for mount in self._mounts.values():
-            mount.subscriptions.close()
+        self.end_streams()
         for port in reversed(self._ports):  # the admin port last: probes are answered until the end
             await port.close()
         for mount in self._mounts.values():
@@ -184,7 +198,7 @@ class Server:
                 try:
                     files = await ServiceFiles.read(settings)
                     if before is None or not before.is_made_of(settings, files):
-                        path = self._mounts.setdefault(mount, Mount(answers=self.held))
+                        path = self._mounts.setdefault(mount, Mount(held=self.held))
                         service = await Service.build(settings, files, self._store, self._secrets, path, before)
                         built[mount] = service
                         undo.push_async_callback(service.close)
@@ -249,7 +263,7 @@ class Server:
                 limit=allowed,
                 remedy="raise the hard limit: ulimit -Hn, LimitNOFILE in systemd, --ulimit nofile in Docker",
             )
-        return ConnectionLimit(most, self._public.addresses.trusts)
+        return ConnectionLimit(most, self.handler.addresses.trusts)
 
     def _origins(self) -> Origins:
         server = self.settings.server

@@ -10,7 +10,7 @@ from gateway.backend.params import ParamStructures
 from gateway.discovery.broken_output_schemas import BrokenOutputSchemas
 from gateway.discovery.subscriptions import Subscriptions
 from gateway.discovery.tool_search import ToolSearch
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.limits import ConcurrencyLimit, StreamLimit
 from gateway.mcp.elicitation import PendingElicitations
 from gateway.mcp.running import RunningCalls
@@ -23,14 +23,14 @@ _MAX_HELD: Final = 2**28
 @dataclass(frozen=True)
 class Mount:
     """Hold the streams that clients have open, how many streams and calls each client has, and the calls that they may
-    cancel by id, and the questions to their users. ``answers`` are those of the whole process."""
+    cancel by id, and the questions to their users. ``held`` counts for the whole process."""
 
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
     streams: StreamLimit = field(default_factory=StreamLimit)
     concurrency: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)
     calls: RunningCalls = field(default_factory=RunningCalls)
     elicitations: PendingElicitations = field(default_factory=PendingElicitations)
-    answers: HeldAnswers = field(default_factory=lambda: HeldAnswers(_MAX_HELD))
+    held: HeldBytes = field(default_factory=lambda: HeldBytes(_MAX_HELD))
 
     async def close(self) -> None:
         """End the streams, and the calls whose clients are gone."""

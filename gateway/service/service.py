@@ -92,7 +92,7 @@ class Service:
         self.access = Access(settings.auth, settings.resource, per_caller=per_caller, own_languages=own_languages)
         self.auth: ServiceAuth = ServiceAuth(settings, files, self._store, before.auth if before else None)
         backend = settings.backend
-        tls, reserve = backend_tls(settings), mount.answers.reserve
+        tls, reserve = backend_tls(settings), mount.held.reserve
         self.outbound = open_transport(settings, tls, HEADERS, reserve, digest=self._modes.calls.answers_challenges)
         self._endpoint = BackendEndpoint(self.outbound, backend.url, form_of(backend))
         self.knowledge = self._knowledge()
@@ -101,7 +101,7 @@ class Service:
         sent = (*credential.secrets(), *listing_credential.secrets())
         self.secrets = (*sent, *backend.params.secrets(), *settings.catalog.secrets())
         way = ListingAdmission(self.outbound, self.knowledge.traffic)
-        room = mount.answers.reserve_listing
+        room = mount.held.reserve_listing
         self.reader: ListingReader = ListingReader(way.of, backend, listing_credential, progress, sent, dialect, room)
         self.shared_listing = SharedListing(self.reader.fetch_listing, self._store, settings)
         self.call_notices = CallNotices(mount.calls, mount.elicitations, self._store)

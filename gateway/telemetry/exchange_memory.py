@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Room(Protocol):
-    """Count what all exchanges take: :class:`gateway.http_server.held_bytes.HeldAnswers`."""
+    """Count what all exchanges take: :class:`gateway.http_server.held_bytes.HeldBytes`."""
 
     def take(self, owner: str, size: int, own: int, *, is_text: bool) -> bool: ...
 

@@ -10,9 +10,10 @@ from typing import Final
 from msgspec import Struct, field
 
 from gateway import jsonrpc
+from gateway.concurrency.uses import UseCounter
 from gateway.errors import GatewayError, ToolFault
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import JSON, HttpAnswer, raw_response
+from gateway.http_server.response import JSON, Response, raw_response
 from gateway.jsonrpc import Id
 from gateway.model import ANONYMOUS, Caller
 from gateway.telemetry.request_log import RequestRecord
@@ -27,8 +28,9 @@ class Exchange(Struct, eq=False):
     """One request, and what the steps learn about it.
 
     ``path`` is decoded except ``%2F`` and ``%25``, so that no segment becomes two. ``tool`` is the name in a tool's
-    own path. ``record`` becomes the log line; ``headers`` go on the answer, also a stream's. ``error`` is the error
-    that is answered, if any; it may add headers.
+    own path. ``record`` becomes the log line; ``headers`` go on the response, also a stream's. ``error`` is the error
+    that is answered, if any; it may add headers. ``uses`` counts the exchange among the running ones of its service
+    until its call has ended, and ``small`` are the bytes that are counted for a small body.
     """
 
     request: HttpRequest
@@ -39,6 +41,8 @@ class Exchange(Struct, eq=False):
     tool: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     error: GatewayError | None = None
+    uses: UseCounter | None = None
+    small: int = 0
 
     def take_body(self) -> bytes:
         """Return the body, which is forgotten here: once it is decoded, nobody needs it."""
@@ -86,7 +90,7 @@ def raw_refusal(error: GatewayError) -> bytes:
     return raw_response(MCP.error_bytes(error, None), error.status, error.retry_after)
 
 
-def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> HttpAnswer:
+def error_response(exchange: Exchange, error: GatewayError, form: ErrorForm, id: Id | None = None) -> Response:
     """Return an error with its own HTTP status, and note it in the exchange."""
     exchange.note_error(error)
-    return HttpAnswer(form.error_bytes(error, id), error.status)
+    return Response(form.error_bytes(error, id), error.status)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.errors import NotAcceptable
-from gateway.http_server.response import HttpAnswer, StreamedAnswer
+from gateway.http_server.response import Response, StreamedResponse
 from gateway.mcp.endpoint import Endpoint
-from gateway.mcp.messages import EVENT_STREAM, McpReply, McpRequest, McpStreamReply
-from gateway.telemetry.request_log import LEFT
+from gateway.mcp.messages import EVENT_STREAM, Events, McpReply, McpRequest, McpStreamReply
 from gateway.web.exchange import Exchange
 
 _UNBUFFERED: Final = {"X-Accel-Buffering": "no"}  # nginx passes each event on at once
@@ -19,25 +19,19 @@ _ACCEPTS_JSON: Final = re.compile(r"\*/\*|application/(?:json|\*)")
 _KEEP_ALIVE: Final = b":\n\n"
 
 
-class EventStream(StreamedAnswer):
-    """Send messages as server-sent events. ``notices`` marks a stream that lasts while the client listens, not until a
-    call is over."""
+class EventStream(StreamedResponse):
+    """Hold messages that are sent as server-sent events. ``notices`` marks a stream that lasts while the client
+    listens, not until a call is over."""
 
-    def __init__(self, exchange: Exchange, reply: McpStreamReply) -> None:
-        super().__init__(EVENT_STREAM, {**_UNBUFFERED, **exchange.headers})
+    def __init__(self, reply: McpStreamReply) -> None:
+        super().__init__(_server_sent(reply.events), EVENT_STREAM, _UNBUFFERED)
         self.notices = reply.notices
-        self._events = reply.events
 
-    async def send(self, exchange: Exchange) -> None:
-        """Send all messages. When the client hangs up, close the events, which releases what they hold."""
-        async with aclosing(self._events) as events:
-            try:
-                await self.begin(exchange.request)
-                async for message in events:
-                    await self.write(_KEEP_ALIVE if message is None else b"event: message\ndata: %b\n\n" % message)
-                await self.end()
-            except ConnectionError:
-                exchange.record.note_outcome(LEFT)
+
+async def _server_sent(events: Events) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        async for message in events:
+            yield _KEEP_ALIVE if message is None else b"event: message\ndata: %b\n\n" % message
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +41,16 @@ class McpSurface:
 
     endpoint: Endpoint
 
-    async def post(self, exchange: Exchange) -> HttpAnswer | StreamedAnswer:
+    async def post(self, exchange: Exchange) -> Response | StreamedResponse:
         headers = exchange.request.headers
         if not any(map(_ACCEPTS_JSON.search, headers.getall("Accept", ("*/*",)))):  # no Accept means any
             raise NotAcceptable("Accept must admit application/json")
         return _answer(exchange, await self.endpoint.answer_post(_mcp_request(exchange)))
 
-    async def get(self, exchange: Exchange) -> HttpAnswer | StreamedAnswer:
+    async def get(self, exchange: Exchange) -> Response | StreamedResponse:
         return _answer(exchange, await self.endpoint.open_stream(_mcp_request(exchange)))
 
-    async def delete(self, exchange: Exchange) -> HttpAnswer | StreamedAnswer:
+    async def delete(self, exchange: Exchange) -> Response | StreamedResponse:
         return _answer(exchange, await self.endpoint.end_session(_mcp_request(exchange)))
 
 
@@ -65,11 +59,11 @@ def _mcp_request(exchange: Exchange) -> McpRequest:
     return McpRequest(exchange.request.headers, body, exchange.caller)
 
 
-def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> HttpAnswer | StreamedAnswer:
+def _answer(exchange: Exchange, reply: McpReply | McpStreamReply) -> Response | StreamedResponse:
     if reply.headers:
         exchange.headers.update(reply.headers)
     if isinstance(reply, McpStreamReply):
-        return EventStream(exchange, reply)
+        return EventStream(reply)
     if reply.error is not None:
         exchange.note_error(reply.error)
-    return HttpAnswer(reply.body, reply.status)
+    return Response(reply.body, reply.status)

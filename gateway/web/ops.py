@@ -8,10 +8,10 @@ from typing import Any, Final
 from gateway import jsonrpc
 from gateway.errors import GatewayError
 from gateway.http_server.connection_limit import ConnectionLimit
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.port import Bounds, Port, listen
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import TEXT, HttpAnswer
+from gateway.http_server.response import TEXT, Response
 from gateway.settings.server import ServerSettings
 from gateway.text import printable
 from gateway.web.exchange import REST, raw_refusal
@@ -45,7 +45,7 @@ class AdminHandler:
             "/refresh": (("POST",), self._refresh),
         }
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> Response:
         if request.path not in self.routes:
             return _text("not found\n", 404)
         methods, handler = self.routes[request.path]
@@ -55,23 +55,23 @@ class AdminHandler:
 
     raw_refusal = staticmethod(raw_refusal)
 
-    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
-        return HttpAnswer(REST.error_bytes(error, None), error.status)
+    def refusal(self, _: HttpRequest, error: GatewayError) -> Response:
+        return Response(REST.error_bytes(error, None), error.status)
 
-    async def _livez(self, _: HttpRequest) -> HttpAnswer:
+    async def _livez(self, _: HttpRequest) -> Response:
         return _text("alive\n")
 
-    async def _readyz(self, request: HttpRequest) -> HttpAnswer:
+    async def _readyz(self, request: HttpRequest) -> Response:
         reason, verbose = self._unready(), "verbose" in request.query
         said = [pair for process in self._processes() for pair in _lines(process)]
         first = reason or ("ready, but" if any(wrong for wrong, _ in said) else "ok")
         lines = [first, *(line for wrong, line in said if verbose or (wrong and not reason))]
         return _text("".join(f"{line}\n" for line in lines), 200 if reason is None else 503)
 
-    async def _status(self, _: HttpRequest) -> HttpAnswer:
-        return HttpAnswer(jsonrpc.encode({"unready": self._unready(), "processes": self._processes()}))
+    async def _status(self, _: HttpRequest) -> Response:
+        return Response(jsonrpc.encode({"unready": self._unready(), "processes": self._processes()}))
 
-    async def _refresh(self, request: HttpRequest) -> HttpAnswer:
+    async def _refresh(self, request: HttpRequest) -> Response:
         if "Origin" in request.headers:  # a page in this machine's browser can reach the port (CSRF)
             return _text("requests from web pages are refused\n", 403)
         failure = printable(await self._renew())  # the backend's text may end up on a terminal
@@ -98,11 +98,11 @@ def _lines(process: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         yield False, f"{who}under way: {', '.join(f'{count} {what}' for what, count in counted.items())}"
 
 
-def _text(text: str, status: int = 200, **headers: str) -> HttpAnswer:
-    return HttpAnswer(text.encode(), status, TEXT, headers)
+def _text(text: str, status: int = 200, **headers: str) -> Response:
+    return Response(text.encode(), status, TEXT, headers)
 
 
-async def listen_for_probes(handler: AdminHandler, server: ServerSettings, held: HeldAnswers) -> Port:
+async def listen_for_probes(handler: AdminHandler, server: ServerSettings, held: HeldBytes) -> Port:
     """Open the admin port. Raise :class:`OSError` where it cannot be bound."""
     few = ConnectionLimit(ADMIN_CONNECTIONS, lambda _: True)
     bounds = Bounds(_SHUTDOWN, server.write_timeout, few, held, _SPARE)

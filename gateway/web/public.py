@@ -1,6 +1,6 @@
 """The public port: the steps of every request on its way to the service that its path names.
 
-1. write the log line, and turn every exception into an answer
+1. turn every exception into a response, and write the log line once the response is made, or its stream has ended
 2. serve the public metadata documents, which any page may read (RFC 9728)
 3. check host and origin
 4. find the caller, and 5. call the route's handler: :meth:`Site.answer`
@@ -11,15 +11,25 @@ rebinding) or has a foreign ``Origin``. Both are refused (2026-07-28, transports
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.errors import Challenged, Forbidden, GatewayError, MethodNotAllowed, MisdirectedRequest, NotFound
+from gateway.errors import (
+    Challenged,
+    Forbidden,
+    GatewayError,
+    InternalError,
+    MethodNotAllowed,
+    MisdirectedRequest,
+    NotFound,
+)
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import HttpAnswer, StreamedAnswer
+from gateway.http_server.response import Response, StreamedResponse
 from gateway.networks import AddressReader
 from gateway.telemetry import request_log
 from gateway.telemetry.internal_errors import to_gateway_error
@@ -65,27 +75,28 @@ class PublicHandler:
     def __repr__(self) -> str:
         return f"<PublicHandler: {', '.join(mount or '/' for mount in self.sites) or 'no services'}>"
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
-        """Answer a request and log it. A logged status of 0 means that the client left before its answer."""
+    async def __call__(self, request: HttpRequest) -> Response | StreamedResponse:
+        """Return the response, unsent, and log the request; of a stream, at its end. A logged status of 0 means that
+        the client left before its response."""
         started = time.perf_counter()
         exchange, site = self._begin_exchange(request)
-        record = exchange.record
-        RECORD.set(record)
+        RECORD.set(exchange.record)
         try:
             response = await self._answer_errors(exchange, site)
-            record.status = response.status
-            if isinstance(response, EventStream) and response.notices:
-                del site  # the stream may outlive the service, and must not keep it in memory after a reload
-                await response.send(exchange)
-            return response
-        finally:
-            if exchange.error is not None:
-                record.note_outcome(exchange.error.slug)
-            elif not record.status:
-                record.note_outcome(request_log.LEFT)
-            request_log.write(record, started)
+        except asyncio.CancelledError as error:
+            _end(exchange, started, error)
+            raise
+        exchange.record.status = response.status
+        if isinstance(response, EventStream):
+            # This must not refer to the service: a stream of notices may outlive it.
+            response.on_end = partial(_end, exchange, started)
+            if response.notices:
+                _release(exchange)
+        else:
+            _end(exchange, started, None)
+        return response
 
-    def refusal(self, request: HttpRequest, error: GatewayError) -> HttpAnswer:
+    def refusal(self, request: HttpRequest, error: GatewayError) -> Response:
         """Return the answer to a request that is refused before the first step, in the form of its path."""
         exchange, site = self._begin_exchange(request)
         response = error_response(exchange, error, _form(exchange, site))
@@ -103,28 +114,21 @@ class PublicHandler:
         record = RequestRecord(id, request.method, request.path, "" if site is None else site.name, trace=trace)
         return Exchange(request, path, record, headers={request_log.REQUEST_ID: id}), site
 
-    async def _answer_errors(self, exchange: Exchange, site: Site | None) -> HttpAnswer | StreamedAnswer:
-        response: HttpAnswer | StreamedAnswer | None
+    async def _answer_errors(self, exchange: Exchange, site: Site | None) -> Response | StreamedResponse:
+        response: Response | StreamedResponse | None
         try:
             response = self._document(exchange) or self._guard(exchange, site)
             if response is None:
                 if site is None:
                     raise NotFound("Not found")
-                uses = site.uses
-                uses.running += 1
-                try:
-                    response = await site.answer(exchange, self._address(exchange.request))
-                finally:
-                    uses.running -= 1
-                    if uses.is_awaited:
-                        uses.note_end()
+                response = await site.answer(exchange, self._address(exchange.request))
         except Exception as error:  # noqa: BLE001, the client gets an answer to every failure
             answer = to_gateway_error(error, path=exchange.request.path)
             response = error_response(exchange, answer, _form(exchange, site))
         _complete(exchange, site, response)
         return response
 
-    def _document(self, exchange: Exchange) -> HttpAnswer | None:
+    def _document(self, exchange: Exchange) -> Response | None:
         """Return a service's protected resource metadata (RFC 9728 §3), or the answer to a preflight for it.
 
         The document is public and comes from the configuration alone, so Host and Origin do not matter: any page may
@@ -136,13 +140,13 @@ class PublicHandler:
             if site.metadata is not None and exchange.path in site.metadata.paths:
                 method = exchange.request.method
                 if method == "OPTIONS":
-                    return HttpAnswer(status=204, headers=_DOCUMENT_PREFLIGHT)
+                    return Response(status=204, headers=_DOCUMENT_PREFLIGHT)
                 if method not in ("GET", "HEAD"):
-                    return HttpAnswer(status=405, headers={"Allow": "GET, HEAD, OPTIONS"})
-                return HttpAnswer(site.metadata.body, headers=_DOCUMENT_HEADERS)
+                    return Response(status=405, headers={"Allow": "GET, HEAD, OPTIONS"})
+                return Response(site.metadata.body, headers=_DOCUMENT_HEADERS)
         return None
 
-    def _guard(self, exchange: Exchange, site: Site | None) -> HttpAnswer | None:
+    def _guard(self, exchange: Exchange, site: Site | None) -> Response | None:
         """Refuse foreign hosts and origins, answer preflights, and note which origin may read the answer (CORS)."""
         request, origins = exchange.request, self.origins
         origins.check_host(request.host)
@@ -157,21 +161,47 @@ class PublicHandler:
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
             param_headers = _PARAM_HEADER.findall(request.headers.get("Access-Control-Request-Headers", ""))
             allowed = ", ".join((_CORS_HEADERS, *param_headers))
-            return HttpAnswer(status=204, headers={**_PREFLIGHT, "Access-Control-Allow-Headers": allowed})
+            return Response(status=204, headers={**_PREFLIGHT, "Access-Control-Allow-Headers": allowed})
         return None
 
     def _address(self, request: HttpRequest) -> str:
-        return self.addresses.caller_address(request.wire.remote, request.headers.getall("X-Forwarded-For", ()))
+        return self.addresses.caller_address(request.connection.remote, request.headers.getall("X-Forwarded-For", ()))
 
 
 def _form(exchange: Exchange, site: Site | None) -> ErrorForm:
     return form_of_unknown(exchange.path) if site is None else site.form(exchange)
 
 
-def _complete(exchange: Exchange, site: Site | None, response: HttpAnswer | StreamedAnswer) -> None:
-    """Add the headers of the exchange and its error, except to a stream whose headers are sent already."""
-    if isinstance(response, StreamedAnswer) and response.has_begun:
+def _release(exchange: Exchange) -> None:
+    """Count the exchange no longer: neither among the running ones of its service, nor in memory."""
+    uses, exchange.uses = exchange.uses, None
+    if uses is None:
         return
+    exchange.request.connection.held.bytes -= exchange.small
+    memory = exchange.record.memory
+    memory.users -= 1
+    if memory.size and not memory.users:
+        memory.shrink(0)
+    uses.running -= 1
+    if uses.is_awaited:
+        uses.note_end()
+
+
+def _end(exchange: Exchange, started: float, error: BaseException | None) -> None:
+    """Release what the exchange takes, and log it. ``error`` is what ended it before its response was sent."""
+    if exchange.uses is not None:
+        _release(exchange)
+    record = exchange.record
+    if exchange.error is not None:
+        record.note_outcome(exchange.error.slug)
+    elif error is not None:
+        left = isinstance(error, ConnectionError | asyncio.CancelledError)
+        record.note_outcome(request_log.LEFT if left else InternalError.slug)
+    request_log.write(record, started)
+
+
+def _complete(exchange: Exchange, site: Site | None, response: Response | StreamedResponse) -> None:
+    """Add the headers of the exchange and its error."""
     headers, error = response.headers, exchange.error
     headers.update(exchange.headers)
     if error is None:

@@ -11,7 +11,7 @@ from gateway import jsonrpc
 from gateway.auth.access import Access
 from gateway.discovery.discovery import Discovery
 from gateway.errors import InvalidArguments, InvalidRequest, MissingParameter
-from gateway.http_server.response import HttpAnswer
+from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
 from gateway.mcp.operations import Operations
 from gateway.model import NO_RESULT, Caller, Catalog, NameStyle, Tool
@@ -78,13 +78,13 @@ class RestSurface:
     page_size: int
     mount: str
 
-    async def list_tools(self, exchange: Exchange) -> HttpAnswer:
+    async def list_tools(self, exchange: Exchange) -> Response:
         """Answer ``GET /mcp/tools/list?cursor=&names=``: ``{tools, nextCursor}``, with null on the last page."""
         caller, cursor = exchange.caller, exchange.request.query.get("cursor")
         page = await self.operations.list_tools(caller, cursor, self._projector(caller), self.page_size, PATIENCE)
-        return HttpAnswer(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
+        return Response(jsonrpc.encode({"tools": page.tools, "nextCursor": page.cursor}))
 
-    async def describe(self, exchange: Exchange) -> HttpAnswer:
+    async def describe(self, exchange: Exchange) -> Response:
         """Answer ``GET /mcp/tools/describe?name=&names=``: ``{tool}``."""
         caller, name = exchange.caller, exchange.request.query.get("name")
         if not name:
@@ -92,9 +92,9 @@ class RestSurface:
         await self.operations.admit_discovery(caller)
         tool = await self.invocation.find_tool(caller, name, PATIENCE)
         self.access.check_describe(caller, tool)
-        return HttpAnswer(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
+        return Response(jsonrpc.encode({"tool": self._projector(caller).project(tool)}))
 
-    async def invoke(self, exchange: Exchange) -> HttpAnswer:
+    async def invoke(self, exchange: Exchange) -> Response:
         """Answer ``POST /mcp/tools/invoke`` with ``{name, arguments}``: ``{result}``."""
         body = jsonrpc.decode_strictly(exchange.take_body())
         if not isinstance(body, dict):
@@ -112,7 +112,7 @@ class RestSurface:
         outcome = await call.execute()
         if outcome.fault is not None:
             raise outcome.fault
-        return HttpAnswer(jsonrpc.encode({"result": json_value(outcome.value)}))
+        return Response(jsonrpc.encode({"result": json_value(outcome.value)}))
 
     def _projector(self, caller: Caller) -> RestProjector:
         return RestProjector(self.access, self.discovery.current(), caller.name_style or NameStyle.MCP, self.mount)

@@ -16,7 +16,7 @@ from typing import Any
 
 from gateway import jsonrpc
 from gateway.errors import CallLimited, GatewayError, InternalError
-from gateway.http_server.response import HttpAnswer
+from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, Notification, Request
 from gateway.mcp.batch import BatchBudget, answers_to
@@ -31,7 +31,7 @@ class RpcSurface:
     invocation: Invocation
     max_response: int
 
-    async def post(self, exchange: Exchange) -> HttpAnswer:
+    async def post(self, exchange: Exchange) -> Response:
         try:
             value = jsonrpc.decode_any_ids(exchange.take_body())
             if not isinstance(value, list):
@@ -39,9 +39,9 @@ class RpcSurface:
             answers = await answers_to(value, partial(self._item, exchange), self.max_response)
         except BadMessage as error:
             return error_response(exchange, error, RPC, error.id)
-        return HttpAnswer(status=204) if answers is None else HttpAnswer(answers)
+        return Response(status=204) if answers is None else Response(answers)
 
-    async def _single(self, exchange: Exchange, value: Any) -> HttpAnswer:
+    async def _single(self, exchange: Exchange, value: Any) -> Response:
         """Answer one message. A refusal, and an error that says when to come again, have HTTP statuses of their own, so
         that clients see the challenge and the wait. All other answers have 200."""
         message = parse_call(value)
@@ -53,7 +53,7 @@ class RpcSurface:
             if error.refuses or waits or isinstance(error, InternalError | CallLimited):
                 return error_response(exchange, error, RPC, id)
             body = _error(message, error)
-        return HttpAnswer(status=204) if body is None else HttpAnswer(body)
+        return Response(status=204) if body is None else Response(body)
 
     async def _item(self, exchange: Exchange, value: Any, budget: BatchBudget) -> bytes | None:
         """Answer one message of a batch. Its errors do not affect the others; the answers share ``budget``."""

@@ -27,7 +27,7 @@ from gateway.errors import (
     UnsupportedMediaType,
 )
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import JSON, HttpAnswer, StreamedAnswer
+from gateway.http_server.response import JSON, Response, StreamedResponse
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc.bounds import UNSCANNED, UNSCANNED_COST, memory_cost
 from gateway.mcp.endpoint import Endpoint
@@ -35,7 +35,7 @@ from gateway.mcp.operations import Operations
 from gateway.model import Caller, NameStyle
 from gateway.telemetry.exchange_memory import ExchangeMemory
 from gateway.web.exchange import MCP, REST, RPC, ErrorForm, Exchange, form_of_unknown
-from gateway.web.mcp import EventStream, McpSurface
+from gateway.web.mcp import McpSurface
 from gateway.web.rest import TOOLS, RestSurface, name_of
 from gateway.web.rpc import RpcSurface
 from gateway.web.tool_route import ToolSurface
@@ -45,7 +45,7 @@ BODY_TIMEOUT: Final = 15.0
 _CHARSETS: Final = ("utf-8", "utf8")
 _GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for gzip's header and trailer
 
-_Handler: TypeAlias = Callable[[Exchange], Awaitable[HttpAnswer | StreamedAnswer]]
+_Handler: TypeAlias = Callable[[Exchange], Awaitable[Response | StreamedResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Site:
     """Serve one service below ``mount``, which is empty at the root, else like ``/crm``.
 
     ``name`` is the service's for the log, empty at the root. ``authenticator`` and ``metadata`` are None with
-    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. ``uses`` counts a request while
-    :meth:`answer` runs; a stream of notifications only until it begins, since it may outlive this object.
+    ``auth.mode: off``. ``max_body`` is in bytes, ``body_timeout`` in seconds. ``uses`` counts a request until its
+    call has ended; a stream of notifications only until it begins, since it may outlive this object.
     """
 
     mount: str
@@ -97,12 +97,14 @@ class Site:
     def __repr__(self) -> str:
         return f"<Site at {self.mount or '/'}, {'auth on' if self.authenticator else 'auth off'}, {self.uses}>"
 
-    async def answer(self, exchange: Exchange, address: str) -> HttpAnswer | StreamedAnswer:
-        """Find the route and the caller, and return the handler's answer. ``address`` is the caller's.
+    async def answer(self, exchange: Exchange, address: str) -> Response | StreamedResponse:
+        """Find the route and the caller, and return the handler's response. ``address`` is the caller's. It is
+        counted in ``exchange.uses`` and ``exchange.small`` from here on; the caller of this method counts its end.
 
-        Unknown paths and methods are refused before authentication. A stream of notifications is returned unsent. Raise
-        :class:`~gateway.errors.GatewayError`.
+        Unknown paths and methods are refused before authentication. Raise :class:`~gateway.errors.GatewayError`.
         """
+        exchange.uses = self.uses
+        self.uses.running += 1
         request = exchange.request
         route = self._route(exchange)
         if route is None:
@@ -113,28 +115,18 @@ class Site:
             raise MethodNotAllowed("Method not allowed", allow=", ".join(sorted(route.methods)))
         # Authentication comes before the body, so that no stranger makes the gateway read one.
         exchange.caller = await self._caller(exchange, address)
-        held, small = request.wire.held, 0
         memory = exchange.record.memory = _admit(request, exchange.caller)
-        try:
-            if request.method == "POST":
-                body = exchange.body = await self._json_body(request, route.form.content_types, memory)
-                if len(body) <= UNSCANNED:
-                    small = UNSCANNED_COST * len(body)
-                    held.bytes += small
-                else:
-                    _take(request, memory, memory_cost(body) - memory.size)
-                    async with self._large_bodies:  # one in each turn of the loop: some take it for 0.1 s
-                        await asyncio.sleep(0)
-                del body
-            answer = await handler(exchange)
-            if isinstance(answer, EventStream) and not answer.notices:
-                await answer.send(exchange)
-            return answer
-        finally:
-            held.bytes -= small
-            memory.users -= 1
-            if memory.size and not memory.users:
-                memory.shrink(0)
+        if request.method == "POST":
+            body = exchange.body = await self._json_body(request, route.form.content_types, memory)
+            if len(body) <= UNSCANNED:
+                exchange.small = UNSCANNED_COST * len(body)
+                request.connection.held.bytes += exchange.small
+            else:
+                _take(request, memory, memory_cost(body) - memory.size)
+                async with self._large_bodies:  # one in each turn of the loop: some take it for 0.1 s
+                    await asyncio.sleep(0)
+            del body
+        return await handler(exchange)
 
     def form(self, exchange: Exchange) -> ErrorForm:
         """Return the form of an error on the exchange's path, also before its route is known."""
@@ -253,19 +245,19 @@ class Site:
 
 
 def _admit(request: HttpRequest, caller: Caller) -> ExchangeMemory:
-    """Note whose answer a request gets, and return what counts its memory. Raise :class:`~gateway.errors.Overloaded`
-    where too many answers are held."""
-    wire = request.wire
-    wire.owner = caller.key
-    if wire.held.bytes >= wire.held.share:
-        wire.held.check(caller.key)
-    return ExchangeMemory(wire.held, caller.key)
+    """Note whose response a request gets, and return what counts its memory. Raise :class:`~gateway.errors.Overloaded`
+    if too many bytes are held."""
+    connection = request.connection
+    connection.owner, held = caller.key, connection.held
+    if held.bytes >= held.share:
+        held.check(caller.key)
+    return ExchangeMemory(held, caller.key)
 
 
 def _take(request: HttpRequest, memory: ExchangeMemory, size: int) -> None:
     """Count more memory for a body. Raise :class:`Overloaded` where there is no room now, :class:`TooLarge` where there
     never is."""
-    held = request.wire.held
+    held = request.connection.held
     if held.is_over(size) or not memory.take(size):
         if memory.size + size > held.most_large:
             raise TooLarge("As a value, the body would take more memory than server.max_buffered leaves for one")

@@ -20,7 +20,7 @@ from gateway.errors import (
     MissingParameter,
     UnknownTool,
 )
-from gateway.http_server.response import HttpAnswer
+from gateway.http_server.response import Response
 from gateway.invocation.invocation import Invocation
 from gateway.jsonrpc import BadMessage, ClientResponse, Notification, Request
 from gateway.mcp.operations import Operations
@@ -35,7 +35,7 @@ class ToolSurface:
     operations: Operations
     invocation: Invocation
 
-    async def get(self, exchange: Exchange) -> HttpAnswer:
+    async def get(self, exchange: Exchange) -> Response:
         """Answer ``GET ?query=`` with a JSON-RPC request as its value, for tools that are marked read-only."""
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
             raise Forbidden("Pages of other sites must not call tools")
@@ -50,7 +50,7 @@ class ToolSurface:
         exchange.body = query.encode("utf-8", "surrogateescape")
         return await self.post(exchange)
 
-    async def post(self, exchange: Exchange) -> HttpAnswer:
+    async def post(self, exchange: Exchange) -> Response:
         """Return the response to one message. A notification is called too and gets 204, or an error where the request
         itself is refused."""
         try:
@@ -63,8 +63,8 @@ class ToolSurface:
         except GatewayError as error:
             if isinstance(message, Request) or error.refuses or isinstance(error, BadMessage | CallLimited):
                 return error_response(exchange, error, RPC, id)
-            return HttpAnswer(status=204)
-        return HttpAnswer(status=204) if id is None else HttpAnswer(jsonrpc.response_bytes(id, value))
+            return Response(status=204)
+        return Response(status=204) if id is None else Response(jsonrpc.response_bytes(id, value))
 
 
 def parse_call(value: Any) -> Request | Notification:

@@ -23,7 +23,7 @@ import jwt
 from gateway.cli.demo import Bookshop, free_or_any
 from gateway.config.source import load_settings
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import HttpAnswer
+from gateway.http_server.response import Response
 from gateway.process.server import Server
 from gateway.telemetry import logs
 from tests.authorization.servers import OidcProvider, Resource, oidc_provider
@@ -42,7 +42,7 @@ class Guarded(Bookshop):
         super().__init__()
         self._keys: jwt.PyJWKSet | None = None
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> Response:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         try:
             if self._keys is None:
@@ -50,7 +50,7 @@ class Guarded(Bookshop):
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
             jwt.decode(token, key, audience=self._resource, issuer=self._server.issuer)
         except (jwt.PyJWTError, KeyError):
-            return HttpAnswer(status=401, headers={"WWW-Authenticate": "Bearer"})
+            return Response(status=401, headers={"WWW-Authenticate": "Bearer"})
         return await super().__call__(request)
 
 

@@ -12,9 +12,8 @@ from typing import Final, TypeAlias, cast
 import h11
 
 from gateway.errors import MalformedHttp
-from gateway.http_server.request import HttpRequest
+from gateway.http_server.request import ClientConnection, HttpRequest
 from gateway.http_server.request_reader import RequestReader
-from gateway.http_server.wire import Wire
 
 SEED: Final = 21
 _METHODS: Final = (
@@ -74,7 +73,7 @@ class Seen:
 Known: TypeAlias = Callable[[bytes, Seen, Seen], bool]
 
 
-class _NoWire:
+class _NoConnection:
     """Stands for a connection whose reading nobody holds up."""
 
     counted = 0
@@ -125,7 +124,7 @@ def ours(parts: list[bytes]) -> Seen:
     """Read as a connection does. What is no :class:`MalformedHttp` is raised."""
     seen, begun, bodies = Seen(), cast("list[HttpRequest]", []), Counter[int]()
     texts: dict[int, bytes] = {}
-    reader = RequestReader(cast(Wire, _NoWire()), begun.append, lambda: None)
+    reader = RequestReader(cast(ClientConnection, _NoConnection()), begun.append, lambda: None)
     try:
         for part in parts:
             left = part

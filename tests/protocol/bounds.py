@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gateway.http_server.connection_limit import ConnectionLimit
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.http_server.port import Bounds
 
 
 def wide(most: int = 1000, spare: int = 0) -> Bounds:
-    return Bounds(0.1, 30.0, ConnectionLimit(most, lambda _: False), HeldAnswers(2**28), spare)
+    return Bounds(0.1, 30.0, ConnectionLimit(most, lambda _: False), HeldBytes(2**28), spare)

@@ -42,7 +42,7 @@ class Several:
 
     @property
     def handler(self) -> PublicHandler:
-        handler: PublicHandler = self.gateway._public
+        handler: PublicHandler = self.gateway.handler
         return handler
 
 

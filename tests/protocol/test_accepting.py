@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from gateway.errors import GatewayError
 from gateway.http_server.port import listen
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import TEXT, HttpAnswer
+from gateway.http_server.response import TEXT, Response
 from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
 from tests.fault.scripted import ScriptedBackend
@@ -92,13 +92,13 @@ async def test_the_admin_port_has_a_bound_of_its_own(start: Start) -> None:
 class Told:
     """Answers who is there."""
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
-        return HttpAnswer(b"ok\n", content_type=TEXT)
+    async def __call__(self, request: HttpRequest) -> Response:
+        return Response(b"ok\n", content_type=TEXT)
 
     raw_refusal = staticmethod(raw_refusal)
 
-    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
-        return HttpAnswer(error.message.encode(), error.status, TEXT)
+    def refusal(self, _: HttpRequest, error: GatewayError) -> Response:
+        return Response(error.message.encode(), error.status, TEXT)
 
 
 @contextmanager

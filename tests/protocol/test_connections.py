@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from gateway.errors import GatewayError
 from gateway.http_server.port import listen
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import TEXT, HttpAnswer
+from gateway.http_server.response import TEXT, Response
 from gateway.process.server import Server
 from gateway.web.exchange import raw_refusal
 from tests.fault.scripted import ScriptedBackend
@@ -92,20 +92,20 @@ async def test_every_answer_has_the_same_headers_once(gateway: Server, sent: str
 class Broken:
     """Serves nothing well."""
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> Response:
         raise ZeroDivisionError("canary")
 
     raw_refusal = staticmethod(raw_refusal)
 
-    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
-        return HttpAnswer(error.message.encode(), error.status, TEXT)
+    def refusal(self, _: HttpRequest, error: GatewayError) -> Response:
+        return Response(error.message.encode(), error.status, TEXT)
 
 
 class Splitting(Broken):
     """Answers with a header that would be two."""
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
-        return HttpAnswer(b"canary", headers={"X-Name": "a\r\nX-Other: b"})
+    async def __call__(self, request: HttpRequest) -> Response:
+        return Response(b"canary", headers={"X-Name": "a\r\nX-Other: b"})
 
 
 @pytest.mark.parametrize("handler", [Broken(), Splitting()], ids=["raises", "a header that would be two"])
@@ -124,9 +124,9 @@ async def test_a_handler_that_breaks_is_500_that_says_nothing_and_the_end(handle
 class Remembering(Broken):
     """Knows its first caller alone, and tells whom it knew before."""
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
-        before, request.wire.owner = request.wire.owner, "somebody"
-        return HttpAnswer(repr(before).encode())
+    async def __call__(self, request: HttpRequest) -> Response:
+        before, request.connection.owner = request.connection.owner, "somebody"
+        return Response(repr(before).encode())
 
 
 async def test_the_caller_of_a_request_is_not_the_one_of_the_request_before_it() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.errors import GatewayError
 from gateway.http_server.port import listen
 from gateway.http_server.request import HttpRequest
-from gateway.http_server.response import TEXT, HttpAnswer, StreamedAnswer
+from gateway.http_server.response import TEXT, Response, StreamedResponse
 from gateway.web.exchange import raw_refusal
 from tests.clock import Clock, by_hand
 from tests.fault.behaviours import result
@@ -28,26 +28,25 @@ class Streaming:
         self.seen: list[str] = []
         self.may_read = asyncio.Event()
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer | StreamedAnswer:
+    async def __call__(self, request: HttpRequest) -> Response | StreamedResponse:
         self.seen.append(request.path)
         if request.path == "/stream":
-            answer = StreamedAnswer(TEXT, {})
-            await answer.begin(request)
-            for _ in range(PARTS):
-                await answer.write(b"x" * 4 * MIB)
-                self.seen.append("part")
-            await answer.end()
-            return answer
+            return StreamedResponse(self._parts(), TEXT, {})
         await self.may_read.wait()
         length = 0
         while part := await request.read():
             length += len(part)
-        return HttpAnswer(b"%d" % length)
+        return Response(b"%d" % length)
+
+    async def _parts(self) -> AsyncGenerator[bytes, None]:
+        for _ in range(PARTS):
+            yield b"x" * 4 * MIB
+            self.seen.append("part")
 
     raw_refusal = staticmethod(raw_refusal)
 
-    def refusal(self, _: HttpRequest, error: GatewayError) -> HttpAnswer:
-        return HttpAnswer(error.message.encode(), error.status, TEXT)
+    def refusal(self, _: HttpRequest, error: GatewayError) -> Response:
+        return Response(error.message.encode(), error.status, TEXT)
 
 
 @asynccontextmanager

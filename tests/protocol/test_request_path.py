@@ -17,5 +17,5 @@ async def test_the_count_begins_with_the_first_byte_and_ends_with_the_last() -> 
         assert count.begun[-3:] == [
             ("http_server/connection.py", "Connection._finish"),
             ("http_server/connection.py", "Connection._next"),
-            ("http_server/connection.py", "Connection._expect"),
+            ("http_server/slow_clients.py", "Deadline.expire_in"),
         ]

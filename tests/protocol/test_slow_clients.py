@@ -180,7 +180,7 @@ def test_who_does_not_take_its_answer_is_cut_off_after_the_write_timeout(sent: b
                 await clock.moves_on(1)
             assert gateway.held.bytes == 0
             (line,) = (line for line in lines if line["event"] == "connection cut")
-            assert line["reason"] == "the client did not take its answer"
+            assert line["reason"] == "the client did not read its response"
             assert line["bytes"] > size - KERNELS
 
     cut()

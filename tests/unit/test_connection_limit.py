@@ -26,7 +26,11 @@ class Idle:
     def is_waiting(self) -> bool:
         return self.task is None
 
-    def cut(self) -> None:
+    @property
+    def transport(self) -> Idle:
+        return self
+
+    def abort(self) -> None:
         assert self.is_waiting
         self.is_closed = True
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway import jsonrpc
 from gateway.errors import Overloaded
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
 from gateway.jsonrpc.bounds import memory_cost
 from gateway.telemetry.exchange_memory import ExchangeMemory
 
@@ -52,7 +52,7 @@ def test_members_that_are_serialized_already_give_the_same_json() -> None:
 
 
 def test_an_exchange_is_counted_until_the_last_who_uses_it_has_ended() -> None:
-    held = HeldAnswers(2**20)
+    held = HeldBytes(2**20)
     memory = ExchangeMemory(held, "")
     assert memory.take(100_000)
     memory.users += 1
@@ -67,7 +67,7 @@ def test_an_exchange_is_counted_until_the_last_who_uses_it_has_ended() -> None:
 
 
 def test_one_exchange_alone_may_take_more_than_a_share_and_two_may_not() -> None:
-    held = HeldAnswers(2**20)
+    held = HeldBytes(2**20)
     first, second = ExchangeMemory(held, ""), ExchangeMemory(held, "")
     assert first.take(300_000)
     assert first.take(100_000)
@@ -78,7 +78,7 @@ def test_one_exchange_alone_may_take_more_than_a_share_and_two_may_not() -> None
 
 
 def test_who_holds_nothing_is_let_in_while_others_are_refused_until_a_sixteenth_more_is_held() -> None:
-    held, hoarder, newcomer = HeldAnswers(2**20), "hoarder", "newcomer"
+    held, hoarder, newcomer = HeldBytes(2**20), "hoarder", "newcomer"
     held.add(hoarder, 7 * 2**17)
     held.check(newcomer)
     with pytest.raises(Overloaded, match="too many answers and bodies of slow clients"):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.http_server.handler import TURNS, SentAhead
-from gateway.http_server.held_bytes import HeldAnswers
+from gateway.http_server.held_bytes import HeldBytes
+from gateway.http_server.sent_ahead import TURNS, SentAhead
 
 
 async def test_so_many_connections_have_a_turn_however_long_each_of_them_takes() -> None:
-    ahead, loop = SentAhead(HeldAnswers(2**20)), asyncio.get_running_loop()
+    ahead, loop = SentAhead(HeldBytes(2**20)), asyncio.get_running_loop()
 
     def has_turn() -> bool:
         begun = loop.time()

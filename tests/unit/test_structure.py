@@ -20,6 +20,7 @@ MODULES = sorted(
 FLOORS = (
     "__main__",
     "cli",
+    "aiohttp_app",
     "process",
     "service",
     "web",
@@ -38,6 +39,7 @@ STEP = {name: number for number, floor in enumerate(reversed(FLOORS)) for name i
 
 # A library, and who may name it.
 HOMES = {
+    "aiohttp.web": ("aiohttp_app",),
     "aiohttp": ("http_client.session", "http_client.digest"),
     "jwt": ("auth",),
     "cryptography": ("auth", "signing"),
@@ -121,6 +123,13 @@ def test_a_file_imports_only_from_below_or_from_its_own_folder() -> None:
         if top(used) != top(module) and STEP[top(used)] >= STEP[top(module)]
     }
     assert above == set()
+
+
+def test_the_http_server_could_leave_the_house() -> None:
+    """It names no other part of the gateway but these, so that its reader needs no other either."""
+    outside = {used for module in MODULES if top(f"{module}.") == "http_server" for used in own(module)}
+    allowed = {"gateway.errors", "gateway.networks", "gateway.telemetry.sampling", "gateway.concurrency.turns"}
+    assert {used for used in outside if not used.startswith("gateway.http_server")} == allowed
 
 
 def test_nobody_imports_in_a_circle() -> None:
