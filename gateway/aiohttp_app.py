@@ -40,7 +40,7 @@ def aiohttp_app(settings: Settings, prefix: str = "", *, admin: bool = False) ->
     _check(settings, prefix)
     app = web.Application()
     server = app[GATEWAY] = Server(settings)
-    resource = app.router.add_resource("/{path:.*}")
+    resource = app.router.add_resource("/{path:(?s:.*)}")
     resource.add_route("*", _Adapter(server, prefix).respond)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
@@ -66,7 +66,7 @@ def well_known(app: web.Application) -> list[web.RouteDef]:
     them at its root: ``outer.add_routes(well_known(app))``."""
     server = app[GATEWAY]
     path = re.escape(urlsplit(server.settings.server.origin).path)
-    return [web.route("*", f"{PREFIX}{{path:{path}(/.*)?}}", _Adapter(server, "").respond)]
+    return [web.route("*", f"{PREFIX}{{path:{path}(?s:/.*)?}}", _Adapter(server, "").respond)]
 
 
 def _check(settings: Settings, prefix: str) -> None:

@@ -75,6 +75,7 @@ async def test_a_preflight_takes_no_token_and_does_not_reach_the_service() -> No
         assert it.backend.requests == []
 
 
+@pytest.mark.own_server("aiohttp reads the target of CONNECT by its own rules")
 @each(
     ("target", "status"),
     [("CONNECT 127.0.0.1:{port}", 404), ("CONNECT /mcp", 405), ("TRACE /mcp", 405), ("OPTIONS *", 404)],

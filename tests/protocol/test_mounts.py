@@ -130,6 +130,7 @@ async def test_a_refusal_has_the_form_of_its_path_below_the_mount(
         assert isinstance(answer.json["error"]["code"], int) == bool(members)
 
 
+@pytest.mark.own_server("malformed HTTP: aiohttp refuses it, or takes it, by its own rules")
 async def test_broken_framing_is_refused_in_the_form_of_its_path_below_the_mount(it: Several) -> None:
     """The path has not led to a route yet."""
     for path, id in (("/crm/mcp", {}), ("/crm/jsonrpc", {"id": None}), ("/shop/mcp/tools/x", {"id": None})):
