@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -41,7 +42,7 @@ def aiohttp_app(settings: Settings, prefix: str = "", *, admin: bool = False) ->
     app = web.Application()
     server = app[GATEWAY] = Server(settings)
     resource = app.router.add_resource("/{path:(?s:.*)}")
-    resource.add_route("*", _Adapter(server, prefix).respond)
+    resource.add_route("*", partial(_respond, server, prefix))
 
     async def run(_: web.Application) -> AsyncIterator[None]:
         mounted = resource.canonical.removesuffix("/{path}")
@@ -66,7 +67,7 @@ def well_known(app: web.Application) -> list[web.RouteDef]:
     them at its root: ``outer.add_routes(well_known(app))``."""
     server = app[GATEWAY]
     path = re.escape(urlsplit(server.settings.server.origin).path)
-    return [web.route("*", f"{PREFIX}{{path:{path}(?s:/.*)?}}", _Adapter(server, "").respond)]
+    return [web.route("*", f"{PREFIX}{{path:{path}(?s:/.*)?}}", partial(_respond, server, ""))]
 
 
 def _check(settings: Settings, prefix: str) -> None:
@@ -82,28 +83,24 @@ def _check(settings: Settings, prefix: str) -> None:
         raise ConfigError(faults)
 
 
-@dataclass(frozen=True, slots=True)
-class _Adapter:
-    """Pass requests of aiohttp to the gateway's handler, and its responses to aiohttp."""
-
-    server: Server
-    prefix: str
-
-    async def respond(self, request: web.Request) -> web.StreamResponse:
-        handler, asked = self.server.handler, _Request(request, self.prefix, self.server.held)
-        looking = asyncio.create_task(_cancel_once_gone(request, asyncio.current_task()))
-        try:
-            response = await handler(asked)
-            if isinstance(response, StreamedResponse):
-                return await _send_stream(request, response)
-            return _whole(response)
-        except Exception as error:
-            refusal = handler.refusal(asked, to_gateway_error(error, path=asked.path))
-            if request.writer.output_size:  # a stream has begun: aiohttp closes the connection
-                raise ConnectionResetError("the stream failed") from error
-            return _whole(refusal)
-        finally:
-            looking.cancel()
+async def _respond(server: Server, prefix: str, request: web.Request) -> web.StreamResponse:
+    """Pass a request of aiohttp to the gateway's handler, and its response to aiohttp."""
+    was_read = request.body_exists and not request.can_read_body  # by a middleware
+    read = await request.read() if was_read else b""
+    handler, asked = server.handler, _Request(request, prefix, server.held, read)
+    looking = asyncio.create_task(_cancel_once_gone(request, asyncio.current_task()))
+    try:
+        response = await handler(asked)
+        if isinstance(response, StreamedResponse):
+            return await _send_stream(request, response)
+        return _whole(response)
+    except Exception as error:
+        refusal = handler.refusal(asked, to_gateway_error(error, path=asked.path))
+        if request.writer.output_size:  # a stream has begun: aiohttp closes the connection
+            raise ConnectionResetError("the stream failed") from error
+        return _whole(refusal)
+    finally:
+        looking.cancel()
 
 
 @dataclass(slots=True)
@@ -128,7 +125,7 @@ class _Client:
 class _Request(HttpRequest):
     """A request whose body aiohttp reads, and unpacks: gzip is no coding of it any more."""
 
-    def __init__(self, request: web.Request, prefix: str, held: HeldBytes) -> None:
+    def __init__(self, request: web.Request, prefix: str, held: HeldBytes, read: bytes) -> None:
         headers = request.headers.copy()
         if headers.get("Content-Encoding", "").lower() == "gzip":
             del headers["Content-Encoding"]
@@ -137,7 +134,7 @@ class _Request(HttpRequest):
         super().__init__(client, request.method, target, version, headers, keep_alive=True)
         self._request = request
         if request.content.is_eof():
-            self.feed(request.content.read_nowait())
+            self.feed(read or request.content.read_nowait())
             self.end()
 
     @property
