@@ -42,5 +42,5 @@ async def backend(methods: Sequence[Rpc]) -> AsyncIterator[ScriptedBackend]:
 
 @pytest.fixture
 async def endpoint(aiohttp_server: AiohttpServer) -> TokenEndpoint:
-    """An authorization server's token endpoint."""
+    """Return an authorization server's token endpoint, which runs until the test ends."""
     return await start_token_endpoint(aiohttp_server)

@@ -30,7 +30,7 @@ MakeClient: TypeAlias = Callable[[BaseTestServer], Awaitable[TestClient[Any, Any
 
 
 class OwnServer(BaseTestServer):
-    """Our own HTTP/1.1 server on a free port, as :class:`Server` opens it."""
+    """Serve a gateway on our own HTTP/1.1 server, at a free port."""
 
     def __init__(self, settings: Settings, store: ServerStore | None = None) -> None:
         super().__init__(scheme="http")
@@ -57,7 +57,7 @@ class OwnServer(BaseTestServer):
 
 
 class AppServer(TestServer):
-    """aiohttp's server, whose application is the gateway."""
+    """Serve a gateway as the application of aiohttp's server."""
 
     def __init__(self, settings: Settings, store: ServerStore | None = None) -> None:
         assert store is None, "an application opens the store that its settings name"
@@ -80,7 +80,7 @@ SERVERS: Final[dict[str, MakeServer]] = {"own": OwnServer, "aiohttp": AppServer}
 
 @dataclass
 class Choice:
-    """On which server gateways run, what makes their clients, and how many there were."""
+    """Say on which server gateways run and what makes their clients. Count those that were started."""
 
     make_server: MakeServer = OwnServer
     make_client: MakeClient = _client
@@ -104,8 +104,8 @@ def on_server(name: str, make_client: MakeClient) -> Iterator[Choice]:
 
 @asynccontextmanager
 async def served(settings: Settings, store: ServerStore | None = None) -> AsyncIterator[TestClient[Any, Any]]:
-    """A client of a running gateway whose first listing is over; ``gateway_of`` is what it talks to. Raise what the
-    start raises."""
+    """Start a gateway and yield its client once the first listing is over; ``gateway_of`` is what it talks to. Raise
+    what the start raises."""
     choice = _CHOICE.get()
     choice.started += 1
     server = choice.make_server(settings, store)
@@ -119,6 +119,6 @@ async def served(settings: Settings, store: ServerStore | None = None) -> AsyncI
 
 
 def gateway_of(client: TestClient[Any, Any]) -> Server:
-    """The gateway behind a client."""
+    """Return the gateway behind a client."""
     assert isinstance(client.server, OwnServer | AppServer)
     return client.server.gateway

@@ -73,7 +73,7 @@ async def session() -> AsyncIterator[ClientSession]:
 
 @pytest.fixture
 async def http(serve: Serve) -> TestClient[Any, Any]:
-    """The client of a gateway as it is without knobs."""
+    """Return the client of a gateway without knobs."""
     return await serve()
 
 

@@ -1,4 +1,4 @@
-"""Enough of the behaviors run on both HTTP servers, with auth on and off; each test of a reason not to says it."""
+"""Count the behaviors that run on both HTTP servers, with auth on and off. Who runs on one alone says why."""
 
 from __future__ import annotations
 
